@@ -1,0 +1,67 @@
+# Makefile of quoth.  make | make unit | test | fuzz | bench | long | check | fmt | clean
+#
+# SAN=address,undefined or SAN=thread builds everything with sanitizers, in a build folder of its own.
+# DEBUG=1 turns optimization off. WERROR=1 makes warnings errors (CI does).
+# Every folder under src/ is compiled as it is found; a folder below src/kern gets its own ISA flags.
+
+BUILD   := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+comma   := ,
+CC      ?= gcc
+ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
+LIBS    := jansson libpcre2-8 libutf8proc libedit
+PKG     := $(shell pkg-config --cflags $(LIBS))
+LDLIBS  := $(shell pkg-config --libs $(LIBS)) -lm -lpthread
+OPT     := $(if $(DEBUG),-O0,-O2)
+CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -g -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes \
+           -Wmissing-prototypes -Wvla -fno-math-errno -ffp-contract=off -fno-strict-aliasing -Isrc \
+           $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) $(PKG) $(EXTRA)
+LDFLAGS := $(if $(SAN),-fsanitize=$(SAN))
+
+# Kernel folders by architecture; each is compiled with just the flags its cpu_flag promises.
+KERN_x86_64  := avx2 avxvnni avx512 avx512x
+KERN_aarch64 := neon neon_i8mm
+KERN_OTHER   := $(filter-out ref $(KERN_$(ARCH)),$(notdir $(wildcard src/kern/*)))
+$(BUILD)/src/kern/ref/%.o:       ISA = -O3
+$(BUILD)/src/kern/avx2/%.o:      ISA = -O3 -mavx2 -mfma -mf16c
+$(BUILD)/src/kern/avxvnni/%.o:   ISA = -O3 -mavx2 -mfma -mf16c -mavxvnni
+$(BUILD)/src/kern/avx512/%.o:    ISA = -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
+$(BUILD)/src/kern/avx512x/%.o:   ISA = -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni \
+                                       -mavx512bf16 -mavx512vbmi
+$(BUILD)/src/kern/neon/%.o:      ISA = -O3 -march=armv8.2-a+dotprod
+$(BUILD)/src/kern/neon_i8mm/%.o: ISA = -O3 -march=armv8.2-a+dotprod+i8mm
+
+ALL   := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
+ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%),$(ALL))
+# make unit ROOMS="base quant" BUILD=build-quant: the tests of some folders alone.
+ALL   := $(if $(ROOMS),$(filter $(foreach r,$(ROOMS),src/$(r)/%),$(ALL)),$(ALL))
+SRC   := $(filter-out %_test.c %_fuzz.c,$(ALL))
+LIB   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC)))
+TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(wildcard test/*.c test/sim/*.c test/golden/*.c))
+FUZZ  := $(patsubst %.c,$(BUILD)/%.o,$(filter %_fuzz.c,$(ALL)) $(wildcard test/fuzz/*.c))
+WRAP  := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+
+all: $(BUILD)/quoth
+unit: $(BUILD)/unit
+
+$(BUILD)/quoth: $(BUILD)/src/main.o $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/unit: $(TESTS) $(LIB)
+	$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
+$(BUILD)/fuzz: $(FUZZ) $(LIB)
+	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+
+test: $(BUILD)/quoth $(BUILD)/unit
+	$(BUILD)/unit
+check:
+	@tool/check
+fmt:
+	clang-format -i $(ALL) $(wildcard src/*/*.h src/*/*/*.h test/*.[ch] test/*/*.[ch])
+clean:
+	rm -rf build build-*
+
+.PHONY: all unit test fuzz bench long check fmt clean
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

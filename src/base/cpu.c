@@ -1,0 +1,95 @@
+/* cpu.c - see cpu.h. */
+#include "cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+unsigned cpu_flags(void)
+{
+    unsigned f = 0;
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c"))
+        f |= CPU_AVX2;
+    if (f && __builtin_cpu_supports("avxvnni")) f |= CPU_AVXVNNI;
+    if (f && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vnni"))
+        f |= CPU_AVX512;
+    if ((f & CPU_AVX512) && __builtin_cpu_supports("avx512bf16") &&
+        __builtin_cpu_supports("avx512vbmi"))
+        f |= CPU_AVX512X;
+    return f;
+}
+
+unsigned cpu_float_canonical(void)
+{
+    unsigned former = _mm_getcsr();
+    _mm_setcsr((former & ~0xE040u) | 0x1F80u); /* RC=nearest, FZ=0, DAZ=0, exceptions masked */
+    return former;
+}
+
+void cpu_float_restore(unsigned former)
+{
+    _mm_setcsr(former);
+}
+
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+
+unsigned cpu_flags(void)
+{
+    unsigned f = 0;
+    if (getauxval(AT_HWCAP) & (1ul << 20)) f |= CPU_NEON;               /* HWCAP_ASIMDDP */
+    if (f && (getauxval(AT_HWCAP2) & (1ul << 13))) f |= CPU_NEON_I8MM; /* HWCAP2_I8MM   */
+    return f;
+}
+
+unsigned cpu_float_canonical(void)
+{
+    unsigned long former;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(former));
+    __asm__ volatile("msr fpcr, %0" : : "r"(former & ~0x1C80000ul)); /* RMode, FZ, FZ16 off */
+    return (unsigned)former;
+}
+
+void cpu_float_restore(unsigned former)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)former));
+}
+
+#else
+unsigned cpu_flags(void)
+{
+    return 0;
+}
+
+unsigned cpu_float_canonical(void)
+{
+    return 0;
+}
+
+void cpu_float_restore(unsigned former)
+{
+    (void)former;
+}
+#endif
+
+const char *cpu_name(void)
+{
+    static char name[128] = "unknown CPU";
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    if (!f) return name;
+    char line[256];
+    while (fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon) continue;
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+        break;
+    }
+    fclose(f);
+    return name;
+}

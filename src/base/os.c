@@ -1,0 +1,203 @@
+/* os.c - Linux behind os.h: one of the few files that may know the system. */
+#include "os.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int open_regular(const char *path, struct stat *st, struct err *e)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (fstat(fd, st) == 0 && S_ISREG(st->st_mode)) return fd;
+    close(fd);
+    return err_set(e, ERR_IO, "%s: not a regular file", path);
+}
+
+int file_map_open(struct file_map *m, const char *path, struct err *e)
+{
+    *m = (struct file_map){0};
+    struct stat st;
+    int fd = open_regular(path, &st, e);
+    if (fd < 0) return fd;
+    int rc = 0;
+    if (st.st_size > 0) {
+        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+            rc = err_set(e, ERR_IO, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
+                         strerror(errno));
+        else
+            *m = (struct file_map){.data = p, .n_byte = (size_t)st.st_size};
+    }
+    close(fd);
+    return rc;
+}
+
+void file_map_close(struct file_map *m)
+{
+    if (m->data) munmap((void *)m->data, m->n_byte);
+    *m = (struct file_map){0};
+}
+
+int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    int rc = 0;
+    size_t n_read = 0;
+    for (;;) {
+        if (!buf_room(out, 65536)) {
+            rc = err_memory(e, path, out->n + 65536);
+            break;
+        }
+        ssize_t got = read(fd, out->data + out->n, 65536);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) rc = err_set(e, ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        if (got <= 0) break;
+        out->n += (size_t)got;
+        n_read += (size_t)got;
+        if (n_read > n_byte_max) {
+            rc = err_set(e, ERR_LIMIT, "%s: larger than the limit of %zu bytes", path, n_byte_max);
+            break;
+        }
+    }
+    if (out->data) out->data[out->n] = 0;
+    if (!is_stdin) close(fd);
+    return rc;
+}
+
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t put = write(fd, p, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return false;
+        p += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
+{
+    char temp[4096];
+    int n = snprintf(temp, sizeof temp, "%s.tmp-%d", path, (int)getpid());
+    if (n < 0 || (size_t)n >= sizeof temp) return err_set(e, ERR_ARG, "%s: path too long", path);
+    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return err_set(e, ERR_IO, "%s: cannot create: %s", temp, strerror(errno));
+    bool ok = write_all(fd, data, n_byte);
+    ok = close(fd) == 0 && ok;
+    if (ok && rename(temp, path) == 0) return 0;
+    int rc = err_set(e, ERR_IO, "%s: cannot write: %s", path, strerror(errno));
+    unlink(temp);
+    return rc;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+bool dir_exists(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int dir_list(struct buf *out, const char *path, struct err *e)
+{
+    struct dirent **entry = NULL;
+    int n = scandir(path, &entry, NULL, alphasort);
+    if (n < 0) return err_set(e, ERR_IO, "%s: cannot list: %s", path, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (entry[i]->d_name[0] != '.') buf_addf(out, "%s\n", entry[i]->d_name);
+        free(entry[i]);
+    }
+    free(entry);
+    return out->failed ? err_memory(e, path, out->n) : 0;
+}
+
+bool path_join(char *out, size_t n_out, const char *dir, const char *name)
+{
+    size_t n_dir = strlen(dir);
+    bool slash = n_dir > 0 && dir[n_dir - 1] == '/';
+    int n = snprintf(out, n_out, "%s%s%s", dir, slash || n_dir == 0 ? "" : "/", name);
+    return n >= 0 && (size_t)n < n_out;
+}
+
+static int64_t clock_us(clockid_t id)
+{
+    struct timespec t;
+    clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+int64_t time_us(void)
+{
+    return clock_us(CLOCK_MONOTONIC);
+}
+
+int64_t time_wall_us(void)
+{
+    return clock_us(CLOCK_REALTIME);
+}
+
+/* The first one or two numbers of a small file such as a cgroup's; how many there were. "max" is none. */
+static int read_numbers(const char *path, long long *a, long long *b)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    int n = fscanf(f, "%lld %lld", a, b);
+    fclose(f);
+    return n < 0 ? 0 : n;
+}
+
+int os_n_cpu(void)
+{
+    cpu_set_t set;
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    long long quota, period;
+    if (read_numbers("/sys/fs/cgroup/cpu.max", &quota, &period) == 2 && period > 0) {
+        int allowed = (int)((quota + period - 1) / period);
+        if (allowed > 0 && allowed < n) n = allowed;
+    }
+    return n < 1 ? 1 : n;
+}
+
+uint64_t os_memory_bytes(void)
+{
+    uint64_t n = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    long long limit, unused;
+    if (read_numbers("/sys/fs/cgroup/memory.max", &limit, &unused) >= 1 && limit > 0 &&
+        (uint64_t)limit < n)
+        n = (uint64_t)limit;
+    return n;
+}
+
+uint64_t os_memory_free(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    if (!f) return os_memory_bytes() / 2;
+    char line[128];
+    unsigned long long kb = 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %llu", &kb) == 1) break;
+    fclose(f);
+    uint64_t n = (uint64_t)kb * 1024;
+    long long limit, used, unused;
+    if (read_numbers("/sys/fs/cgroup/memory.max", &limit, &unused) >= 1 &&
+        read_numbers("/sys/fs/cgroup/memory.current", &used, &unused) >= 1 && limit > used &&
+        (uint64_t)(limit - used) < n)
+        n = (uint64_t)(limit - used);
+    return n;
+}

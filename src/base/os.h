@@ -1,0 +1,41 @@
+/* os.h - files, clocks and what the system tells about itself. Any thread. */
+#ifndef QUOTH_BASE_OS_H
+#define QUOTH_BASE_OS_H
+
+#include "buf.h"
+#include "err.h"
+
+#include <stdint.h>
+
+struct file_map {
+    const uint8_t *data; /* read-only, owned; NULL for an empty file */
+    size_t n_byte;
+};
+
+/* Map a whole regular file read-only (private). ERR_IO names the path and the system's reason. */
+int file_map_open(struct file_map *m, const char *path, struct err *e);
+void file_map_close(struct file_map *m); /* safe on a zeroed one */
+
+/* Append a whole file to `out`; ERR_LIMIT beyond n_byte_max. path "-" is standard input. */
+int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e);
+
+/* Write a file as a whole: to a temporary name beside it, then renamed over it. */
+int file_write(const char *path, const void *data, size_t n_byte, struct err *e);
+
+bool file_exists(const char *path);
+bool dir_exists(const char *path);
+
+/* Names (not paths) in a folder, sorted, without dot files; one per line appended to `out`. */
+int dir_list(struct buf *out, const char *path, struct err *e);
+
+/* "dir/name" into out[n_out]; false if it does not fit. */
+bool path_join(char *out, size_t n_out, const char *dir, const char *name);
+
+int64_t time_us(void);      /* monotonic                       */
+int64_t time_wall_us(void); /* since 1970-01-01 UTC            */
+
+int os_n_cpu(void);                /* CPUs this process may run on (affinity and cgroup quota), >= 1 */
+uint64_t os_memory_bytes(void);    /* physical memory, or the cgroup's limit if that is lower        */
+uint64_t os_memory_free(void);     /* what may still be allocated without swapping                   */
+
+#endif

@@ -1,0 +1,89 @@
+/* unit.h - the test harness: one binary, build/unit [filter...], runs every TEST of every *_test.c.
+ *
+ * TEST(name) { ... } registers itself. EXPECT records a failure and goes on; NEED ends the test.
+ * A test that needs real data asks data_path() and SKIPs where it is absent. */
+#ifndef QUOTH_TEST_UNIT_H
+#define QUOTH_TEST_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+struct test {
+    const char *name, *file;
+    void (*run)(void);
+    struct test *next;
+};
+
+void test_register(struct test *t);
+void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* A line of information under the test's name, e.g. a measured figure. */
+void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Path of a file or folder under the real data (environment QUOTH_DATA, else ../shared/data), in a
+ * static ring of 8 buffers; NULL where it is absent. */
+const char *data_path(const char *relative);
+/* The same for files of this repository, relative to its root (environment QUOTH_ROOT, else "."). */
+const char *repo_path(const char *relative);
+/* A path for a temporary file of that name, in a folder that is removed at exit. */
+const char *temp_path(const char *name);
+/* true under `make long` (environment QUOTH_LONG): run the full counts. */
+bool test_long(void);
+
+/* Allocations since the start (malloc, calloc, realloc, aligned_alloc of the whole process). */
+uint64_t test_n_malloc(void);
+
+#define TEST(id)                                                                                   \
+    static void test_##id(void);                                                                   \
+    __attribute__((constructor)) static void register_##id(void)                                   \
+    {                                                                                              \
+        static struct test t = {#id, __FILE__, test_##id, NULL};                                   \
+        test_register(&t);                                                                         \
+    }                                                                                              \
+    static void test_##id(void)
+
+#define EXPECT(cond)                                                                               \
+    do {                                                                                           \
+        if (!(cond)) test_fail(__FILE__, __LINE__, "%s", #cond);                                   \
+    } while (0)
+#define NEED(cond)                                                                                 \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            test_fail(__FILE__, __LINE__, "%s", #cond);                                            \
+            return;                                                                                \
+        }                                                                                          \
+    } while (0)
+/* NEED_OK(rc, &err): rc == 0, else fail with the sentence. */
+#define NEED_OK(rc, e)                                                                             \
+    do {                                                                                           \
+        if ((rc) != 0) {                                                                           \
+            test_fail(__FILE__, __LINE__, "%s: %s", #rc, (e)->text);                               \
+            return;                                                                                \
+        }                                                                                          \
+    } while (0)
+#define EXPECT_INT(got, want)                                                                      \
+    do {                                                                                           \
+        long long g_ = (long long)(got), w_ = (long long)(want);                                   \
+        if (g_ != w_) test_fail(__FILE__, __LINE__, "%s is %lld, not %lld", #got, g_, w_);         \
+    } while (0)
+#define EXPECT_TEXT(got, want)                                                                     \
+    do {                                                                                           \
+        const char *g_ = (got), *w_ = (want);                                                      \
+        if (!g_ || strcmp(g_, w_) != 0)                                                            \
+            test_fail(__FILE__, __LINE__, "%s is \"%s\", not \"%s\"", #got, g_ ? g_ : "(null)", w_); \
+    } while (0)
+#define EXPECT_BITS(got, want, n_byte)                                                             \
+    do {                                                                                           \
+        if (memcmp((got), (want), (n_byte)) != 0)                                                  \
+            test_fail(__FILE__, __LINE__, "%s and %s differ", #got, #want);                        \
+    } while (0)
+#define SKIP(...)                                                                                  \
+    do {                                                                                           \
+        test_skip(__VA_ARGS__);                                                                    \
+        return;                                                                                    \
+    } while (0)
+
+#endif

@@ -1,0 +1,84 @@
+"""What the generators share: an item, the random source with its split, and the held-out rule.
+
+An item's content (operands, set of list elements, full name, field values) has a canonical key; one key in
+HELD_OUT_EVERY belongs to the held-out set, decided by its hash alone. A Source draws for one side only, so
+a held-out key can never be trained on, whatever the task that uses it.
+"""
+import hashlib
+import random
+from dataclasses import dataclass, field
+
+import words
+
+HELD_OUT_EVERY = 10
+
+
+def key_of(kind, *parts):
+    return kind + ":" + "|".join(str(p) for p in parts)
+
+
+def held_out(key):
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") % HELD_OUT_EVERY == 0
+
+
+@dataclass
+class Item:
+    """One exchange: what the user says, what to think first (thinking mode), and the right answer."""
+    kind: str
+    user: str
+    answer: str
+    think: str = ""
+    keys: list = field(default_factory=list)
+
+
+@dataclass
+class Doc:
+    """A raw text, or a conversation; `thinking` is the template's enable_thinking (None: not given)."""
+    kind: str
+    text: str = ""
+    messages: list = None
+    tools: list = None
+    thinking: bool = None
+    keys: list = field(default_factory=list)
+
+
+class Source(random.Random):
+    """Random numbers for one split; `fresh` redraws until the content is on this side of the split."""
+
+    def __init__(self, seed, held=False):
+        super().__init__(seed)
+        self.held = held
+
+    def chance(self, p):
+        return self.random() < p
+
+    def fresh(self, draw, key):
+        while True:
+            content = draw()
+            name = key(content)
+            if held_out(name) == self.held:
+                return content, name
+
+    def made_up_name(self):
+        name = "".join(self.choice(words.SYLLABLES) for _ in range(self.choice((2, 2, 3))))
+        return (name + self.choice(words.ENDINGS)).capitalize()
+
+    def first_name(self):
+        return self.choice(self.choice((words.GIRLS, words.BOYS)))
+
+    def full_name(self, invented=0.12):
+        """A first name and a surname whose pair is on this side of the split: (name, key)."""
+        def draw():
+            if self.chance(invented):
+                return self.made_up_name() + " " + self.made_up_name()
+            return self.first_name() + " " + self.choice(words.SURNAMES)
+        return self.fresh(draw, lambda name: key_of("name", name))
+
+    def pair(self, low=10, high=99):
+        """Two operands whose unordered pair is on this side of the split: ((a, b), key)."""
+        return self.fresh(lambda: (self.randint(low, high), self.randint(low, high)), pair_key)
+
+
+def pair_key(pair):
+    return key_of("add", min(pair), max(pair))

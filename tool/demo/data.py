@@ -1,0 +1,113 @@
+"""The training text: documents of every kind, mixed, deterministic from a seed.
+
+    python data.py --seed 1 --docs 5            print documents
+
+A document is a raw text, or a conversation of one to five exchanges (Items) with or without a system prompt,
+tools and thinking. `documents(seed, n, held)` is the whole interface for training.
+"""
+import argparse
+
+import arithmetic
+import chat
+import chatml
+import chinese
+import extract
+import facts
+import lists
+import stories
+import toolcalls
+from common import Doc, Source
+
+ITEMS = {"list": (lists.item, 30), "sum": (arithmetic.item, 24), "fact": (facts.item, 14), "extract": (extract.item, 16),
+         "chat": (chat.small_talk, 6), "story": (stories.item, 6), "chinese": (chinese.item, 3)}
+THINKERS = ("add", "subtract", "multiply", "add_small", "word_problem")
+
+
+def any_item(src):
+    makers, weights = zip(*ITEMS.values())
+    return src.choices(makers, weights)[0](src)
+
+
+def light_item(src):
+    return src.choice((chat.small_talk, facts.item))(src)
+
+
+def exchange(item):
+    return [{"role": "user", "content": item.user}, {"role": "assistant", "content": item.answer}]
+
+
+def with_thinking(src, item):
+    """(mode, answer as generated after the prompt): word problems think unless told not to, sums only if told."""
+    thought = f"{item.think}\n</think>\n\n{item.answer}"
+    mode = src.choices((None, False, True), (6, 2, 2))[0]
+    if mode is True:
+        return mode, thought if item.think else f"The answer is easy.\n</think>\n\n{item.answer}"
+    if mode is None and item.kind == "word_problem":
+        return mode, "<think>\n" + thought
+    return mode, item.answer
+
+
+def single(src):
+    """One question, one answer."""
+    item = any_item(src)
+    mode, answer = with_thinking(src, item)
+    messages = exchange(item)
+    messages[-1]["content"] = answer
+    return Doc(item.kind, messages=maybe_system(src, messages), thinking=mode, keys=item.keys)
+
+
+def maybe_system(src, messages):
+    if src.chance(0.2):
+        return [{"role": "system", "content": src.choice(chat.PLAIN_SYSTEMS)}, *messages]
+    return messages
+
+
+def conversation(src):
+    """Two to five exchanges: tasks and talk, with something to remember or a persona in half of them."""
+    system, items = None, []
+    shape = src.random()
+    if shape < 0.3:
+        system, items = chat.persona(src)
+    elif shape < 0.7:
+        items = chat.memory(src)
+    while len(items) < 2 or (len(items) < 5 and src.chance(0.4)):
+        extra = light_item(src) if src.chance(0.5) else any_item(src)
+        if extra.kind != "word_problem":
+            items.insert(src.randint(0, len(items)), extra)
+    messages = [m for item in items for m in exchange(item)]
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    else:
+        messages = maybe_system(src, messages)
+    return Doc("conversation", messages=messages, keys=[k for item in items for k in item.keys])
+
+
+def with_tools(src):
+    doc = toolcalls.doc(src, light_item)
+    doc.messages = maybe_system(src, doc.messages)
+    doc.thinking = src.choice((None, None, None, False))
+    return doc
+
+
+MIX = ((single, 56), (conversation, 10), (with_tools, 14), (stories.raw, 19), (chinese.raw, 1))
+
+
+def documents(seed, n, held=False):
+    src = Source(seed, held)
+    makers, weights = zip(*MIX)
+    for _ in range(n):
+        yield src.choices(makers, weights)[0](src)
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("--seed", type=int, default=1)
+    args.add_argument("--docs", type=int, default=5)
+    args.add_argument("--held-out", action="store_true")
+    args = args.parse_args()
+    for doc in documents(args.seed, args.docs, args.held_out):
+        print(f"--- {doc.kind}\n" + "".join(text for text, _ in chatml.pieces(doc)))
+
+
+if __name__ == "__main__":
+    main()

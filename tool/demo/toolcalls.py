@@ -1,0 +1,178 @@
+"""Conversations with tools: the call, the result in a user turn, and an answer that uses the result.
+
+Two families: a dozen known tools with natural requests, and made-up look-up tools (get_price_of, find_owner)
+whose names, parameters and requests are drawn, so that the model learns to read the description.
+The key of a call is its name and arguments.
+"""
+import json
+
+import words
+from common import Doc, key_of
+
+TYPES = {str: "string", int: "integer"}
+
+
+def tool(name, description, **parameters):
+    properties = {p: {"type": TYPES[t]} for p, t in parameters.items()}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": {
+        "type": "object", "properties": properties, "required": list(parameters)}}}
+
+
+def city(src):
+    return src.choice(words.CITIES) if src.chance(0.85) else src.made_up_name()
+
+
+def weather(src):
+    where, sky, degrees = city(src), src.choice("sunny rainy cloudy windy snowy foggy".split()), src.randint(1, 35)
+    ask = src.choice(["What is the weather in {}?", "How is the weather in {} today?", "Tell me the weather in {}.", "Do I need an umbrella in {}?"])
+    return ask.format(where), {"city": where}, {"weather": sky, "temperature": degrees}, f"It is {sky} in {where}, with {degrees} degrees."
+
+
+def clock(src):
+    where, time = city(src), f"{src.randint(0, 23)}:{src.randint(10, 59)}"
+    ask = src.choice(["What time is it in {}?", "Tell me the time in {}.", "What is the time in {} now?"])
+    return ask.format(where), {"city": where}, {"time": time}, f"It is {time} in {where}."
+
+
+def calculator(src):
+    (x, y), _ = src.pair(100, 999) if src.chance(0.6) else src.pair()
+    sign, value = src.choice((("+", x + y), ("*", x * y)))
+    expression = f"{x} {sign} {y}"
+    ask = src.choice(["Use the calculator: {}", "Calculate {} for me.", "Please compute {}.", "What is {}? Use the calculator."])
+    return ask.format(expression), {"expression": expression}, {"result": value}, f"{expression} = {value}"
+
+
+def timer(src):
+    n = src.randint(1, 90)
+    ask = src.choice(["Set a timer for {} minutes.", "Wake me in {} minutes.", "Please start a timer of {} minutes.", "I need a timer for {} minutes."])
+    return ask.format(n), {"minutes": n}, {"status": "ok"}, f"The timer is set for {n} minutes."
+
+
+MESSAGES = ["I will be late", "dinner is ready", "see you tomorrow", "happy birthday", "call me back", "I am at home", "the train is late",
+            "thank you for the cake", "we need milk", "good luck", "the meeting is over", "I miss you", "come to the party", "bring an umbrella"]
+
+
+def message(src):
+    to, text = src.full_name()[0] if src.chance(0.4) else src.first_name(), src.choice(MESSAGES)
+    ask = src.choice(["Send a message to {}: {}", "Tell {}: {}", "Write to {}: {}", "Please send {} this message: {}"])
+    return ask.format(to, text), {"to": to, "text": text}, {"status": "sent"}, f"I sent the message to {to}."
+
+
+def music(src):
+    song = src.choice(words.COLORS).capitalize() + " " + src.choice(words.NATURE).capitalize()
+    ask = src.choice(["Play the song {}.", "Please play {}.", "I want to hear the song {}."])
+    return ask.format(song), {"song": song}, {"status": "playing"}, f"Now playing {song}."
+
+
+def reminder(src):
+    what = src.choice(["buy {}", "find the {}", "clean the {}", "paint the {}", "repair the {}"])
+    text, day = what.format(src.choice(words.FOODS if what.startswith("buy") else words.THINGS)), src.choice(words.DAYS)
+    ask = src.choice(["Remind me to {} on {}.", "Set a reminder to {} on {}.", "Please remind me to {} on {}."])
+    return ask.format(text, day), {"text": text, "day": day}, {"status": "ok"}, f"I will remind you to {text} on {day}."
+
+
+def translate(src):
+    word, language = src.choice(words.LIST_WORDS), src.choice("French German Spanish Italian Chinese".split())
+    foreign = src.made_up_name().lower()
+    ask = src.choice(["Translate {} into {}.", "How do you say {} in {}?", "What is {} in {}?"])
+    return ask.format(word, language), {"word": word, "language": language}, {"translation": foreign}, f"In {language}, {word} is {foreign}."
+
+
+def light(src):
+    room, state = src.choice("kitchen bedroom bathroom garden garage hall office".split()), src.choice(("on", "off"))
+    ask = src.choice(["Turn {s} the light in the {r}.", "Switch {s} the {r} light.", "Please turn the {r} light {s}."])
+    return ask.format(r=room, s=state), {"room": room, "state": state}, {"status": "ok"}, f"The light in the {room} is now {state}."
+
+
+def recipe(src):
+    food, minutes = src.choice(words.FRUIT + words.FOODS), src.randint(10, 60)
+    dish = f"{food} {src.choice('soup cake pie salad stew'.split())}"
+    ask = src.choice(["Find a recipe with {}.", "What can I cook with {}?", "I need a recipe with {}."])
+    return ask.format(food), {"ingredient": food}, {"recipe": dish, "minutes": minutes}, f"You can make {dish}. It takes {minutes} minutes."
+
+
+def dice(src):
+    sides = src.choice((4, 6, 8, 10, 12, 20))
+    n = src.randint(1, sides)
+    ask = src.choice(["Roll a die with {} sides.", "Please roll a {}-sided die."])
+    return ask.format(sides), {"sides": sides}, {"result": n}, f"You rolled a {n}."
+
+
+KNOWN = [(tool("get_weather", "Get the weather in a city.", city=str), weather),
+         (tool("get_time", "Get the time in a city.", city=str), clock),
+         (tool("calculator", "Evaluate an arithmetic expression.", expression=str), calculator),
+         (tool("set_timer", "Start a timer.", minutes=int), timer),
+         (tool("send_message", "Send a message to a person.", to=str, text=str), message),
+         (tool("play_song", "Play a song.", song=str), music),
+         (tool("add_reminder", "Remind the user of something on a day.", text=str, day=str), reminder),
+         (tool("translate", "Translate a word into a language.", word=str, language=str), translate),
+         (tool("set_light", "Turn a light on or off.", room=str, state=str), light),
+         (tool("find_recipe", "Find a recipe with an ingredient.", ingredient=str), recipe),
+         (tool("roll_dice", "Roll a die.", sides=int), dice)]
+
+ATTRIBUTES = """price weight color owner age size height author address number rating length width status name year
+title level score stock""".split()
+VERBS = ["get", "find", "fetch", "lookup", "read"]
+PARAMETERS = ["item", "name", "object", "query", "thing", "id", "key"]
+
+
+def lookup(src):
+    """A made-up tool that returns one attribute of a thing."""
+    attribute, parameter = src.choice(ATTRIBUTES), src.choice(PARAMETERS)
+    name = f"{src.choice(VERBS)}_{attribute}"
+    described = tool(name, f"{src.choice(('Get', 'Find', 'Return'))} the {attribute} of a given {parameter}.", **{parameter: str})
+
+    def use(src):
+        thing = src.choice(words.LIST_WORDS) if src.chance(0.7) else src.made_up_name()
+        value = src.randint(1, 500) if src.chance(0.6) else src.choice(words.COLORS + words.LIST_WORDS)
+        ask = src.choice(["What is the {} of {}?", "Get the {} of {}.", "Tell me the {} of {}.", "Find the {} of {}, please.", "I need the {} of {}."])
+        return ask.format(attribute, thing), {parameter: thing}, {attribute: value}, f"The {attribute} of {thing} is {value}."
+    return described, use
+
+
+def draw_call(src, name, use):
+    """One use of a tool whose arguments are on this side of the split."""
+    return src.fresh(lambda: use(src), lambda made: key_of("call", name, json.dumps(made[1], ensure_ascii=False)))
+
+
+def offered(src, n):
+    """n different tools, most often known ones."""
+    chosen = {}
+    while len(chosen) < n:
+        described, use = src.choice(KNOWN) if src.chance(0.65) else lookup(src)
+        chosen[described["function"]["name"]] = (described, use)
+    return list(chosen.values())
+
+
+def call(name, arguments):
+    return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def doc(src, chat_item):
+    """A conversation with tools: one to three requests, now and then one that needs no tool."""
+    tools = offered(src, src.choice((1, 1, 2, 2, 3, 4)))
+    messages, keys = [], []
+    for _ in range(src.choice((1, 1, 1, 2, 3))):
+        if src.chance(0.15):
+            talk = chat_item(src)
+            messages += [{"role": "user", "content": talk.user}, {"role": "assistant", "content": talk.answer}]
+            keys += talk.keys
+            continue
+        turn, key = request(src, *src.choice(tools))
+        messages += turn
+        keys += key
+    return Doc("tool", messages=messages, tools=[t for t, _ in tools], keys=keys)
+
+
+def request(src, described, use):
+    """The four messages of one request; sometimes two calls at once."""
+    name = described["function"]["name"]
+    made = [draw_call(src, name, use)]
+    if name in ("get_weather", "get_time") and src.chance(0.15):
+        made.append(draw_call(src, name, use))
+    asks = [m[0][0] for m in made]
+    calls = [call(name, m[0][1]) for m in made]
+    results = [{"role": "tool", "content": json.dumps(m[0][2], ensure_ascii=False)} for m in made]
+    turn = [{"role": "user", "content": " ".join(asks)}, {"role": "assistant", "content": "", "tool_calls": calls},
+            *results, {"role": "assistant", "content": " ".join(m[0][3] for m in made)}]
+    return turn, [m[1] for m in made]
