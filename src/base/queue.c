@@ -4,21 +4,25 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t more;
-    size_t cap, head, n; /* items are slot[head .. head+n), modulo cap */
+    size_t cap, item_bytes, head, n; /* items are numbers head .. head+n, modulo cap */
     bool woken;
-    void *slot[];
+    char item[]; /* [cap, item_bytes] */
 };
 
-struct queue *queue_open(size_t cap)
+struct queue *queue_open(size_t cap, size_t item_bytes)
 {
-    struct queue *q = calloc(1, sizeof *q + cap * sizeof q->slot[0]);
+    size_t n_byte;
+    if (__builtin_mul_overflow(cap, item_bytes, &n_byte)) return NULL;
+    struct queue *q = calloc(1, sizeof *q + n_byte);
     if (!q) return NULL;
     q->cap = cap;
+    q->item_bytes = item_bytes;
     pthread_mutex_init(&q->lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
@@ -36,12 +40,18 @@ void queue_close(struct queue *q)
     free(q);
 }
 
-bool queue_push(struct queue *q, void *take_item)
+static char *item_at(struct queue *q, size_t i)
+{
+    return q->item + (q->head + i) % q->cap * q->item_bytes;
+}
+
+bool queue_push(struct queue *q, const void *item)
 {
     pthread_mutex_lock(&q->lock);
     bool ok = q->n < q->cap;
     if (ok) {
-        q->slot[(q->head + q->n++) % q->cap] = take_item;
+        memcpy(item_at(q, q->n), item, q->item_bytes);
+        q->n++;
         pthread_cond_signal(&q->more);
     }
     pthread_mutex_unlock(&q->lock);
@@ -58,7 +68,7 @@ static struct timespec deadline_after(int64_t wait_us)
     return t;
 }
 
-void *queue_pop(struct queue *q, int64_t wait_us)
+bool queue_pop(struct queue *q, void *item, int64_t wait_us)
 {
     struct timespec until = deadline_after(wait_us > 0 ? wait_us : 0);
     pthread_mutex_lock(&q->lock);
@@ -66,16 +76,16 @@ void *queue_pop(struct queue *q, int64_t wait_us)
     while (q->n == 0 && !q->woken && rc == 0 && wait_us != 0)
         rc = wait_us < 0 ? pthread_cond_wait(&q->more, &q->lock)
                          : pthread_cond_timedwait(&q->more, &q->lock, &until);
-    void *item = NULL;
-    if (q->n > 0) {
-        item = q->slot[q->head];
+    bool got = q->n > 0;
+    if (got) {
+        memcpy(item, item_at(q, 0), q->item_bytes);
         q->head = (q->head + 1) % q->cap;
         q->n--;
     } else {
         q->woken = false;
     }
     pthread_mutex_unlock(&q->lock);
-    return item;
+    return got;
 }
 
 void queue_wake(struct queue *q)

@@ -1,5 +1,6 @@
-/* queue.h - a bounded queue of pointers between threads: the only way they talk.
- * Any number of producers and consumers. A full queue is an answer (HTTP 429), not a wait. */
+/* queue.h - a bounded queue of fixed-size items between threads: the only way they talk.
+ * Items are copied in and out, so that passing one never allocates. Any number of producers and consumers.
+ * A full queue is an answer (HTTP 429), not a wait. */
 #ifndef QUOTH_BASE_QUEUE_H
 #define QUOTH_BASE_QUEUE_H
 
@@ -9,16 +10,16 @@
 
 struct queue;
 
-struct queue *queue_open(size_t cap); /* NULL: no memory */
-void queue_close(struct queue *q);    /* nobody may be inside; items left are the caller's to drain first */
+struct queue *queue_open(size_t cap, size_t item_bytes); /* NULL: no memory */
+void queue_close(struct queue *q); /* NULL is fine; nobody may be inside */
 
-bool queue_push(struct queue *q, void *take_item); /* false: full, and the item stays the caller's */
+bool queue_push(struct queue *q, const void *item); /* false: full */
 
-/* The oldest item, now the caller's. NULL when none came within wait_us (0: at once; < 0: for ever), or
- * after queue_wake. */
-void *queue_pop(struct queue *q, int64_t wait_us);
+/* Copy out the oldest item. false when none came within wait_us (0: at once; < 0: for ever), or after
+ * queue_wake. */
+bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
-void queue_wake(struct queue *q); /* let one waiting queue_pop return NULL */
+void queue_wake(struct queue *q); /* let one waiting queue_pop return false */
 size_t queue_len(struct queue *q);
 
 #endif
