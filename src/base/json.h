@@ -4,8 +4,9 @@
  *   - a duplicate key: the last one wins; keys keep their order of first appearance
  *   - a number without fraction or exponent that fits int64 is an integer, every other number a double;
  *     beyond double's range is an error
- *   - depth and node count are limited, so that no document can exhaust the stack or memory
- *   - written doubles are the shortest text that reads back to the same double; NaN and infinities as null
+ *   - depth and node count are limited before anything recurses, so that no document can exhaust the stack or memory
+ *   - written doubles have the fewest digits that read back to the same double, and stay doubles (1.0 and 1e+20, not
+ *     1); NaN and infinities are written as null
  *
  * Values are immutable once parsed. A child is borrowed from its root and lives as long as it. Every getter
  * accepts NULL and a value of another kind, and then answers "not there". */
@@ -17,16 +18,19 @@
 
 struct json; /* opaque */
 
+#define json_real json_real_value_of /* the JSON library below has a global function named json_real */
+
 enum json_kind { JK_NONE, JK_NULL, JK_BOOL, JK_INT, JK_REAL, JK_TEXT, JK_LIST, JK_OBJECT };
 
 struct json_limits {
-    size_t depth_max; /* 0: 512       */
-    size_t node_max;  /* 0: 20 million */
+    size_t depth_max; /* nested arrays and objects; 0: 512; above 2,048 there is an error anyway */
+    size_t node_max;  /* values and object keys; 0: 20 million                                   */
 };
 
 /* Parse n bytes as one JSON document. The error names line and column. `limits` may be NULL. */
 int json_parse(struct json **out, const char *text, size_t n, const struct json_limits *limits,
                struct err *e);
+/* The same of a file of at most n_byte_max bytes; the error names it. */
 int json_read_file(struct json **out, const char *path, size_t n_byte_max, struct err *e);
 void json_drop(struct json *root); /* frees a root; NULL is fine */
 

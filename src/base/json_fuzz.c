@@ -1,0 +1,26 @@
+/* json_fuzz.c - mutated JSON: what is accepted can be read whole, and written so that it reads back
+ * alike. */
+#include "json.h"
+#include "../../test/fuzz/fuzz.h"
+
+#include <assert.h>
+#include <string.h>
+
+FUZZ(json)
+{
+    struct json *j, *again;
+    struct err e = {""};
+    if (json_parse(&j, (const char *)data, n, NULL, &e) != 0) {
+        assert(e.text[0]);
+        return;
+    }
+    fuzz_accepted();
+    struct buf one = {0}, two = {0};
+    json_put(&one, j);
+    int rc = json_parse(&again, one.data, one.n, NULL, &e);
+    assert(rc == 0);
+    json_put(&two, again);
+    assert(one.n == two.n && memcmp(one.data, two.data, one.n) == 0);
+    buf_deinit(&one), buf_deinit(&two);
+    json_drop(j), json_drop(again);
+}

@@ -1,0 +1,267 @@
+/* json_test.c - the promises of json.h, and all of JSONTestSuite. */
+#include "json.h"
+#include "os.h"
+#include "rng.h"
+#include "../../test/unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct json *parse(const char *text, struct err *e)
+{
+    struct json *j;
+    return json_parse(&j, text, strlen(text), NULL, e) == 0 ? j : NULL;
+}
+
+/* The text as json_put writes it back, in a static ring; "error: ..." where it is refused. */
+static const char *rewritten_n(const char *text, size_t n)
+{
+    static char ring[4][1024];
+    static int next;
+    char *out = ring[next++ % 4];
+    struct err e;
+    struct json *j;
+    struct buf b = {0};
+    if (json_parse(&j, text, n, NULL, &e) == 0)
+        json_put(&b, j);
+    else
+        buf_addf(&b, "error: %s", e.text);
+    snprintf(out, sizeof ring[0], "%s", b.data);
+    buf_deinit(&b);
+    json_drop(j);
+    return out;
+}
+
+static const char *rewritten(const char *text)
+{
+    return rewritten_n(text, strlen(text));
+}
+
+TEST(json_text_forms)
+{
+    /* Goal: what is written is compact, in order, and the same value. */
+    EXPECT_TEXT(rewritten(" { \"b\" : [ 1 , -2.50, true,false,null ] , \"a\":{} } "),
+                "{\"b\":[1,-2.5,true,false,null],\"a\":{}}");
+    EXPECT_TEXT(rewritten("\"\\u00e9\\t\\\"\\\\\\/\\u0001\\ud83d\\ude00\""),
+                "\"\xC3\xA9\\t\\\"\\\\/\\u0001\xF0\x9F\x98\x80\"");
+    EXPECT_TEXT(rewritten("[]"), "[]");
+    EXPECT_TEXT(rewritten("7"), "7");
+}
+
+TEST(json_lone_surrogates)
+{
+    /* Goal: each lone surrogate escape is one U+FFFD; pairs and escaped backslashes are left alone.
+     */
+    EXPECT_TEXT(rewritten("\"\\ud800\""), "\"\xEF\xBF\xBD\"");
+    EXPECT_TEXT(rewritten("\"a\\uDC00b\""), "\"a\xEF\xBF\xBD"
+                                            "b\"");
+    EXPECT_TEXT(rewritten("\"\\ud800\\ud800\\udc00\""), "\"\xEF\xBF\xBD\xF0\x90\x80\x80\"");
+    EXPECT_TEXT(rewritten("\"\\ud800\\n\""), "\"\xEF\xBF\xBD\\n\"");
+    EXPECT_TEXT(rewritten("\"\\\\ud800\""), "\"\\\\ud800\"");
+    EXPECT_TEXT(rewritten("{\"\\udfff\":1}"), "{\"\xEF\xBF\xBD\":1}");
+    EXPECT(strncmp(rewritten("\"\\ud8zz\""), "error: line 1", 13) == 0);
+}
+
+TEST(json_nul)
+{
+    /* Goal: \u0000 is kept in values and in keys, beside keys that use the first stand-in
+     * themselves. */
+    struct err e;
+    struct json *j =
+        parse("{\"a\\u0000b\":\"x\\u0000y\",\"\\uFDD0\":2,\"\xEF\xB7\x91\":[{\"\\u0000\":3}]}", &e);
+    NEED(j);
+    size_t n;
+    const char *text = json_text(json_field_n(j, "a\0b", 3), &n);
+    EXPECT(text && n == 3 && memcmp(text, "x\0y", 3) == 0);
+    EXPECT_INT(json_int(json_field(j, "\xEF\xB7\x90"), 0), 2);
+    EXPECT_INT(json_int(json_field_n(json_item(json_field(j, "\xEF\xB7\x91"), 0), "\0", 1), 0), 3);
+    const char *key = json_it_key(json_first(j), &n);
+    EXPECT(n == 3 && memcmp(key, "a\0b", 3) == 0);
+    json_drop(j);
+    EXPECT_TEXT(rewritten("{\"a\\u0000\":[\"\\u0000\"]}"), "{\"a\\u0000\":[\"\\u0000\"]}");
+    EXPECT(strncmp(rewritten_n("[\"a\0b\"]", 7), "error: ", 7) == 0);
+    EXPECT(strncmp(rewritten_n("[1]\0", 4), "error: ", 7) == 0);
+}
+
+TEST(json_numbers)
+{
+    /* Goal: int64 where it fits, the nearest double otherwise, an error beyond a double. */
+    EXPECT_TEXT(rewritten("[9223372036854775807,-9223372036854775808]"),
+                "[9223372036854775807,-9223372036854775808]");
+    EXPECT_TEXT(rewritten("[9223372036854775808,-9223372036854775809]"),
+                "[9.223372036854776e+18,-9.223372036854776e+18]");
+    EXPECT_TEXT(rewritten("[99999999999999999999,18446744073709551615]"),
+                "[1e+20,1.8446744073709552e+19]");
+    EXPECT_TEXT(rewritten("[1e400]"), "error: line 1, column 6: real number overflow near '1e400'");
+    EXPECT_TEXT(rewritten("[1e-400,-0,-0.0,1.0,1e3]"), "[0.0,0,-0.0,1.0,1000.0]");
+    char big[512];
+    memset(big, '7', sizeof big);
+    EXPECT(strncmp(rewritten_n(big, 308), "7.777777777777778e+307", 22) == 0);
+    EXPECT(strncmp(rewritten_n(big, 310), "error: ", 7) == 0);
+    EXPECT(strncmp(rewritten_n(big, 500), "error: ", 7) == 0);
+}
+
+TEST(json_big_integers_are_nearest_double)
+{
+    /* Goal: every integer beyond int64 reads as strtod reads it. Method: random digits. */
+    uint64_t rng = 1;
+    char text[64];
+    for (int i = 0; i < 20000; i++) {
+        int n = 19 + (int)rng_below(&rng, 40), at = 0;
+        if (rng_below(&rng, 2)) text[at++] = '-';
+        text[at++] = (char)('1' + rng_below(&rng, 9));
+        while (--n > 0) text[at++] = (char)('0' + (rng_below(&rng, 3) ? rng_below(&rng, 10) : 9));
+        text[at] = 0;
+        struct err e;
+        struct json *j = parse(text, &e);
+        NEED(j);
+        if (json_kind(j) == JK_REAL && json_real(j, 0) != strtod(text, NULL))
+            test_fail(__FILE__, __LINE__, "%s", text);
+        json_drop(j);
+    }
+}
+
+TEST(json_duplicate_keys)
+{
+    EXPECT_TEXT(rewritten("{\"a\":1,\"b\":2,\"a\":3}"), "{\"a\":3,\"b\":2}");
+}
+
+TEST(json_limits)
+{
+    /* Goal: the limits hold exactly, and brackets inside strings do not count. */
+    char deep[1300];
+    memset(deep, '[', 513), memset(deep + 513, ']', 513);
+    struct json *j;
+    struct err e;
+    EXPECT_INT(json_parse(&j, deep, 1026, NULL, &e), ERR_LIMIT);
+    EXPECT_TEXT(e.text, "line 1, column 513: nested deeper than the limit");
+    EXPECT_INT(json_parse(&j, deep + 1, 1024, NULL, &e), 0);
+    json_drop(j);
+    struct json_limits few = {.depth_max = 2, .node_max = 4};
+    EXPECT_INT(json_parse(&j, "[1,2,[]]", 8, &few, &e), ERR_LIMIT);
+    EXPECT_TEXT(e.text, "line 1, column 6: more values than the limit");
+    EXPECT_INT(json_parse(&j, "[1,\"[[[,,,\\\"[\"]", 15, &few, &e), 0);
+    json_drop(j);
+    EXPECT_INT(json_parse(&j, "[\n[[2]]]", 8, &few, &e), ERR_LIMIT);
+    EXPECT_TEXT(e.text, "line 2, column 2: nested deeper than the limit");
+    struct json_limits deeper = {.depth_max = 100000};
+    char *text = malloc(100000);
+    memset(text, '[', 100000);
+    EXPECT_INT(json_parse(&j, text, 100000, &deeper, &e), ERR_FORMAT);
+    free(text);
+}
+
+TEST(json_errors_say_where)
+{
+    struct err e;
+    EXPECT(!parse("{\n  \"a\": [1,\n  2,]\n}", &e));
+    EXPECT(strncmp(e.text, "line 3, column 5:", 17) == 0);
+    EXPECT(!parse("", &e) && e.text[0]);
+    EXPECT(!parse("[1] x", &e) && e.text[0]);
+    EXPECT(!parse("\"\xC0\xAF\"", &e) && strstr(e.text, "0xc0"));
+    struct json *j;
+    EXPECT_INT(json_read_file(&j, "/nonexistent.json", 100, &e), ERR_IO);
+    const char *path = temp_path("bad.json");
+    NEED_OK(file_write(path, "[1,]", 4, &e), &e);
+    EXPECT_INT(json_read_file(&j, path, 100, &e), ERR_FORMAT);
+    EXPECT(strstr(e.text, "bad.json: line 1, column 4"));
+    EXPECT_INT(json_read_file(&j, path, 3, &e), ERR_LIMIT);
+}
+
+TEST(json_getters_accept_anything)
+{
+    struct err e;
+    struct json *j = parse("[1.0,2.5,\"x\",null,1e30,true]", &e);
+    NEED(j);
+    EXPECT_INT(json_int(json_item(j, 0), 9), 1);
+    EXPECT_INT(json_int(json_item(j, 1), 9), 9);
+    EXPECT_INT(json_int(json_item(j, 4), 9), 9);
+    EXPECT_INT(json_int(json_item(j, 5), 9), 9);
+    EXPECT(json_bool(json_item(j, 5), false) && json_bool(json_item(j, 0), true));
+    EXPECT(json_real(json_item(j, 2), 7) == 7);
+    EXPECT(!json_item(j, 6) && json_kind(NULL) == JK_NONE && json_count(NULL) == 0);
+    EXPECT(!json_field(j, "x") && !json_first(j) && !json_text(j, NULL) && !json_field(NULL, "x"));
+    EXPECT_TEXT(json_kind_name(json_kind(j)), "an array");
+    json_drop(j);
+    json_drop(NULL);
+}
+
+static void expect_real(double x, const char *want)
+{
+    struct buf b = {0};
+    json_put_real(&b, x);
+    EXPECT_TEXT(b.data, want);
+    buf_deinit(&b);
+}
+
+TEST(json_put_real_shortest)
+{
+    /* Goal: few digits, and back to the same double. Method: known cases, then random bit patterns.
+     */
+    expect_real(0.1, "0.1"), expect_real(1, "1.0"), expect_real(-0.0, "-0.0"),
+        expect_real(1e20, "1e+20");
+    expect_real(5e-324, "5e-324"), expect_real(1.0 / 3, "0.3333333333333333"),
+        expect_real(2.2250738585072014e-308, "2.2250738585072014e-308");
+    expect_real(NAN, "null"), expect_real(-INFINITY, "null");
+    uint64_t rng = 2;
+    struct buf b = {0};
+    for (int i = 0; i < 50000; i++) {
+        uint64_t bits = rng_next(&rng);
+        double x;
+        memcpy(&x, &bits, sizeof x);
+        if (!isfinite(x)) continue;
+        buf_clear(&b);
+        json_put_real(&b, x);
+        NEED(strtod(b.data, NULL) == x && b.n < 26);
+    }
+    buf_deinit(&b);
+}
+
+TEST(json_put_text_repairs)
+{
+    struct buf b = {0};
+    json_put_text(&b, "a\"\\\n\x1f\x7f\xE2\x82\xFFz\xF0\x9F", 12);
+    EXPECT_TEXT(b.data, "\"a\\\"\\\\\\n\\u001f\x7f\xEF\xBF\xBD\xEF\xBF\xBDz\xEF\xBF\xBD\"");
+    buf_deinit(&b);
+}
+
+/* ---- JSONTestSuite ---- */
+
+static void run_case(const char *dir, const char *name)
+{
+    char path[1024];
+    struct err e = {""};
+    struct buf b = {0};
+    struct json *j;
+    NEED(path_join(path, sizeof path, dir, name));
+    NEED_OK(file_read(&b, path, 1 << 20, &e), &e);
+    int rc = json_parse(&j, b.data, b.n, NULL, &e);
+    bool agrees = name[1] != '_' || (name[0] == 'y' ? rc == 0 : name[0] == 'n' ? rc != 0 : true);
+    if (!agrees) test_fail(__FILE__, __LINE__, "%s: %s", name, rc ? e.text : "accepted");
+    if (rc != 0 && !e.text[0])
+        test_fail(__FILE__, __LINE__, "%s: refused without a sentence", name);
+    json_drop(j);
+    buf_deinit(&b);
+}
+
+static int run_folder(const char *relative)
+{
+    const char *dir = data_path(relative);
+    struct buf names = {0};
+    struct err e;
+    if (!dir || dir_list(&names, dir, &e) != 0) return 0;
+    int n = 0;
+    for (char *rest = names.data, *name; (name = strsep(&rest, "\n")) && *name; n++)
+        run_case(dir, name);
+    buf_deinit(&names);
+    return n;
+}
+
+TEST(json_test_suite)
+{
+    /* Goal: every y_ accepted, every n_ refused, i_ and transform cases without a crash. */
+    int n = run_folder("json/JSONTestSuite/test_parsing");
+    if (n == 0) SKIP("json/JSONTestSuite is absent");
+    EXPECT_INT(n, 318);
+    EXPECT_INT(run_folder("json/JSONTestSuite/test_transform"), 22);
+}
