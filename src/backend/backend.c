@@ -1,0 +1,53 @@
+/* backend.c - choosing a backend by name, and the small tables about KV types. */
+#include "backend_impl.h"
+
+#include <string.h>
+#include <strings.h>
+
+int backend_open(struct backend **out, const char *name, const struct backend_options *o, struct err *e)
+{
+    *out = NULL;
+#define BACKEND(id)                                                                                \
+    if (strcmp(name, #id) == 0) return backend_open_##id(out, o, e);
+#include "backends.def"
+#undef BACKEND
+    return err_set(e, ERR_UNSUPPORTED, "device \"%s\" is not built into this binary; it has: "
+#define BACKEND(id) " " #id
+#include "backends.def"
+#undef BACKEND
+                   , name);
+}
+
+void backend_close(struct backend *b)
+{
+    if (b) b->op->close(b);
+}
+
+static const struct {
+    const char *name;
+    int n_byte;
+} kv_types[KV_TYPE_COUNT] = {
+    [KV_F32] = {"float32", 4},      [KV_F16] = {"float16", 2},          [KV_BF16] = {"bfloat16", 2},
+    [KV_Q8] = {"int8", 1},          [KV_FP8_E4M3] = {"fp8_e4m3", 1}, [KV_FP8_E5M2] = {"fp8_e5m2", 1},
+};
+
+int kv_type_of_name(const char *name)
+{
+    if (strcasecmp(name, "auto") == 0) return KV_F16;
+    if (strcasecmp(name, "fp8") == 0) return KV_FP8_E4M3;
+    for (int t = 0; t < KV_TYPE_COUNT; t++)
+        if (strcasecmp(name, kv_types[t].name) == 0) return t;
+    return -1;
+}
+
+const char *kv_type_name(enum kv_type t)
+{
+    return kv_types[t].name;
+}
+
+int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d)
+{
+    int64_t per_token = (int64_t)d * kv_types[t].n_byte + (t == KV_Q8 ? (int64_t)sizeof(float) : 0);
+    int64_t n = per_token * page_rows * n_head_kv;
+    return (n + 63) / 64 * 64;
+}
