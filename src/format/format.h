@@ -1,14 +1,17 @@
 /* format.h - model files as they lie on disk, behind one view.
  *
  *   GGUF v2/v3 (also split)         names and metadata as they are
- *   Hugging Face directory          safetensors (one file or sharded) + config.json ...; tensor names and
- *                                   config keys are presented under their GGUF names
- *   llama2.c .bin (v0, v1, v2)      presented as architecture "llama"
+ *   Hugging Face directory          safetensors (one file or sharded) + config.json ...; tensor
+ * names and config keys are presented under their GGUF names llama2.c .bin (v0, v1, v2) presented
+ * as architecture "llama"
  *
- * so that the model folder reads one vocabulary of names. Files are mapped read-only; tensor data and text
- * are borrowed from the checkpoint and live until checkpoint_close. Everything is bounds-checked at open: after
- * a successful open every tensor lies inside its file and every metadata value can be read.
- * Open and close from one thread; reading from any. */
+ * so that the model folder reads one vocabulary of names. Values are never changed: the rows of
+ * attn_q and attn_k of llama and mistral pair their rotary halves as (i, i + d/2) in a Hugging Face
+ * directory, and as (2i, 2i + 1) in GGUF (its converter permutes them) and llama2.c;
+ * checkpoint_kind tells which. Files are mapped read-only; tensor data and text are borrowed from
+ * the checkpoint and live until checkpoint_close. Everything is bounds-checked at open: after a
+ * successful open every tensor lies inside its file and every metadata value can be read. Open and
+ * close from one thread; reading from any. */
 #ifndef QUOTH_FORMAT_H
 #define QUOTH_FORMAT_H
 
@@ -25,51 +28,68 @@ struct tensor_info {
     const char *name;     /* canonical (GGUF) name, NUL-terminated           */
     const char *name_raw; /* as the file spells it                           */
     enum qtype type;
-    int n_dim;            /* 1 .. 4                                          */
-    int64_t dim[4];       /* dim[0] varies fastest (a linear weight is [k, n_out]: dim[0] = k); unused = 1 */
-    const uint8_t *data;  /* borrowed, n_byte bytes                          */
-    size_t n_byte;        /* exactly qtype_bytes of all rows                 */
-    int file;             /* index of the file it lies in                    */
+    int n_dim; /* 1 .. 4; a scalar has 1, a safetensors tensor of more has its slowest folded into
+                  dim[3] */
+    int64_t
+        dim[4]; /* dim[0] varies fastest (a linear weight is [k, n_out]: dim[0] = k); unused = 1 */
+    const uint8_t *data; /* borrowed, n_byte bytes                          */
+    size_t n_byte;       /* exactly qtype_bytes of all rows                 */
+    int file;            /* index of the file it lies in                    */
 };
 
 enum meta_kind { META_NONE, META_BOOL, META_INT, META_UINT, META_REAL, META_TEXT, META_LIST };
-struct meta; /* one metadata value, opaque; getters accept NULL and a wrong kind, and answer `otherwise` */
+struct meta; /* one metadata value, opaque; getters accept NULL and a wrong kind, and answer
+                `otherwise` */
 
-/* path: a .gguf file (any part of a split one), a directory, a .safetensors file or index (its directory is
- * taken), or a llama2.c .bin. Errors name file, field, found, expected. */
+/* path: a .gguf file (any part of a split one), a directory, the model.safetensors, a shard or the
+ * index in a directory with a config.json (that directory is taken), any other .safetensors file
+ * (alone, without metadata), or a llama2.c .bin. Errors name file, field, found, expected. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
 void checkpoint_close(struct checkpoint *c); /* NULL is fine */
 
+/* The same for looking only: a GGUF that ends before its data section opens too, and its tensors'
+ * data is NULL. */
+int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
+
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);
 const char *checkpoint_path(const struct checkpoint *c);
-const char *checkpoint_dir(const struct checkpoint *c); /* the folder its other files (tokenizer ...) lie in */
+const char *
+checkpoint_dir(const struct checkpoint *c); /* the folder its other files (tokenizer ...) lie in */
 size_t checkpoint_file_bytes(const struct checkpoint *c);
 
 int checkpoint_n_tensor(const struct checkpoint *c);
 const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i);
-const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const char *name); /* NULL: none */
+const struct tensor_info *checkpoint_tensor(const struct checkpoint *c,
+                                            const char *name); /* NULL: none */
 
 /* Metadata by GGUF key, e.g. "general.architecture", "llama.block_count", "tokenizer.ggml.tokens".
- * Of a Hugging Face directory: config.json, generation_config.json (general.sampling.temp, .top_k, .top_p, .min_p,
- * tokenizer.ggml.eos_token_ids as a list) and the chat template (tokenizer.chat_template, and
- * tokenizer.chat_template.NAME) under their GGUF names; the tokenizer itself stays in its files. */
+ * Of a Hugging Face directory: config.json, generation_config.json (general.sampling.temp, .top_k,
+ * .top_p, .min_p, tokenizer.ggml.eos_token_ids as a list) and the chat template
+ * (tokenizer.chat_template, and tokenizer.chat_template.NAME) under their GGUF names; the tokenizer
+ * itself stays in its files. */
 int checkpoint_n_meta(const struct checkpoint *c);
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
 
 enum meta_kind meta_kind(const struct meta *m);
 bool meta_bool(const struct meta *m, bool otherwise);
-int64_t meta_int(const struct meta *m, int64_t otherwise); /* BOOL, INT, and UINT up to INT64_MAX; whole reals */
-double meta_real(const struct meta *m, double otherwise);  /* INT, UINT, REAL */
-const char *meta_text(const struct meta *m, size_t *n);    /* NULL if not text; may hold NULs; NUL-terminated */
-size_t meta_count(const struct meta *m);                   /* items of a list, else 0 */
-enum meta_kind meta_item_kind(const struct meta *m);       /* kind of a list's items  */
+int64_t meta_int(const struct meta *m,
+                 int64_t otherwise); /* BOOL, INT, and UINT up to INT64_MAX; whole reals */
+double meta_real(const struct meta *m, double otherwise); /* INT, UINT, REAL */
+const char *meta_text(const struct meta *m,
+                      size_t *n);        /* NULL if not text; may hold NULs; NUL-terminated */
+size_t meta_count(const struct meta *m); /* items of a list, else 0 */
+enum meta_kind meta_item_kind(const struct meta *m); /* kind of a list's items  */
 int64_t meta_item_int(const struct meta *m, size_t i, int64_t otherwise);
 double meta_item_real(const struct meta *m, size_t i, double otherwise);
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n); /* not NUL-terminated */
+const struct meta *meta_item_list(const struct meta *m,
+                                  size_t i); /* of a list of lists; else NULL */
 
-/* An architecture may add names to those that decoders share: raw Hugging Face names with one %d for the layer,
- * e.g. {"model.layers.%d.self_attn.q_norm.weight", "blk.%d.attn_q_norm.weight"}. */
-struct name_pair { const char *raw, *name; };
+/* An architecture may add names to those that decoders share: raw Hugging Face names with one %d
+ * for the layer, e.g. {"model.layers.%d.self_attn.q_norm.weight", "blk.%d.attn_q_norm.weight"}. */
+struct name_pair {
+    const char *raw, *name;
+};
 
 #endif

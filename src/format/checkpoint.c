@@ -1,0 +1,251 @@
+/* checkpoint.c - opening whatever the path is, and looking things up; see format.h.
+ *
+ * The kind is told by content where the content can tell (GGUF and llama2.c have magic numbers,
+ * safetensors begins with a length and a brace), by name only for what is JSON (an index) or a
+ * folder. */
+#include "format_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- building ---- */
+
+int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
+{
+    struct checkpoint_file f = {.path = arena_text(&c->arena, path, strlen(path))};
+    if (!f.path) return err_memory(e, path, strlen(path));
+    int rc = file_map_open(&f.map, path, e);
+    if (rc != 0) return rc;
+    if (!vec_push(&c->file, f)) {
+        file_map_close(&f.map);
+        return err_memory(e, path, sizeof f);
+    }
+    return (int)c->file.n - 1;
+}
+
+int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e)
+{
+    struct tensor_info own = *t;
+    const char *path = c->file.v[t->file].path;
+    if (checkpoint_tensor(c, t->name))
+        return err_set(e, ERR_FORMAT, "%s: there are two tensors named \"%s\"", path, t->name);
+    if (c->tensor.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 tensors", path);
+    own.name = arena_text(&c->arena, t->name, strlen(t->name));
+    own.name_raw = own.name;
+    if (own.name && strcmp(t->name, t->name_raw) != 0)
+        own.name_raw = arena_text(&c->arena, t->name_raw, strlen(t->name_raw));
+    if (!own.name || !own.name_raw || !vec_push(&c->tensor, own) ||
+        !strmap_put(&c->tensor_by_name, own.name, strlen(own.name), (uint32_t)c->tensor.n - 1))
+        return err_memory(e, "the tensor list", c->tensor.n * sizeof own);
+    return 0;
+}
+
+int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta *value,
+                        struct err *e)
+{
+    if (checkpoint_meta(c, key))
+        return err_set(e, ERR_FORMAT, "%s: the metadata key \"%s\" is there twice", c->path, key);
+    if (c->meta.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 keys", c->path);
+    struct meta_entry entry = {arena_text(&c->arena, key, strlen(key)), *value};
+    if (!entry.key || !vec_push(&c->meta, entry) ||
+        !strmap_put(&c->meta_by_key, entry.key, strlen(key), (uint32_t)c->meta.n - 1))
+        return err_memory(e, "the metadata", c->meta.n * sizeof entry);
+    return 0;
+}
+
+static int add_number(struct checkpoint *c, const char *key, enum value_type type, const void *x,
+                      struct err *e)
+{
+    void *own = arena_push(&c->arena, value_bytes(type), 8);
+    if (!own) return err_memory(e, key, value_bytes(type));
+    memcpy(own, x, value_bytes(type));
+    return checkpoint_add_meta(c, key, &(struct meta){.type = type, .data = own, .n = 1}, e);
+}
+
+int checkpoint_add_int(struct checkpoint *c, const char *key, int64_t x, struct err *e)
+{
+    return add_number(c, key, VT_I64, &x, e);
+}
+
+int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct err *e)
+{
+    return add_number(c, key, VT_F64, &x, e);
+}
+
+int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
+                        struct err *e)
+{
+    struct meta m = {.type = VT_TEXT, .data = arena_text(&c->arena, text, n), .n = n};
+    if (!m.data) return err_memory(e, key, n);
+    return checkpoint_add_meta(c, key, &m, e);
+}
+
+bool dims_product(const int64_t *dim, int n_dim, int64_t *n)
+{
+    *n = 1;
+    for (int i = 0; i < n_dim; i++)
+        if (dim[i] < 0 || __builtin_mul_overflow(*n, dim[i], n)) return false;
+    return true;
+}
+
+/* ---- opening ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && memcmp(text + n - n_end, end, n_end) == 0;
+}
+
+/* model.safetensors, a shard of it, or the index: names for the folder's weights rather than for
+ * one file. */
+static bool names_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    if (ends_with(name, ".safetensors.index.json") || strcmp(name, "model.safetensors") == 0)
+        return true;
+    return strncmp(name, "model-", 6) == 0 && ends_with(name, ".safetensors");
+}
+
+static bool has_config(const char *dir)
+{
+    char path[4096];
+    return path_join(path, sizeof path, dir, "config.json") && file_exists(path);
+}
+
+static bool safetensors_looks_like(const uint8_t *data, size_t n)
+{
+    return n >= 10 && memcmp(data + 5, "\0\0\0", 3) == 0 && data[8] == '{';
+}
+
+/* Look at the first bytes of the file, which its reader will map again. */
+static int load_file(struct checkpoint *c, const char *path, struct err *e)
+{
+    struct file_map m;
+    int rc = file_map_open(&m, path, e);
+    if (rc != 0) return rc;
+    bool is_gguf = m.n_byte >= 4 && memcmp(m.data, "GGUF", 4) == 0;
+    bool is_safetensors =
+        ends_with(path, ".safetensors") || safetensors_looks_like(m.data, m.n_byte);
+    bool is_llama2c = llama2c_looks_like(m.data, m.n_byte);
+    file_map_close(&m);
+    c->kind = is_gguf ? CKPT_GGUF : is_safetensors ? CKPT_HF : CKPT_LLAMA2C;
+    if (is_gguf) return gguf_load(c, path, e);
+    if (is_safetensors) return safetensors_load(c, path, e);
+    if (is_llama2c) return llama2c_load(c, path, e);
+    return err_set(e, ERR_FORMAT,
+                   "%s: not a model file: expected GGUF, safetensors or a llama2.c .bin", path);
+}
+
+static int load(struct checkpoint *c, struct err *e)
+{
+    if (dir_exists(c->path) || (names_folder(c->path) && has_config(c->dir))) {
+        c->kind = CKPT_HF;
+        return hf_load(c, c->dir, e);
+    }
+    return load_file(c, c->path, e);
+}
+
+static int set_paths(struct checkpoint *c, const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n_dir = dir_exists(path) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
+    if (slash == path && n_dir == 0) n_dir = 1;
+    c->path = arena_text(&c->arena, path, strlen(path));
+    c->dir = n_dir ? arena_text(&c->arena, path, n_dir) : ".";
+    return c->path && c->dir ? 0 : err_memory(e, path, strlen(path));
+}
+
+static int open_as(struct checkpoint **out, const char *path, bool header_only, struct err *e)
+{
+    *out = NULL;
+    struct checkpoint *c = calloc(1, sizeof *c);
+    if (!c) return err_memory(e, path, sizeof *c);
+    c->header_only = header_only;
+    int rc = set_paths(c, path, e);
+    if (rc == 0) rc = load(c, e);
+    if (rc == 0)
+        *out = c;
+    else
+        checkpoint_close(c);
+    return rc;
+}
+
+int checkpoint_open(struct checkpoint **out, const char *path, struct err *e)
+{
+    return open_as(out, path, false, e);
+}
+
+int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e)
+{
+    return open_as(out, path, true, e);
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    if (!c) return;
+    for (size_t i = 0; i < c->file.n; i++) file_map_close(&c->file.v[i].map);
+    vec_deinit(&c->file);
+    vec_deinit(&c->tensor);
+    vec_deinit(&c->meta);
+    strmap_deinit(&c->tensor_by_name);
+    strmap_deinit(&c->meta_by_key);
+    arena_deinit(&c->arena);
+    free(c);
+}
+
+/* ---- looking up ---- */
+
+enum checkpoint_kind checkpoint_kind(const struct checkpoint *c)
+{
+    return c->kind;
+}
+
+const char *checkpoint_path(const struct checkpoint *c)
+{
+    return c->path;
+}
+
+const char *checkpoint_dir(const struct checkpoint *c)
+{
+    return c->dir;
+}
+
+size_t checkpoint_file_bytes(const struct checkpoint *c)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->file.n; i++) n += c->file.v[i].map.n_byte;
+    return n;
+}
+
+int checkpoint_n_tensor(const struct checkpoint *c)
+{
+    return (int)c->tensor.n;
+}
+
+const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i)
+{
+    return &c->tensor.v[i];
+}
+
+const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const char *name)
+{
+    const uint32_t *i = strmap_get(&c->tensor_by_name, name, strlen(name));
+    return i ? &c->tensor.v[*i] : NULL;
+}
+
+int checkpoint_n_meta(const struct checkpoint *c)
+{
+    return (int)c->meta.n;
+}
+
+const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key)
+{
+    if (key) *key = c->meta.v[i].key;
+    return &c->meta.v[i].value;
+}
+
+const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key)
+{
+    const uint32_t *i = strmap_get(&c->meta_by_key, key, strlen(key));
+    return i ? &c->meta.v[*i].value : NULL;
+}

@@ -1,0 +1,105 @@
+/* format_impl.h - what the readers of this folder share: the checkpoint while it is built, and the
+ * form of a metadata value. Private to src/format.
+ *
+ *   checkpoint_open --kind of path--> gguf_load | hf_load | safetensors_load | llama2c_load
+ *        each: checkpoint_add_file, then checkpoint_add_meta and checkpoint_add_tensor
+ *
+ * A reader that fails leaves a half-built checkpoint behind; checkpoint_open closes it. */
+#ifndef QUOTH_FORMAT_IMPL_H
+#define QUOTH_FORMAT_IMPL_H
+
+#include "format.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/os.h"
+
+/* GGUF's value types under its numbers; metadata of every format is kept in them. */
+enum value_type {
+    VT_U8,
+    VT_I8,
+    VT_U16,
+    VT_I16,
+    VT_U32,
+    VT_I32,
+    VT_F32,
+    VT_BOOL,
+    VT_TEXT,
+    VT_LIST,
+    VT_U64,
+    VT_I64,
+    VT_F64,
+    VT_COUNT
+};
+
+struct span {
+    const char *text; /* borrowed from a map or the arena, not NUL-terminated */
+    size_t n;
+};
+
+/* One value. Everything it points to lives as long as the checkpoint. */
+struct meta {
+    enum value_type type, item; /* item: of a list's items */
+    const void *data;           /* a number: its little-endian bytes, unaligned
+                                 * text:     n bytes and a NUL
+                                 * a list:   n packed numbers | struct span [n] | struct meta [n] */
+    size_t n;
+};
+
+struct meta_entry {
+    const char *key;
+    struct meta value;
+};
+
+struct checkpoint_file {
+    const char *path;
+    struct file_map map;
+};
+
+struct checkpoint {
+    enum checkpoint_kind kind;
+    bool header_only;       /* tensors may lie beyond their file's end: data NULL */
+    struct arena arena;     /* names, keys, texts, indexes, decoded tensors       */
+    const char *path, *dir; /* in the arena                                       */
+    VEC(struct checkpoint_file) file;
+    VEC(struct tensor_info) tensor;
+    VEC(struct meta_entry) meta;
+    struct strmap tensor_by_name, meta_by_key; /* -> index */
+};
+
+/* Map a file; its index (>= 0), or ERR_*. */
+int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
+
+/* Add a tensor whose names are in t->name and t->name_raw (copied here). Refuses a name that is
+ * there already. */
+int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e);
+
+/* Add a value under a key (copied). Refuses a key that is there already. */
+int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta *value,
+                        struct err *e);
+int checkpoint_add_int(struct checkpoint *c, const char *key, int64_t x, struct err *e);
+int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct err *e);
+int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
+                        struct err *e);
+
+/* Bytes of one number of that type; 0 for text and lists. */
+size_t value_bytes(enum value_type type);
+
+/* Values times dimensions, in dim[0 .. n_dim): false if a dimension is negative or the product
+ * overflows int64. */
+bool dims_product(const int64_t *dim, int n_dim, int64_t *n);
+
+/* The readers. `path` is a file (a folder for hf_load); the checkpoint is empty but for kind, path
+ * and dir. */
+int gguf_load(struct checkpoint *c, const char *path, struct err *e);
+int hf_load(struct checkpoint *c, const char *dir, struct err *e);
+int safetensors_load(struct checkpoint *c, const char *path, struct err *e);
+int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
+
+/* True if the bytes begin like a file that llama2c_load reads. */
+bool llama2c_looks_like(const uint8_t *data, size_t n);
+
+/* The GGUF name of a raw Hugging Face tensor name, in out[n_out]; the raw name where none is known.
+ */
+void hf_tensor_name(char *out, size_t n_out, const char *raw);
+
+#endif
