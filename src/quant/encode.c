@@ -1,0 +1,63 @@
+/* encode.c - the frame around every block encoder: clean the input, hand it to the format's fit,
+ * pack.
+ *
+ * NaN and infinities become zeros (one bad weight must not take its block along). Numbers are
+ * divided by the block's largest magnitude, so a fit sees the same problem whatever the scale,
+ * 1e-40 or 1e38. */
+#include "quant_impl.h"
+
+#define HALF_MAX 65504.0f
+
+float half_near(float x)
+{
+    if (x > HALF_MAX) x = HALF_MAX;
+    if (x < -HALF_MAX) x = -HALF_MAX;
+    return f32_of_f16(f16_of_f32(x));
+}
+
+float step_error(const int8_t *q, const float *x, const float *w, int n, float step)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float e = x[i] - step * (float)q[i];
+        sum += w[i] * e * e;
+    }
+    return sum;
+}
+
+/* y = x / max|x| with non-finite x as 0; returns max|x|, or 1 where that is 0. */
+static float normalize(float *y, const float *x, int n)
+{
+    float max = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float a = fabsf(x[i]);
+        if (a < INFINITY && a > max) max = a;
+    }
+    if (max == 0.0f) max = 1.0f;
+    for (int i = 0; i < n; i++) y[i] = isfinite(x[i]) ? x[i] / max : 0.0f;
+    return max;
+}
+
+/* Weights relative to their largest; all 1 when there are none, or none counts. */
+static void weigh(float *w, const float *importance, int n)
+{
+    float max = 0.0f;
+    if (importance) max = normalize(w, importance, n);
+    bool any = false;
+    for (int i = 0; max > 0.0f && i < n; i++) any |= w[i] > 0.0f;
+    if (any) return;
+    for (int i = 0; i < n; i++) w[i] = 1.0f;
+}
+
+void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n,
+                   const float *importance)
+{
+    float clean[BLOCK_MAX], w[BLOCK_MAX];
+    for (int64_t at = 0; at < n; at += f->n, y += f->n_byte) {
+        struct block b = {0};
+        struct values v = {clean, w, f->n, normalize(clean, x + at, f->n)};
+        weigh(w, importance ? importance + at : NULL, f->n);
+        f->fit(&b, &v);
+        f->pack(y, &b);
+    }
+}

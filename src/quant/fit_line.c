@@ -1,0 +1,213 @@
+/* fit_line.c - encoders for formats with minimums: x ~ step * q - low, q in 0..hi.
+ *
+ * The same three levels as fit_scale.c, with a line in place of a ray: per sub-block a fan of
+ * starting lines (the values' span shortened by some factor, at the lower end, the middle or the
+ * upper end), each improved by alternating nearest integers and weighted linear regression; then d
+ * and dmin whose multiples fit those lines; then neighbours of every scale and minimum, tried on
+ * the values, and a joint regression for d and dmin. k-quants store minimums without a sign, so
+ * there low >= 0. */
+#include "quant_impl.h"
+
+struct line {
+    float step, low;
+};
+
+static void line_nearest(int8_t *q, const float *x, int n, struct line l, int hi)
+{
+    float per_step = l.step > 1e-30f ? 1.0f / l.step : 0.0f;
+    for (int i = 0; i < n; i++) {
+        float v = (x[i] + l.low) * per_step;
+        v = v < 0.0f ? 0.0f : v > (float)hi ? (float)hi : v;
+        q[i] = (int8_t)lrintf(v);
+    }
+}
+
+static float line_error(const int8_t *q, const float *x, const float *w, int n, struct line l)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float e = x[i] - (l.step * (float)q[i] - l.low);
+        sum += w[i] * e * e;
+    }
+    return sum;
+}
+
+/* Weighted regression of x on u and v (both [n]): x ~ a u + b v. Where v adds nothing, b = 0. */
+struct regression {
+    double uu, uv, vv, xu, xv;
+};
+
+static void regression_add(struct regression *r, float w, float x, float u, float v)
+{
+    r->uu += (double)w * u * u;
+    r->uv += (double)w * u * v;
+    r->vv += (double)w * v * v;
+    r->xu += (double)w * x * u;
+    r->xv += (double)w * x * v;
+}
+
+static void regression_solve(const struct regression *r, float *a, float *b)
+{
+    double det = r->uu * r->vv - r->uv * r->uv;
+    if (det > 1e-9 * r->uu * r->vv) {
+        *a = (float)((r->xu * r->vv - r->xv * r->uv) / det);
+        *b = (float)((r->xv * r->uu - r->xu * r->uv) / det);
+    } else {
+        *a = r->uu > 0.0 ? (float)(r->xu / r->uu) : 0.0f;
+        *b = 0.0f;
+    }
+}
+
+/* The best line for given integers; with keep_low_positive the best of those with low >= 0. */
+static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
+                              bool low_positive)
+{
+    struct regression r = {0};
+    struct line l;
+    for (int i = 0; i < n; i++) regression_add(&r, w[i], x[i], (float)q[i], -1.0f);
+    regression_solve(&r, &l.step, &l.low);
+    if (low_positive && l.low < 0.0f) {
+        l.low = 0.0f;
+        l.step = r.uu > 0.0 ? (float)(r.xu / r.uu) : 0.0f;
+    }
+    if (l.step < 0.0f) l.step = 0.0f;
+    return l;
+}
+
+/* Improve l in place by a few alternations; returns its error with the nearest integers. */
+static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
+                          bool low_positive)
+{
+    enum { N_ROUND = 3 };
+    int8_t q[BLOCK_MAX];
+    for (int round = 0; round < N_ROUND; round++) {
+        line_nearest(q, x, n, *l, hi);
+        *l = line_solve(q, x, w, n, low_positive);
+    }
+    line_nearest(q, x, n, *l, hi);
+    return line_error(q, x, w, n, *l);
+}
+
+static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
+{
+    enum { N_SPAN = 10, N_PLACE = 3 };
+    struct line best = {0};
+    float least = INFINITY, min = x[0], max = x[0];
+    for (int i = 1; i < n; i++) {
+        min = fminf(min, x[i]);
+        max = fmaxf(max, x[i]);
+    }
+    if (low_positive) min = fminf(min, 0.0f);
+    for (int t = 0; t < N_SPAN * N_PLACE; t++) {
+        /* Few levels gain from clipping more: 4 levels go down to half the span, 32 to 0.93 of it.
+         */
+        float part =
+            1.0f + 0.4f / (float)hi - 2.0f / (float)(hi + 1) * (float)(t / N_PLACE) / (N_SPAN - 1);
+        float left_out = (max - min) * (1.0f - part);
+        struct line l = {(max - min) * part / (float)hi,
+                         -(min + left_out * 0.5f * (float)(t % N_PLACE))};
+        float e = line_improve(&l, x, w, n, hi, low_positive);
+        if (e >= least) continue;
+        least = e;
+        best = l;
+    }
+    return best;
+}
+
+void fit_line(struct block *b, const struct values *v, int hi)
+{
+    struct line l = line_search(v->x, v->w, v->n, hi, false);
+    b->d = half_near(l.step * v->unit);
+    b->dmin = half_near(-l.low * v->unit);
+    b->scale[0] = 1;
+    b->min[0] = -1;
+    line_nearest(b->q, v->x, v->n, (struct line){b->d / v->unit, -b->dmin / v->unit}, hi);
+}
+
+/* ---- k-quants ---- */
+
+struct lines {
+    const struct values *v;
+    struct line wish[SUB_MAX];
+    int n_sub, sub, hi, scale_max;
+    struct line unit; /* d and dmin in v's unit */
+};
+
+static int near_multiple(float x, float unit, int max)
+{
+    float k = unit > 1e-30f ? x / unit : 0.0f;
+    return (int)lrintf(k < 0.0f ? 0.0f : k > (float)max ? (float)max : k);
+}
+
+/* Scale, minimum and integers of sub-block j: the wish's nearest ones and their neighbours. */
+static float sub_choose(struct block *b, const struct lines *s, int j)
+{
+    const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
+    int scale = near_multiple(s->wish[j].step, s->unit.step, s->scale_max);
+    int min = near_multiple(s->wish[j].low, s->unit.low, s->scale_max);
+    float least = INFINITY;
+    for (int t = 0; t < 9; t++) {
+        int8_t q[BLOCK_MAX];
+        int ks = scale + t / 3 - 1, km = min + t % 3 - 1;
+        if (ks < 0 || ks > s->scale_max || km < 0 || km > s->scale_max) continue;
+        struct line l = {s->unit.step * (float)ks, s->unit.low * (float)km};
+        line_nearest(q, x, s->sub, l, s->hi);
+        float e = line_error(q, x, w, s->sub, l);
+        if (e >= least) continue;
+        least = e;
+        b->scale[j] = (int16_t)ks;
+        b->min[j] = (int16_t)km;
+        memcpy(b->q + j * s->sub, q, (size_t)s->sub);
+    }
+    return least;
+}
+
+/* Round the unit to f16 and choose all sub-blocks for it; returns the error. */
+static float block_choose(struct block *b, struct lines *s)
+{
+    float e = 0.0f, unit = s->v->unit;
+    b->d = half_near(s->unit.step * unit);
+    b->dmin = half_near(s->unit.low * unit);
+    s->unit = (struct line){b->d / unit, b->dmin / unit};
+    for (int j = 0; j < s->n_sub; j++) e += sub_choose(b, s, j);
+    return e;
+}
+
+/* The d and dmin that suit the integers of b best, into s->unit. */
+static void unit_solve(struct lines *s, const struct block *b)
+{
+    struct regression r = {0};
+    for (int i = 0; i < s->v->n; i++) {
+        int j = i / s->sub;
+        regression_add(&r, s->v->w[i], s->v->x[i], (float)(b->scale[j] * b->q[i]),
+                       (float)-b->min[j]);
+    }
+    regression_solve(&r, &s->unit.step, &s->unit.low);
+    s->unit.step = fmaxf(s->unit.step, 0.0f);
+    s->unit.low = fmaxf(s->unit.low, 0.0f);
+}
+
+void fit_lines(struct block *b, const struct values *v, int sub, int hi, int scale_max)
+{
+    enum { N_TRY = 5, N_ROUND = 3 };
+    struct lines s = {.v = v, .n_sub = v->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
+    struct line max = {0};
+    struct block now = {0};
+    float least = INFINITY;
+    for (int j = 0; j < s.n_sub; j++) {
+        s.wish[j] = line_search(v->x + j * sub, v->w + j * sub, sub, hi, true);
+        max.step = fmaxf(max.step, s.wish[j].step);
+        max.low = fmaxf(max.low, s.wish[j].low);
+    }
+    for (int t = 0; t < N_TRY; t++) {
+        float reach =
+            (float)scale_max + 0.5f * (float)t; /* the largest rounds to scale_max, or is capped */
+        s.unit = (struct line){max.step / reach, max.low / reach};
+        for (int round = 0; round < N_ROUND; round++) {
+            float e = block_choose(&now, &s);
+            if (e < least) *b = now;
+            least = fminf(e, least);
+            unit_solve(&s, &now);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+/* fit_scale.c - encoders for formats without minimums: x ~ d * scale[j] * q.
+ *
+ * Weighted least squares in three levels. (1) Each sub-block alone: from a fan of starting steps,
+ * alternate "nearest integers for this step" and "best step for these integers", keep the step that
+ * explains most. (2) One d whose admissible multiples come close to all of those steps, judged by
+ * the parabola that the error is near its minimum. (3) With d rounded to f16, try each scale and
+ * its neighbours on the values themselves; then solve d again for the integers found, and repeat.
+ * What it means to be the nearest integers (a range, a table, a code book with signs) is the
+ * coder's business. */
+#include "quant_impl.h"
+
+static float clamp(float v, float lo, float hi)
+{
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                     float step)
+{
+    (void)w;
+    float per_step = fabsf(step) > 1e-30f ? 1.0f / step : 0.0f;
+    for (int i = 0; i < n; i++)
+        q[i] = (int8_t)lrintf(clamp(x[i] * per_step, (float)c->lo, (float)c->hi));
+}
+
+void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                   float step)
+{
+    (void)w;
+    float per_step = fabsf(step) > 1e-30f ? 1.0f / step : 0.0f;
+    for (int i = 0; i < n; i++) {
+        float target = x[i] * per_step, least = INFINITY;
+        for (int k = 0; k < 16; k++) {
+            float e = fabsf(target - (float)c->level[k]);
+            if (e < least) {
+                least = e;
+                q[i] = c->level[k];
+            }
+        }
+    }
+}
+
+/* What a sub-block wants: `step`, and around it the error grows as curve * (step' - step)^2. */
+struct wish {
+    float step, curve;
+};
+
+/* Integers for the given step, then the best step for them; returns how much of sum w x^2 that
+ * explains. */
+static float step_improve(const struct coder *c, struct wish *s, const float *x, const float *w,
+                          int n)
+{
+    int8_t q[BLOCK_MAX];
+    float xq = 0.0f, qq = 0.0f;
+    c->nearest(c, q, x, w, n, s->step);
+    for (int i = 0; i < n; i++) {
+        xq += w[i] * x[i] * (float)q[i];
+        qq += w[i] * (float)(q[i] * q[i]);
+    }
+    *s = (struct wish){qq > 0.0f ? xq / qq : 0.0f, qq};
+    return s->step * xq;
+}
+
+static struct wish step_search(const struct coder *c, const float *x, const float *w, int n)
+{
+    struct wish best = {0};
+    float gain_best = 0.0f, max = 0.0f;
+    float peak = (float)(c->hi > -c->lo ? c->hi : -c->lo);
+    float from = 1.0f + 0.4f / peak; /* the largest value rounds to just the outermost integer */
+    int n_sign = c->lo == -c->hi ? 1 : 2;
+    for (int i = 0; i < n; i++) max = fmaxf(max, fabsf(x[i]));
+    for (int t = 0; t < c->n_try * n_sign; t++) {
+        float reach = from + (c->reach - from) * (float)(t / n_sign) / (float)(c->n_try - 1);
+        struct wish s = {max * reach / peak * (t % n_sign ? -1.0f : 1.0f), 0.0f};
+        step_improve(c, &s, x, w, n);
+        float gain = step_improve(c, &s, x, w, n);
+        if (gain <= gain_best) continue;
+        gain_best = gain;
+        best = s;
+    }
+    return best;
+}
+
+/* The admissible scale nearest to `ratio`. */
+static int scale_near(const struct coder *c, float ratio)
+{
+    float k = (ratio - (float)c->scale_lo) / (float)c->scale_by;
+    return c->scale_lo +
+           c->scale_by *
+               (int)lrintf(clamp(k, 0, (float)((c->scale_hi - c->scale_lo) / c->scale_by)));
+}
+
+static float wish_error(const struct coder *c, const struct wish *s, int n_sub, float d)
+{
+    float sum = 0.0f;
+    for (int j = 0; j < n_sub; j++) {
+        float e = s[j].step - d * (float)scale_near(c, d != 0.0f ? s[j].step / d : 0.0f);
+        sum += s[j].curve * e * e;
+    }
+    return sum;
+}
+
+/* A first d: the largest wish at the end of the scales' range, or a little past or short of it. */
+static float d_search(const struct coder *c, const struct wish *s, int n_sub)
+{
+    enum { N_TRY = 16 };
+    float extreme = 0.0f, best = 0.0f, least = INFINITY;
+    for (int j = 0; j < n_sub; j++)
+        if (fabsf(s[j].step) > fabsf(extreme)) extreme = s[j].step;
+    for (int t = -N_TRY; t <= N_TRY; t++) {
+        float bend = 1.0f + 0.02f * (float)t;
+        for (int end = 0; end < 2; end++) {
+            int scale = end ? c->scale_hi : c->scale_lo;
+            if (end == 0 && c->scale_lo >= 0) continue;
+            float d = extreme / (float)scale * bend, e = wish_error(c, s, n_sub, d);
+            if (e >= least) continue;
+            least = e;
+            best = d;
+        }
+    }
+    return best;
+}
+
+/* Scale and integers of sub-block j for the block's d (in v's unit); returns the error. */
+static float scale_choose(struct block *b, const struct values *v, const struct coder *c, int sub,
+                          int j, int first, float d)
+{
+    float least = INFINITY;
+    const float *x = v->x + j * sub, *w = v->w + j * sub;
+    for (int k = -1; k <= 1; k++) {
+        int8_t q[BLOCK_MAX];
+        int scale = first + k * c->scale_by;
+        if (scale < c->scale_lo || scale > c->scale_hi) continue;
+        c->nearest(c, q, x, w, sub, d * (float)scale);
+        float e = step_error(q, x, w, sub, d * (float)scale);
+        if (e >= least) continue;
+        least = e;
+        b->scale[j] = (int16_t)scale;
+        memcpy(b->q + j * sub, q, (size_t)sub);
+    }
+    return least;
+}
+
+/* The d that suits the integers of b best, in v's unit. */
+static float d_solve(const struct block *b, const struct values *v, int sub)
+{
+    float xq = 0.0f, qq = 0.0f;
+    for (int i = 0; i < v->n; i++) {
+        float q = (float)(b->scale[i / sub] * b->q[i]);
+        xq += v->w[i] * v->x[i] * q;
+        qq += v->w[i] * q * q;
+    }
+    return qq > 0.0f ? xq / qq : 0.0f;
+}
+
+void fit_scales(struct block *b, const struct values *v, const struct coder *c, int sub)
+{
+    enum { N_ROUND = 3 };
+    struct wish wish[SUB_MAX];
+    struct block now = {0};
+    int n_sub = v->n / sub;
+    float least = INFINITY;
+    for (int j = 0; j < n_sub; j++) wish[j] = step_search(c, v->x + j * sub, v->w + j * sub, sub);
+    float d = d_search(c, wish, n_sub);
+    for (int round = 0; round < N_ROUND; round++) {
+        float e = 0.0f;
+        now.d = half_near(d * v->unit * (float)c->d_factor) / (float)c->d_factor;
+        float d_near = now.d / v->unit;
+        for (int j = 0; j < n_sub; j++) {
+            int first = scale_near(c, d_near != 0.0f ? wish[j].step / d_near : 0.0f);
+            e += scale_choose(&now, v, c, sub, j, first, d_near);
+        }
+        if (e < least) *b = now;
+        least = fminf(e, least);
+        d = d_solve(&now, v, sub);
+    }
+}

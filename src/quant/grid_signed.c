@@ -1,0 +1,97 @@
+/* grid_signed.c - values from a code book of magnitudes, a sign for each: IQ2_* and IQ3_*.
+ *
+ * Signs go with eight values. Formats with seven bits for them keep the number of minuses even, so
+ * with an odd input one value must take the wrong sign. Which one, and which points, is decided
+ * together: changing the sign of value i at level g costs 4 w step |x_i| g more, and the search
+ * takes the point where the cost with the least such surcharge is least. Where eight values are two
+ * points of four (IQ3), the wrong sign goes to the one that suffers less. */
+#include "quant_impl.h"
+
+#include <stdlib.h>
+
+uint8_t signs_of(const int8_t q[8])
+{
+    unsigned signs = 0;
+    for (int i = 0; i < 8; i++) signs |= (unsigned)(q[i] < 0) << i;
+    return (uint8_t)signs;
+}
+
+void signs_apply(int8_t q[8], unsigned signs)
+{
+    for (int i = 0; i < 8; i++)
+        if (signs >> i & 1) q[i] = (int8_t)-q[i];
+}
+
+int magnitude_code(const struct grid *g, const int8_t *q)
+{
+    int8_t magnitude[8];
+    for (int i = 0; i < g->dim; i++) magnitude[i] = (int8_t)abs(q[i]);
+    return grid_code(g, magnitude);
+}
+
+void odd_scales_unpack(struct block *b, const uint8_t *x, int n)
+{
+    int8_t s[SUB_MAX];
+    fields_unpack(s, x, n, 1, 4);
+    for (int j = 0; j < n; j++) b->scale[j] = (int16_t)(2 * s[j] + 1);
+}
+
+void odd_scales_pack(uint8_t *y, const struct block *b, int n)
+{
+    int8_t s[SUB_MAX];
+    for (int j = 0; j < n; j++) s[j] = (int8_t)(b->scale[j] / 2);
+    fields_pack(y, s, n, 1, 4, 0);
+}
+
+static void cost_fill(struct grid_cost *c, const struct grid *g, const float *x, const float *w,
+                      float step)
+{
+    for (int i = 0; i < g->dim; i++)
+        for (int l = 0; l < g->n_level; l++) {
+            float level = step * (float)g->level[l], e = fabsf(x[i]) - level;
+            c->cost[i][l] = w[i] * e * e;
+            c->extra[i][l] = 4.0f * w[i] * fabsf(x[i]) * level;
+        }
+}
+
+/* The value among q [dim] whose wrong sign costs least. */
+static int cheapest_flip(const int8_t *q, const float *x, const float *w, int dim)
+{
+    int best = 0;
+    for (int i = 1; i < dim; i++)
+        if (w[i] * fabsf(x[i]) * (float)q[i] < w[best] * fabsf(x[best]) * (float)q[best]) best = i;
+    return best;
+}
+
+/* Eight values. */
+static void nearest_8(const struct coder *c, int8_t *q, const float *x, const float *w, float step)
+{
+    const struct grid *g = c->grid;
+    struct grid_cost cost;
+    int8_t flipped[8];
+    int part = 0; /* where the wrong sign does least harm */
+    float harm_least = INFINITY;
+    unsigned signs = 0;
+    for (int i = 0; i < 8; i++) signs |= (unsigned)(x[i] < 0.0f) << i;
+    bool odd = c->even && __builtin_popcount(signs) & 1;
+    for (int at = 0; at < 8; at += g->dim) {
+        cost_fill(&cost, g, x + at, w + at, step);
+        float e = grid_search(g, &cost, false, q + at);
+        if (!odd) continue;
+        float harm = grid_search(g, &cost, true, flipped + at) - e;
+        if (harm >= harm_least) continue;
+        harm_least = harm;
+        part = at;
+    }
+    if (odd) {
+        memcpy(q + part, flipped + part, (size_t)g->dim);
+        signs ^= 1u << (part + cheapest_flip(q + part, x + part, w + part, g->dim));
+    }
+    signs_apply(q, signs);
+}
+
+void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                  float step)
+{
+    for (int i = 0; i < n; i += 8) nearest_8(c, q + i, x + i, w + i, step);
+}

@@ -1,0 +1,54 @@
+/* iq4_xs.c - IQ4_XS: 256 values in 8 sub-blocks of 32, 4-bit codes of a table. Published by
+ * llama.cpp.
+ *
+ *     0    2           4            8                    136
+ *     [ d ][ scales hi ][ scales lo ][ 128 bytes of codes ]     d f16; scale j: bits 4j of the lo
+ * bytes, bits 2j of the hi bytes above them; eight runs of 16 bytes: byte m holds m low, m + 16
+ * high
+ *
+ * value = d * (scale - 32) * level_iq4[code]. isum = sum_j (scale_j - 32) sum level * a, w_scale =
+ * d. */
+#include "quant_impl.h"
+
+static void unpack(struct block *b, const uint8_t *x)
+{
+    int8_t scale[8], scale_high[8];
+    b->d = half_load(x);
+    fields_unpack(scale_high, x + 2, 8, 1, 2);
+    fields_unpack(scale, x + 4, 8, 1, 4);
+    for (int j = 0; j < 8; j++) b->scale[j] = (int16_t)((scale[j] | scale_high[j] << 4) - 32);
+    fields_unpack(b->q, x + 8, 256, 16, 4);
+    levels_of_codes(b->q, level_iq4, 256);
+}
+
+static void pack(uint8_t *y, const struct block *b)
+{
+    int8_t scale[8], code[256];
+    for (int j = 0; j < 8; j++) scale[j] = (int8_t)(b->scale[j] + 32);
+    codes_of_levels(code, b->q, level_iq4, 256);
+    half_store(y, b->d);
+    fields_pack(y + 2, scale, 8, 1, 2, 4);
+    fields_pack(y + 4, scale, 8, 1, 4, 0);
+    fields_pack(y + 8, code, 256, 16, 4, 0);
+}
+
+static const struct coder coder = {
+    .nearest = level_nearest,
+    .lo = -127,
+    .hi = 113,
+    .level = level_iq4,
+    .scale_lo = -32,
+    .scale_hi = 31,
+    .scale_by = 1,
+    .d_factor = 1,
+    .reach = 0.6f,
+    .n_try = 14,
+};
+
+static void fit(struct block *b, const struct values *v)
+{
+    fit_scales(b, v, &coder, 32);
+}
+
+static const struct format format = {256, 32, 136, false, unpack, pack, fit};
+BLOCK_OPS(iq4_xs, format)

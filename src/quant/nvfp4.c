@@ -1,0 +1,93 @@
+/* nvfp4.c - NVFP4: 64 values of FP4 E2M1 in 4 sub-blocks of 16, each with an FP8 scale (NVIDIA;
+ * block layout published by llama.cpp).
+ *
+ *     0          4                  36
+ *     [ 4 scales ][ 32 bytes of codes ]     scale: E4M3 without its sign bit (0x7F counts as 0);
+ * four runs of 8 bytes: byte m holds value m low nibble, m + 8 high nibble
+ *
+ * value = e4m3(scale) / 2 * level_e2m1[code], the table being doubled. The scales have no common
+ * unit that an integer could hold, so a sub-block counts as a weight block of 16: isum = sum level
+ * * a, w_scale = e4m3(scale) / 2. The tensor-wide scale that goes with such weights is a tensor of
+ * its own. */
+#include "quant_impl.h"
+
+enum { SUB = 16, N_SUB = 4 };
+
+static float step_of(int scale)
+{
+    return (scale & 127) == 127 ? 0.0f : f32_of_e4m3((uint8_t)(scale & 127)) * 0.5f;
+}
+
+/* b->scale holds the scales' codes. */
+static void unpack(struct block *b, const uint8_t *x)
+{
+    for (int j = 0; j < N_SUB; j++) b->scale[j] = x[j];
+    fields_unpack(b->q, x + N_SUB, 64, 8, 4);
+    levels_of_codes(b->q, level_e2m1, 64);
+}
+
+static void pack(uint8_t *y, const struct block *b)
+{
+    int8_t code[64];
+    for (int j = 0; j < N_SUB; j++) y[j] = (uint8_t)b->scale[j];
+    codes_of_levels(code, b->q, level_e2m1, 64);
+    fields_pack(y + N_SUB, code, 64, 8, 4, 0);
+}
+
+static const struct coder coder = {.nearest = level_nearest, .level = level_e2m1};
+
+/* All scales from half to one and a half times the one that puts the largest value on the outermost
+ * level (8 codes are a factor of two). */
+static void sub_fit(struct block *b, const struct values *v, int j)
+{
+    const float *x = v->x + j * SUB, *w = v->w + j * SUB;
+    float max = 0.0f, least = INFINITY;
+    for (int i = 0; i < SUB; i++) max = fmaxf(max, fabsf(x[i]));
+    float target = max * v->unit / 6.0f;
+    int middle = target < 448.0f ? e4m3_of_f32(target) : 126;
+    for (int scale = middle - 8; scale <= middle + 5; scale++) {
+        int8_t q[SUB];
+        if (scale < 0 || scale > 126) continue;
+        float step = step_of(scale) / v->unit;
+        level_nearest(&coder, q, x, w, SUB, step);
+        float e = step_error(q, x, w, SUB, step);
+        if (e >= least) continue;
+        least = e;
+        b->scale[j] = (int16_t)scale;
+        memcpy(b->q + j * SUB, q, SUB);
+    }
+}
+
+static void fit(struct block *b, const struct values *v)
+{
+    for (int j = 0; j < N_SUB; j++) sub_fit(b, v, j);
+}
+
+static void decode(float *y, const void *x, int64_t n)
+{
+    struct block b;
+    const uint8_t *at = x;
+    for (int64_t i = 0; i < n; i++) {
+        if (i % 64 == 0) unpack(&b, at + i / 64 * 36);
+        y[i] = step_of(b.scale[i % 64 / SUB]) * (float)b.q[i % 64];
+    }
+}
+
+static float dot_group(const void *w, const int8_t *a, int n)
+{
+    struct block b;
+    const uint8_t *at = w;
+    float t = 0.0f;
+    for (int i = 0; i < n; i += 64, at += 36, a += 64) {
+        unpack(&b, at);
+        for (int j = 0; j < N_SUB; j++) {
+            int32_t isum = int_dot(b.q + j * SUB, a + j * SUB, SUB);
+            t = fmaf((float)isum, step_of(b.scale[j]), t);
+        }
+    }
+    return t;
+}
+
+static const struct format format = {64, SUB, 36, false, unpack, pack, fit};
+ENCODE_OP(format)
+const struct qtype_ops qtype_ops_nvfp4 = {decode, encode, dot_group};

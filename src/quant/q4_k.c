@@ -1,0 +1,33 @@
+/* q4_k.c - Q4_K: 256 values in 8 sub-blocks of 32, 4 bits each. Published by llama.cpp.
+ *
+ *     0    2     4                    16                   144
+ *     [ d ][ dmin ][ 12 bytes of scales ][ 128 bytes of codes ]     f16; scales: k_scale.c; four
+ * runs of 32 bytes, 64 values each: byte m holds value m low nibble, m + 32 high nibble
+ *
+ * value = d * scale * code - dmin * min. isum = sum_j scale_j sum code * a, w_scale = d; then
+ * T = fma(-msum, dmin, T), msum = sum_j min_j sum a. */
+#include "quant_impl.h"
+
+static void unpack(struct block *b, const uint8_t *x)
+{
+    b->d = half_load(x);
+    b->dmin = half_load(x + 2);
+    k_scales_unpack(b, x + 4);
+    fields_unpack(b->q, x + 16, 256, 32, 4);
+}
+
+static void pack(uint8_t *y, const struct block *b)
+{
+    half_store(y, b->d);
+    half_store(y + 2, b->dmin);
+    k_scales_pack(y + 4, b);
+    fields_pack(y + 16, b->q, 256, 32, 4, 0);
+}
+
+static void fit(struct block *b, const struct values *v)
+{
+    fit_lines(b, v, 32, 15, 63);
+}
+
+static const struct format format = {256, 32, 144, true, unpack, pack, fit};
+BLOCK_OPS(q4_k, format)

@@ -1,0 +1,39 @@
+/* q8_0.c - Q8_0: 32 values, 8 bits each, one scale. Published by llama.cpp.
+ *
+ *     0    2                  34
+ *     [ d ][ 32 signed bytes q ]     d f16
+ *
+ * value = d * q. isum = sum q * a, w_scale = d. The encoder never writes -128 (kernels may negate).
+ */
+#include "quant_impl.h"
+
+static void unpack(struct block *b, const uint8_t *x)
+{
+    b->d = half_load(x);
+    b->scale[0] = 1;
+    memcpy(b->q, x + 2, 32);
+}
+
+static void pack(uint8_t *y, const struct block *b)
+{
+    half_store(y, b->d);
+    memcpy(y + 2, b->q, 32);
+}
+
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -127,
+    .hi = 127,
+    SCALE_ONE,
+    .d_factor = 1,
+    .reach = 0.98f,
+    .n_try = 6,
+};
+
+static void fit(struct block *b, const struct values *v)
+{
+    fit_scales(b, v, &coder, 32);
+}
+
+static const struct format format = {32, 32, 34, false, unpack, pack, fit};
+BLOCK_OPS(q8_0, format)

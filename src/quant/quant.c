@@ -1,0 +1,29 @@
+/* quant.c - the table of number formats, and finding a format by id or name.
+ *
+ * Everything here is made from types.def: a format whose line is QTYPE brings `qtype_ops_<id>` in a
+ * file of its own, one whose line is QPLAIN is only carried (it has a size and no arithmetic). */
+#include "quant_impl.h"
+
+#include <strings.h>
+
+const struct qtype_info qtype_info[QT_COUNT] = {
+#define QTYPE(id, name, block, n_byte, gguf_id)                                                    \
+    [QT_##id] = {name, block, n_byte, gguf_id, &qtype_ops_##id},
+#define QPLAIN(id, name, block, n_byte, gguf_id) [QT_##id] = {name, block, n_byte, gguf_id, NULL},
+#include "types.def"
+#undef QTYPE
+};
+
+int qtype_of_gguf(uint32_t gguf_id)
+{
+    for (int t = 0; t < QT_COUNT; t++)
+        if (qtype_info[t].gguf_id >= 0 && (uint32_t)qtype_info[t].gguf_id == gguf_id) return t;
+    return -1;
+}
+
+int qtype_of_name(const char *name)
+{
+    for (int t = 0; t < QT_COUNT; t++)
+        if (strcasecmp(qtype_info[t].name, name) == 0) return t;
+    return -1;
+}

@@ -1,0 +1,315 @@
+/* quant_impl.h - what the format files share.                                     private to
+ * src/quant
+ *
+ *     bytes --unpack--> struct block --> decode, dot_group          the same loops for every block
+ * format f32 --clean--> struct values --fit--> struct block --pack--> bytes
+ *
+ * A format file says how its bytes map to integers (unpack, pack: exact inverses on what an encoder
+ * writes) and which fit chooses the integers; BLOCK_OPS makes the qtype_ops from that. The loops
+ * are inline here with a constant `format`, so that the compiler sees all lengths. */
+#ifndef QUOTH_QUANT_IMPL_H
+#define QUOTH_QUANT_IMPL_H
+
+#include "float_impl.h"
+#include "quant.h"
+
+#include <math.h>
+
+#define QTYPE(id, name, block, n_byte, gguf_id) extern const struct qtype_ops qtype_ops_##id;
+#define QPLAIN(id, name, block, n_byte, gguf_id)
+#include "types.def"
+#undef QTYPE
+
+enum { BLOCK_MAX = 256, SUB_MAX = 16 };
+
+/* One block as integers. Value i, in sub-block j = i / format.sub, is
+ *     d * scale[j] * q[i] - dmin * min[j]
+ * where the products are exact in f32 and only the difference rounds. */
+struct block {
+    float d, dmin; /* dmin and min[] only in formats that have minimums */
+    int16_t scale[SUB_MAX], min[SUB_MAX];
+    int8_t q[BLOCK_MAX];
+};
+
+/* A block's numbers on their way in: finite, and divided by `unit`, their largest magnitude (1 if
+ * all are zero), so that no sum below overflows or vanishes. */
+struct values {
+    const float *x; /* [n], in [-1, 1]                        */
+    const float *w; /* [n] squared-error weights, not all zero */
+    int n;
+    float unit;
+};
+
+struct format {
+    int n, sub; /* values per block and per sub-block; sub divides n */
+    int n_byte;
+    bool has_min;
+    void (*unpack)(struct block *b, const uint8_t *x);
+    void (*pack)(uint8_t *y, const struct block *b);
+    void (*fit)(struct block *b, const struct values *v);
+};
+
+/* ---- bytes ---- */
+
+static inline uint16_t u16_load(const uint8_t *p)
+{
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline void u16_store(uint8_t *p, uint16_t u)
+{
+    p[0] = (uint8_t)u;
+    p[1] = (uint8_t)(u >> 8);
+}
+
+static inline uint32_t u32_load(const uint8_t *p)
+{
+    return u16_load(p) | (uint32_t)u16_load(p + 2) << 16;
+}
+
+static inline void u32_store(uint8_t *p, uint32_t u)
+{
+    u16_store(p, (uint16_t)u);
+    u16_store(p + 2, (uint16_t)(u >> 16));
+}
+
+static inline float half_load(const uint8_t *p)
+{
+    return f32_of_f16(u16_load(p));
+}
+
+static inline void half_store(uint8_t *p, float x)
+{
+    u16_store(p, f16_of_f32(x));
+}
+
+/* Bit fields in runs of `run` bytes: field k of byte m of a run is the run's value k * run + m.
+ * Nearly every format is made of such runs: nibbles that pair a block's halves (run 16, 4 bits),
+ * the 2-bit codes of the k-quants (run 32), plain bit strings (run 1). */
+static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
+{
+    int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
+    for (int at = 0; at < n; at += per_byte * run, x += run)
+        for (int k = 0; k < per_byte; k++)
+            for (int m = 0; m < run; m++)
+                q[at + k * run + m] = (int8_t)((x[m] >> (k * n_bit)) & mask);
+}
+
+/* The inverse; of each q only the n_bit bits from bit `from` up are taken. */
+static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int n_bit, int from)
+{
+    int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
+    memset(y, 0, (size_t)(n / per_byte));
+    for (int at = 0; at < n; at += per_byte * run, y += run)
+        for (int k = 0; k < per_byte; k++)
+            for (int m = 0; m < run; m++)
+                y[m] |= (uint8_t)(((q[at + k * run + m] >> from) & mask) << (k * n_bit));
+}
+
+/* q |= high << by, for formats that keep their upper bits elsewhere. */
+static inline void bits_join(int8_t *q, const int8_t *high, int n, int by)
+{
+    for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] | high[i] << by);
+}
+
+static inline void q_add(int8_t *q, int n, int by)
+{
+    for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] + by);
+}
+
+/* y = q + by: what pack stores of codes with a zero point. */
+static inline void q_shifted(int8_t *y, const int8_t *q, int n, int by)
+{
+    for (int i = 0; i < n; i++) y[i] = (int8_t)(q[i] + by);
+}
+
+/* ---- decode and dot, from unpacked blocks ---- */
+
+static inline void format_decode(const struct format *f, float *y, const uint8_t *x, int64_t n)
+{
+    struct block b;
+    for (int64_t at = 0; at < n; at += f->n, x += f->n_byte) {
+        f->unpack(&b, x);
+        for (int j = 0; j < f->n / f->sub; j++) {
+            const int8_t *q = b.q + j * f->sub;
+            float step = b.d * (float)b.scale[j];
+            float low = f->has_min ? b.dmin * (float)b.min[j] : 0.0f;
+            for (int i = 0; i < f->sub; i++) y[i] = step * (float)q[i] - low;
+            y += f->sub;
+        }
+    }
+}
+
+static inline int32_t int_dot(const int8_t *q, const int8_t *a, int n)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < n; i++) sum += q[i] * a[i];
+    return sum;
+}
+
+static inline int32_t int_sum(const int8_t *a, int n)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i];
+    return sum;
+}
+
+static inline float format_dot(const struct format *f, const uint8_t *w, const int8_t *a, int n)
+{
+    struct block b;
+    float t = 0.0f;
+    for (int at = 0; at < n; at += f->n, w += f->n_byte) {
+        int32_t isum = 0, msum = 0;
+        f->unpack(&b, w);
+        for (int j = 0; j < f->n / f->sub; j++, a += f->sub) {
+            isum += b.scale[j] * int_dot(b.q + j * f->sub, a, f->sub);
+            if (f->has_min) msum += b.min[j] * int_sum(a, f->sub);
+        }
+        t = fmaf((float)isum, b.d, t);
+        if (f->has_min) t = fmaf((float)-msum, b.dmin, t);
+    }
+    return t;
+}
+
+/* Clean, fit and pack n values, block by block (encode.c). */
+void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n,
+                   const float *importance);
+
+#define ENCODE_OP(f)                                                                               \
+    static void encode(void *y, const float *x, int64_t n, const float *importance)                \
+    {                                                                                              \
+        format_encode(&(f), y, x, n, importance);                                                  \
+    }
+#define BLOCK_OPS(id, f)                                                                           \
+    static void decode(float *y, const void *x, int64_t n)                                         \
+    {                                                                                              \
+        format_decode(&(f), y, x, n);                                                              \
+    }                                                                                              \
+    ENCODE_OP(f)                                                                                   \
+    static float dot_group(const void *w, const int8_t *a, int n)                                  \
+    {                                                                                              \
+        return format_dot(&(f), w, a, n);                                                          \
+    }                                                                                              \
+    const struct qtype_ops qtype_ops_##id = {decode, encode, dot_group};
+
+/* ---- fitting ---- */
+
+/* The f16 nearest to x, within f16's finite range. */
+float half_near(float x);
+
+/* sum w (x - step q)^2 */
+float step_error(const int8_t *q, const float *x, const float *w, int n, float step);
+
+/* How a sub-block's values become integers once their step is known: fit_scale.c searches steps
+ * with it. */
+struct coder {
+    /* q [n] = the admissible integers with the least sum w (x - step q)^2. step 0: any. */
+    void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                    float step);
+    int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi  */
+    const int8_t *level;     /* for level_nearest: 16 integers in code order, else NULL     */
+    const struct grid *grid; /* for grid_nearest and shift_nearest, else NULL               */
+    int run;                 /* shift_nearest: values that share a shift; see iq1.c         */
+    bool even;               /* grid_nearest: the signs of each 8 values have even parity   */
+    int scale_lo, scale_hi, scale_by; /* admissible integer scales; SCALE_ONE: there are none */
+    int d_factor; /* what the block stores as f16 is d * d_factor                */
+    float reach;  /* the search goes down to steps of reach * max|x| / max|q|    */
+    int n_try;    /* and tries that many                                         */
+};
+
+#define SCALE_ONE .scale_lo = 1, .scale_hi = 1, .scale_by = 1
+
+void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                     float step);
+void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                   float step);
+
+/* d, scale[] and q[] of a block without minimums; sub values share a scale. */
+void fit_scales(struct block *b, const struct values *v, const struct coder *c, int sub);
+
+/* One f16 step and one f16 offset for the block (q in 0..hi): scale 1, min -1, dmin the offset. */
+void fit_line(struct block *b, const struct values *v, int hi);
+
+/* d, dmin, scale[] in 0..scale_max, min[] in 0..scale_max and q[] in 0..hi of a k-quant with
+ * minimums. */
+void fit_lines(struct block *b, const struct values *v, int sub, int hi, int scale_max);
+
+/* ---- 16-level code tables ---- */
+
+extern const int8_t level_iq4[16];  /* IQ4_NL, IQ4_XS           */
+extern const int8_t level_e2m1[16]; /* MXFP4, NVFP4: 2 x E2M1   */
+
+static inline void levels_of_codes(int8_t *q, const int8_t level[16], int n)
+{
+    for (int i = 0; i < n; i++) q[i] = level[q[i]];
+}
+
+/* The first code of each level: the inverse. */
+void codes_of_levels(int8_t *code, const int8_t *q, const int8_t level[16], int n);
+
+/* ---- code books of the IQ formats (iq_grid.c) ---- */
+
+/* n points of dim values each. A point is stored as its digits, digit i (n_bit bits from bit i *
+ * n_bit up) being the index of value i in `level`; keys ascend, a point's index in the list is its
+ * code in the format. */
+struct grid {
+    const uint16_t *key;
+    int n, dim, n_bit, n_level;
+    int8_t level[8];
+};
+extern const struct grid grid_iq1, grid_iq2_xxs, grid_iq2_xs, grid_iq2_s, grid_iq3_xxs, grid_iq3_s;
+
+static inline void grid_point(int8_t *q, const struct grid *g, int code)
+{
+    int key = g->key[code], mask = (1 << g->n_bit) - 1;
+    for (int i = 0; i < g->dim; i++) q[i] = g->level[(key >> (i * g->n_bit)) & mask];
+}
+
+/* The code of the point with these values; it must be one. */
+int grid_code(const struct grid *g, const int8_t *q);
+
+/* cost[i][l]: what it costs to give value i the level l. */
+struct grid_cost {
+    float cost[8][8];
+    float extra[8][8]; /* the surcharge for value i taking the wrong sign at level l */
+};
+
+/* The point of least cost, written as levels to q [dim], and its cost. With `flip` exactly one
+ * value takes the wrong sign, the cheapest: its surcharge counts. */
+float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
+
+/* grid_signed.c: magnitudes from a grid, a sign for each value. */
+void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                  float step);
+uint8_t signs_of(const int8_t q[8]);
+void signs_apply(int8_t q[8], unsigned signs);
+int magnitude_code(const struct grid *g, const int8_t *q); /* grid_code of |q| */
+
+/* Eight signs in seven bits: the eighth makes the number of minuses even. */
+static inline unsigned signs_of_7(unsigned bits)
+{
+    bits &= 127;
+    return bits | (unsigned)(__builtin_popcount(bits) & 1) << 7;
+}
+
+/* Scales 2 s + 1 with s in consecutive nibbles: IQ2_XS, IQ2_S, IQ3_S. */
+void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
+void odd_scales_pack(uint8_t *y, const struct block *b, int n);
+
+/* iq1.c: values 8 g + shift, g from a grid of -1, 0, 1 and shift -1 or 1 for each c->run values. */
+void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
+                   float step);
+void shift_point(int8_t q[8], int code, bool minus);
+int shift_code(const int8_t q[8]);
+static inline bool shift_is_minus(const int8_t q[8])
+{
+    return (q[0] & 7) == 7;
+}
+
+/* ---- scales of Q4_K and Q5_K (k_scale.c) ---- */
+
+/* 12 bytes: eight 6-bit scales and eight 6-bit minimums. */
+void k_scales_unpack(struct block *b, const uint8_t *x);
+void k_scales_pack(uint8_t *y, const struct block *b);
+
+#endif

@@ -1,0 +1,64 @@
+/* tq1_0.c - TQ1_0: 256 ternary values, five to a byte, one scale. Published by llama.cpp (BitNet
+ * b1.58).
+ *
+ *     0            32           48          52   54
+ *     [ 32 bytes   ][ 16 bytes  ][ 4 bytes  ][ d ]     d f16
+ *       160 values    80 values    16 values
+ *
+ * A part of m bytes holds values t * m + i, t = 0 .. 4 (3 in the last part), in byte i as base-3
+ * digits, the first the most significant: the byte is the fraction digits / 3^5 of 256, rounded up,
+ * so that multiplying by 3^t mod 256 and then by 3 leaves digit t above bit 8.
+ *
+ * value = d * (digit - 1). isum = sum (digit - 1) * a, w_scale = d. */
+#include "quant_impl.h"
+
+static const struct part {
+    int n_byte, n_digit;
+} part[3] = {{32, 5}, {16, 5}, {4, 4}};
+
+static void unpack(struct block *b, const uint8_t *x)
+{
+    int8_t *q = b->q;
+    b->d = half_load(x + 52);
+    b->scale[0] = 1;
+    for (int p = 0; p < 3; x += part[p++].n_byte)
+        for (int t = 0, power = 1; t < part[p].n_digit; t++, power *= 3)
+            for (int i = 0; i < part[p].n_byte; i++) {
+                int fraction = x[i] * power & 255;
+                *q++ = (int8_t)((fraction * 3 >> 8) - 1);
+            }
+}
+
+static void pack(uint8_t *y, const struct block *b)
+{
+    const int8_t *q = b->q;
+    for (int p = 0; p < 3; p++) {
+        int m = part[p].n_byte;
+        for (int i = 0; i < m; i++) {
+            int digits = 0;
+            for (int t = 0; t < 5; t++)
+                digits = digits * 3 + (t < part[p].n_digit ? q[t * m + i] + 1 : 0);
+            *y++ = (uint8_t)((digits * 256 + 242) / 243);
+        }
+        q += m * part[p].n_digit;
+    }
+    half_store(y, b->d);
+}
+
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -1,
+    .hi = 1,
+    SCALE_ONE,
+    .d_factor = 1,
+    .reach = 0.2f,
+    .n_try = 24,
+};
+
+static void fit(struct block *b, const struct values *v)
+{
+    fit_scales(b, v, &coder, 256);
+}
+
+static const struct format format = {256, 256, 54, false, unpack, pack, fit};
+BLOCK_OPS(tq1_0, format)

@@ -1,0 +1,43 @@
+/* tq2_0.c - TQ2_0: 256 ternary values in 2 bits each, one scale. Published by llama.cpp (BitNet
+ * b1.58).
+ *
+ *     0                    64   66
+ *     [ 64 bytes of codes  ][ d ]     d f16; two runs of 32 bytes, 128 values each:
+ *                                     bits 2k of byte m belong to value 32 k + m of the run
+ *
+ * value = d * (code - 1). isum = sum (code - 1) * a, w_scale = d. */
+#include "quant_impl.h"
+
+static void unpack(struct block *b, const uint8_t *x)
+{
+    b->d = half_load(x + 64);
+    b->scale[0] = 1;
+    fields_unpack(b->q, x, 256, 32, 2);
+    q_add(b->q, 256, -1);
+}
+
+static void pack(uint8_t *y, const struct block *b)
+{
+    int8_t code[256];
+    q_shifted(code, b->q, 256, 1);
+    fields_pack(y, code, 256, 32, 2, 0);
+    half_store(y + 64, b->d);
+}
+
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -1,
+    .hi = 1,
+    SCALE_ONE,
+    .d_factor = 1,
+    .reach = 0.2f,
+    .n_try = 24,
+};
+
+static void fit(struct block *b, const struct values *v)
+{
+    fit_scales(b, v, &coder, 256);
+}
+
+static const struct format format = {256, 256, 66, false, unpack, pack, fit};
+BLOCK_OPS(tq2_0, format)
