@@ -19,10 +19,10 @@ def column_sum(a, b):
     return "\n".join(lines) + f"\nSo {a} + {b} = {a + b}."
 
 
-ASK_SUM = ["What is {} + {}?", "{} + {} = ?", "Add {} and {}.", "{} + {}", "How much is {} plus {}?", "Calculate {} + {}.",
+ASK_SUM = ["What is {} + {}?", "{} + {} = ?", "Add {} and {}.", "{} + {}", "{}+{}", "{}+{}=", "What is {}+{}?", "How much is {} plus {}?", "Calculate {} + {}.",
            "What is {} plus {}?"]
-ASK_DIFFERENCE = ["What is {} - {}?", "{} - {} = ?", "{} - {}", "How much is {} minus {}?", "What is {} minus {}?"]
-ASK_PRODUCT = ["What is {} * {}?", "{} * {} = ?", "What is {} times {}?", "How much is {} times {}?"]
+ASK_DIFFERENCE = ["What is {} - {}?", "{} - {} = ?", "{} - {}", "{}-{}", "How much is {} minus {}?", "What is {} minus {}?"]
+ASK_PRODUCT = ["What is {} * {}?", "{} * {} = ?", "{}*{}", "What is {} times {}?", "How much is {} times {}?"]
 
 
 def addition(src):

@@ -34,7 +34,8 @@ def thinking_prefix(thinking):
 
 
 def assistant_pieces(message, prefix):
-    body = "\n".join(filter(None, [message["content"], *map(call_block, message.get("tool_calls", []))]))
+    content, calls = message["content"], "\n".join(map(call_block, message.get("tool_calls", [])))
+    body = content + ("\n" if content and calls and not content.endswith("\n") else "") + calls
     return [(f"{START}assistant\n{prefix}", False), (body + END, True), ("\n", False)]
 
 

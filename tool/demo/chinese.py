@@ -2,9 +2,9 @@
 from common import Doc, Item
 
 NAMES = "小明 小红 小丽 小华 小雨 小龙 小美 小云".split()
-ANIMALS = "小猫 小狗 兔子 小熊 小鸟 小鱼 狐狸 青蛙 松鼠 小鸭".split()
+ANIMALS = "小猫 小狗 兔子 小熊 小鸟 狐狸 青蛙 松鼠 小鸭".split()
 FRUITS = "苹果 香蕉 桃子 西瓜 葡萄 梨 橙子".split()
-THINGS = "皮球 书 帽子 雨伞 风筝 小船 铃铛".split()
+THINGS = {"皮球": "个", "书": "本", "帽子": "顶", "雨伞": "把", "风筝": "只", "小船": "条", "铃铛": "个"}   # with measure words
 PLACES = "森林里 河边 村子里 山上 花园里 海边".split()
 FOUND = "床下 树下 门后 草地上 石头旁边".split()
 COLORS = {"天空": "蓝色", "草": "绿色", "雪": "白色", "香蕉": "黄色", "太阳": "黄色", "苹果": "红色"}
@@ -16,14 +16,15 @@ FIXED = {"你好": "你好！很高兴见到你。", "你好！": "你好！很�
 STORY = ("从前，{place}住着一只{animal}，名字叫{name}。有一天，{name}找不到自己的{thing}了。{name}很难过。"
          "好朋友{friend}来了，说：“别担心，我帮你找。”他们找了很久，终于在{found}找到了{thing}。"
          "{name}高兴地说：“谢谢你，{friend}！”从此，他们成了最好的朋友。")
-STORY_SHARE = ("从前，有一只{animal}叫{name}，住在{place}。{name}有一个漂亮的{thing}，可是不想和别人一起玩。"
+STORY_SHARE = ("从前，有一只{animal}叫{name}，住在{place}。{name}有一{measure}漂亮的{thing}，可是不想和别人一起玩。"
                "{friend}走了，{name}觉得很孤单。{name}对{friend}说：“对不起，我们一起玩吧！”"
                "两个好朋友一起玩{thing}，玩得很开心。")
 
 
 def story(src):
     name, friend = src.sample(NAMES, 2)
-    return src.choice((STORY, STORY_SHARE)).format(name=name, friend=friend, animal=src.choice(ANIMALS), thing=src.choice(THINGS),
+    thing = src.choice(list(THINGS))
+    return src.choice((STORY, STORY_SHARE)).format(name=name, friend=friend, animal=src.choice(ANIMALS), thing=thing, measure=THINGS[thing],
                                                    place=src.choice(PLACES), found=src.choice(FOUND))
 
 

@@ -18,14 +18,25 @@ import stories
 import toolcalls
 from common import Doc, Source
 
-ITEMS = {"list": (lists.item, 30), "sum": (arithmetic.item, 24), "fact": (facts.item, 14), "extract": (extract.item, 16),
-         "chat": (chat.small_talk, 6), "story": (stories.item, 6), "chinese": (chinese.item, 3)}
-THINKERS = ("add", "subtract", "multiply", "add_small", "word_problem")
+ITEMS = {"list": (lists.item, 40), "sum": (arithmetic.item, 28), "fact": (facts.item, 12), "extract": (extract.item, 14),
+         "chat": (chat.small_talk, 5), "story": (stories.item, 4), "chinese": (chinese.item, 3)}
+
+
+EASY = "This is a simple request. I can answer at once.\n</think>\n\n"
+CASUAL = ("fact", "chat", "story", "add", "add_small", "subtract", "multiply", "count")
 
 
 def any_item(src):
     makers, weights = zip(*ITEMS.values())
-    return src.choices(makers, weights)[0](src)
+    item = src.choices(makers, weights)[0](src)
+    if item.kind in CASUAL and src.chance(0.15):
+        item.user = casual(item.user)
+    return item
+
+
+def casual(text):
+    """As people type in a hurry: no capital, no full stop."""
+    return text[0].lower() + text[1:].rstrip(".?! ")
 
 
 def light_item(src):
@@ -41,7 +52,7 @@ def with_thinking(src, item):
     thought = f"{item.think}\n</think>\n\n{item.answer}"
     mode = src.choices((None, False, True), (6, 2, 2))[0]
     if mode is True:
-        return mode, thought if item.think else f"The answer is easy.\n</think>\n\n{item.answer}"
+        return mode, thought if item.think else EASY + item.answer
     if mode is None and item.kind == "word_problem":
         return mode, "<think>\n" + thought
     return mode, item.answer
@@ -83,13 +94,19 @@ def conversation(src):
 
 
 def with_tools(src):
+    """A conversation with tools; where the mode is given, the last turn is as often a call as an answer."""
     doc = toolcalls.doc(src, light_item)
     doc.messages = maybe_system(src, doc.messages)
-    doc.thinking = src.choice((None, None, None, False))
+    doc.thinking = src.choices((None, False, True), (6, 2, 2))[0]
+    calls = [i for i, m in enumerate(doc.messages) if "tool_calls" in m]
+    if doc.thinking is not None and calls and src.chance(0.6):
+        doc.messages = doc.messages[:src.choice(calls) + 1]
+    if doc.thinking:
+        doc.messages[-1]["content"] = toolcalls.thought(doc.messages) + doc.messages[-1]["content"]
     return doc
 
 
-MIX = ((single, 56), (conversation, 10), (with_tools, 14), (stories.raw, 19), (chinese.raw, 1))
+MIX = ((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1))
 
 
 def documents(seed, n, held=False):

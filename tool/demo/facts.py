@@ -84,6 +84,9 @@ def about_words(src):
         return Item("fact", f"In which country is {city}?", f"{city} is in {words.COUNTRY_OF[city]}.")
     kind = src.choice(list(KINDS))
     word = src.choice(KINDS[kind])
+    other = src.choice([k for k in KINDS if word not in KINDS[k]])
+    if src.chance(0.4):
+        return Item("fact", f"Is {word} {other}?", f"No, {word} is {kind}.")
     return Item("fact", f"Is {word} {kind}?", f"Yes, {word} is {kind}.")
 
 

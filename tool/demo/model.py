@@ -129,7 +129,7 @@ class Model(nn.Module):
         """tokens i64 [b, t] -> logits [b, t, vocab]."""
         start = cache.length if cache is not None else 0
         x = self.model.embed_tokens(tokens)
-        if torch.is_autocast_enabled("cpu"):
+        if torch.is_autocast_enabled(x.device.type):
             x = x.bfloat16()
         cos = self.cos[start:start + tokens.shape[1]].to(x.dtype)
         sin = self.sin[start:start + tokens.shape[1]].to(x.dtype)

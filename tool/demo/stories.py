@@ -10,8 +10,10 @@ import words
 from common import Doc, Item, key_of
 
 CHOICE = re.compile(r"\[([^\[\]]*)\]")
-PRONOUNS = {"she": ("she", "her", "her", "girl", "herself"), "he": ("he", "him", "his", "boy", "himself")}
+PRONOUNS = {"she": ("she", "her", "her", "girl"), "he": ("he", "him", "his", "boy")}
 TRAITS = "kind little curious brave quiet happy clever shy gentle cheerful small young funny careful lively".split()
+HEROES = words.WILD + "dragon robot cat dog pony wizard princess knight lion elephant monkey penguin fairy giant".split()
+ALWAYS = {"princess": "she", "fairy": "she", "wizard": "he", "knight": "he", "giant": "he"}
 SETTINGS = ["in a small village", "near a deep forest", "by the sea", "in a green valley", "at the edge of the woods",
             "on a quiet farm", "beside a wide river", "on top of a hill", "in a little house with a red roof",
             "in a busy town", "close to the mountains", "on a tiny island"]
@@ -37,8 +39,7 @@ ENDINGS = ["From that day on, {hero} and {friend} were the best of friends.",
            "{hero} smiled, because it had been a wonderful day.",
            "And whenever {hero} saw {friend} again, they both had to laugh.",
            "It was the best day of the whole [summer|year|week]."]
-MORALS = ["{He} had learned that [it is good to ask for help|sharing makes everyone happy|a friend is worth more than gold].",
-          "Now {he} knew that [being kind is never a waste|even small friends can do big things|it is never too late to say sorry]."]
+MORAL = "[{He} had learned that|Now {he} knew that|{hero} never forgot that] "
 
 LOST = ["One [morning|afternoon|day], {hero} could not find {his} {thing}. {He} looked [under the bed|behind the door|in the kitchen] and [in the garden|on the stairs|under the table], but it was not there.",
         "{He} felt [very sad|like crying|worried]. [Just then|Then|At that moment], {friend} the {fkind} [came by|passed by|knocked on the door].",
@@ -107,7 +108,11 @@ SONG = ["{hero} wanted to learn to play the {instrument}. But every time {he} pl
         "In the [summer|spring|winter], there was a [big party|feast|dance] in the village. {hero} played the {instrument}, and everybody [danced|sang along|clapped].",
         "\"[I knew you could do it|You did it],\" said {friend}."]
 INSTRUMENTS = "flute drum violin piano trumpet guitar harp".split()
-PLOTS = [LOST, SHARE, SEED, BAKE, FEAR, RESCUE, RACE, RAIN, NIGHT, MARKET, SONG]
+PLOTS = [(LOST, "it is good to ask for help."), (SHARE, "sharing makes everyone happy."), (SEED, "good things take time."),
+         (BAKE, "a gift made by hand is the best gift."), (FEAR, "being brave means going on although you are afraid."),
+         (RESCUE, "even small hands can do great things."), (RACE, "a friend is worth more than a prize."),
+         (RAIN, "a good idea can save any day."), (NIGHT, "even the smallest light can find its way home."),
+         (MARKET, "kindness always comes back."), (SONG, "big things begin with small steps.")]
 
 
 def tell(src, text, cast):
@@ -117,19 +122,15 @@ def tell(src, text, cast):
     return text.format(**cast)
 
 
-def draw_cast(src, hero="", kind=""):
+def draw_cast(src):
     pronoun = src.choice(("she", "he"))
     fpronoun = src.choice(("she", "he"))
     names = {"she": words.GIRLS, "he": words.BOYS}
-    subject, him, his, child, _ = PRONOUNS[pronoun]
-    if not hero:
-        hero = src.choice(names[pronoun]) if src.chance(0.93) else src.made_up_name()
-    else:
-        pronoun = "he" if hero in words.BOYS else "she" if hero in words.GIRLS else pronoun
-        subject, him, his, child, _ = PRONOUNS[pronoun]
+    subject, him, his, child = PRONOUNS[pronoun]
+    hero = src.choice(names[pronoun]) if src.chance(0.93) else src.made_up_name()
     friend = src.choice([n for n in names[fpronoun] if n != hero])
-    fhe, fhim, fhis, _, _ = PRONOUNS[fpronoun]
-    kind = kind or (child if src.chance(0.6) else src.choice(words.WILD))
+    fhe, fhim, fhis, _ = PRONOUNS[fpronoun]
+    kind = child if src.chance(0.5) else src.choice([h for h in HEROES if ALWAYS.get(h, subject) == subject])
     return dict(hero=hero, friend=friend, he=subject, him=him, his=his, He=subject.capitalize(), His=his.capitalize(),
                 fhim=fhim, fhis=fhis, He_f=fhe.capitalize(), kind=kind, fkind=src.choice([w for w in words.WILD if w != kind]),
                 trait=src.choice(TRAITS), ftrait=src.choice(TRAITS), setting=src.choice(SETTINGS), thing=src.choice(TREASURES),
@@ -148,11 +149,11 @@ def paragraphs(src, sentences):
 
 
 def write(src, cast, opening=None):
-    plot = src.choice(PLOTS)
+    plot, moral = src.choice(PLOTS)
     opening = opening or src.choice(OPENINGS)
     loves = "" if "friend" in plot[0] or plot is NIGHT or plot is RESCUE else src.choice(LOVES)
     introduced = "{friend}" in loves
-    parts = [opening, loves, *plot, src.choice(ENDINGS), src.choice(MORALS) if src.chance(0.3) else ""]
+    parts = [opening, loves, *plot, src.choice(ENDINGS), MORAL + moral if src.chance(0.35) else ""]
     if introduced:
         parts = [p.replace("{friend} the {fkind}", "{friend}") for p in parts]
     return paragraphs(src, [tell(src, p, cast) for p in parts if p])

@@ -12,7 +12,7 @@ from common import Doc, key_of
 TYPES = {str: "string", int: "integer"}
 
 
-def tool(name, description, **parameters):
+def tool(name, description, /, **parameters):
     properties = {p: {"type": TYPES[t]} for p, t in parameters.items()}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": {
         "type": "object", "properties": properties, "required": list(parameters)}}}
@@ -79,7 +79,7 @@ def translate(src):
 
 
 def light(src):
-    room, state = src.choice("kitchen bedroom bathroom garden garage hall office".split()), src.choice(("on", "off"))
+    room, state = src.choice("kitchen bedroom bathroom garden garage hall office cellar attic library nursery studio corridor workshop".split()), src.choice(("on", "off"))
     ask = src.choice(["Turn {s} the light in the {r}.", "Switch {s} the {r} light.", "Please turn the {r} light {s}."])
     return ask.format(r=room, s=state), {"room": room, "state": state}, {"status": "ok"}, f"The light in the {room} is now {state}."
 
@@ -92,7 +92,7 @@ def recipe(src):
 
 
 def dice(src):
-    sides = src.choice((4, 6, 8, 10, 12, 20))
+    sides = src.randint(4, 100)
     n = src.randint(1, sides)
     ask = src.choice(["Roll a die with {} sides.", "Please roll a {}-sided die."])
     return ask.format(sides), {"sides": sides}, {"result": n}, f"You rolled a {n}."
@@ -110,23 +110,24 @@ KNOWN = [(tool("get_weather", "Get the weather in a city.", city=str), weather),
          (tool("find_recipe", "Find a recipe with an ingredient.", ingredient=str), recipe),
          (tool("roll_dice", "Roll a die.", sides=int), dice)]
 
-ATTRIBUTES = """price weight color owner age size height author address number rating length width status name year
-title level score stock""".split()
+NUMBERS = "price weight age size height number rating length width year level score stock distance speed".split()
+TEXTS = {"color": words.COLORS, "owner": words.GIRLS + words.BOYS, "author": words.SURNAMES, "address": words.CITIES, "shape": ["round", "flat", "square"],
+         "status": ["open", "closed", "ready", "lost", "new"], "place": words.PLACES, "maker": words.SURNAMES}
 VERBS = ["get", "find", "fetch", "lookup", "read"]
 PARAMETERS = ["item", "name", "object", "query", "thing", "id", "key"]
 
 
 def lookup(src):
     """A made-up tool that returns one attribute of a thing."""
-    attribute, parameter = src.choice(ATTRIBUTES), src.choice(PARAMETERS)
+    attribute, parameter = src.choice(NUMBERS + list(TEXTS)), src.choice(PARAMETERS)
     name = f"{src.choice(VERBS)}_{attribute}"
     described = tool(name, f"{src.choice(('Get', 'Find', 'Return'))} the {attribute} of a given {parameter}.", **{parameter: str})
 
     def use(src):
-        thing = src.choice(words.LIST_WORDS) if src.chance(0.7) else src.made_up_name()
-        value = src.randint(1, 500) if src.chance(0.6) else src.choice(words.COLORS + words.LIST_WORDS)
+        thing, the = (src.choice(words.THINGS + words.PLACES + words.WILD), "the ") if src.chance(0.7) else (src.made_up_name(), "")
+        value = src.choice(TEXTS[attribute]) if attribute in TEXTS else src.randint(1, 500)
         ask = src.choice(["What is the {} of {}?", "Get the {} of {}.", "Tell me the {} of {}.", "Find the {} of {}, please.", "I need the {} of {}."])
-        return ask.format(attribute, thing), {parameter: thing}, {attribute: value}, f"The {attribute} of {thing} is {value}."
+        return ask.format(attribute, the + thing), {parameter: thing}, {attribute: value}, f"The {attribute} of {the}{thing} is {value}."
     return described, use
 
 
@@ -176,3 +177,16 @@ def request(src, described, use):
     turn = [{"role": "user", "content": " ".join(asks)}, {"role": "assistant", "content": "", "tool_calls": calls},
             *results, {"role": "assistant", "content": " ".join(m[0][3] for m in made)}]
     return turn, [m[1] for m in made]
+
+
+def thought(messages):
+    """What to think before the last message: which tool, or that the result is there, or that none is needed."""
+    last = messages[-1]
+    if "tool_calls" in last:
+        names = [c["function"]["name"] for c in last["tool_calls"]]
+        said = f"I need the tool {names[0]} for this."
+    elif messages[-2]["role"] == "tool":
+        said = "The tool has answered. I can tell the result."
+    else:
+        said = "I need no tool for this."
+    return said + "\n</think>\n\n"

@@ -1,0 +1,187 @@
+"""The held-out evaluation: exact match per task, through PyTorch or through quoth itself.
+
+    python eval.py --model DIR/main.pt [--items 200] [--seen-shards N]      --backend torch
+    python eval.py --model FILE.gguf --quoth build/quoth                    --backend quoth
+    python eval.py ... --show 10 --markdown FILE                            ten unselected stories and chats
+
+Items are drawn from the held-out side of the split with a fixed seed. With --seen-shards the text of that many
+training shards is searched for each item's content; an item that occurs there counts as wrong.
+"""
+import argparse
+import json
+import re
+import time
+from pathlib import Path
+
+import arithmetic
+import chat
+import chatml
+import extract
+import facts
+import lists
+import seen
+import stories
+import toolcalls
+from backend import open_backend
+from common import Source
+
+CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.S)
+FLOOR = 0.9
+
+
+def same_text(got, want):
+    return got.strip() == want
+
+
+def same_json(got, want):
+    try:
+        return json.loads(got) == json.loads(want)
+    except ValueError:
+        return False
+
+
+def same_calls(got, want):
+    try:
+        return [json.loads(c) for c in CALL.findall(got)] == [json.loads(c) for c in CALL.findall(want)]
+    except ValueError:
+        return False
+
+
+def after_thinking(got, want):
+    return got.split("</think>")[-1].strip() == want
+
+
+def ask(messages, tools=None, thinking=None):
+    return chatml.prompt(messages, tools, thinking)
+
+
+def question(make, thinking=None):
+    """Task whose prompt is one user message."""
+    def draw(src):
+        item = make(src)
+        return ask([{"role": "user", "content": item.user}], thinking=thinking), item.answer, item.user + "\n" + item.answer
+    return draw
+
+
+def tool_request(src):
+    """A request among up to four tools; the answer is the call."""
+    tools = toolcalls.offered(src, src.choice((1, 2, 3, 4)))
+    turn, _ = toolcalls.request(src, *src.choice(tools))
+    want = "\n".join(map(chatml.call_block, turn[1]["tool_calls"]))
+    return ask(turn[:1], [t for t, _ in tools]), want, want
+
+
+def tool_answer(src):
+    """The turn after the result."""
+    tools = toolcalls.offered(src, 1)
+    turn, _ = toolcalls.request(src, *tools[0])
+    return ask(turn[:-1], [t for t, _ in tools]), turn[-1]["content"], ""
+
+
+def recall(src):
+    """Tell something, talk of something else, ask for it."""
+    tell, question = chat.memory(src)
+    between = facts.item(src)
+    messages = [{"role": r, "content": c} for i in (tell, between) for r, c in (("user", i.user), ("assistant", i.answer))]
+    return ask([*messages, {"role": "user", "content": question.user}]), question.answer, ""
+
+
+REQUIRED = {
+    "copy": (question(lambda s: lists.item(s, "copy")), same_text), "reverse": (question(lambda s: lists.item(s, "reverse")), same_text),
+    "sort": (question(lambda s: lists.item(s, "sort")), same_text), "add": (question(arithmetic.addition), same_text),
+    "extract": (question(extract.item), same_json), "tool_call": (tool_request, same_calls)}
+OTHERS = {
+    "add_thinking": (question(arithmetic.addition, True), after_thinking), "subtract": (question(arithmetic.subtraction), same_text),
+    "word_problem": (question(arithmetic.word_problem), after_thinking), "passage": (question(facts.passage), same_text),
+    "tool_answer": (tool_answer, same_text), "memory": (recall, same_text)}
+
+
+def score(backend, name, task, n, already, verbose):
+    draw, same = task
+    src, right, leaked = Source("evaluation " + name, held=True), 0, 0
+    for _ in range(n):
+        prompt, want, content = draw(src)
+        leak = bool(already) and name in REQUIRED and is_seen(name, content, already)
+        got = "" if leak else backend.complete(prompt, 200)
+        leaked += leak
+        right += same(got, want)
+        if verbose and not leak and not same(got, want):
+            print(f"  {name}: want {want!r}\n  {' ' * len(name)}   got {got!r}")
+    return right / n, leaked
+
+
+PROBE = {"copy": "list", "reverse": "list", "sort": "list", "add": "add", "extract": "name", "tool_call": "call"}
+
+
+def is_seen(name, content, already):
+    return any(f in already for f in seen.fingerprints(content, PROBE[name]))
+
+
+def perplexity_texts(n):
+    src = Source("evaluation perplexity", held=True)
+    return [stories.raw(src).text for _ in range(n)]
+
+
+def unselected(backend, n):
+    """Markdown with n sampled stories and n chats, as they came."""
+    out = ["## Ten unselected stories\n"]
+    for seed in range(1, n + 1):
+        out.append("> Once upon a time" + backend.complete("Once upon a time", 300, 0.7, seed).replace("\n", "\n> ") + "\n")
+    out.append("## Ten unselected chats\n")
+    for seed in range(1, n + 1):
+        out.append(one_chat(backend, seed))
+    return "\n".join(out)
+
+
+def one_chat(backend, seed):
+    """Two questions of the generator's held-out side, answered in turn."""
+    src, messages, lines = Source(f"chat {seed}", held=True), [], []
+    for make in src.sample((chat.small_talk, facts.item, arithmetic.item, lists.item, extract.item), 2):
+        messages.append({"role": "user", "content": make(src).user})
+        reply = backend.complete(ask(messages), 200, 0.7, seed)
+        messages.append({"role": "assistant", "content": reply.split("</think>")[-1].strip()})
+        lines += [f"**user:** {messages[-2]['content']}\n", f"**quoth-tiny:** {reply}\n"]
+    return "\n".join(lines) + "\n---\n"
+
+
+def evaluate(backend, args):
+    began = time.time()
+    shards = backend.shards if args.seen_shards == "from-checkpoint" else int(args.seen_shards)
+    already = seen.of_training(args.seed, shards)
+    results = {}
+    for name, task in {**REQUIRED, **OTHERS}.items():
+        results[name], leaked = score(backend, name, task, args.items, already, args.verbose)
+        print(f"{name:14} {100 * results[name]:6.1f} %" + (f"   ({leaked} seen in training)" if leaked else ""), flush=True)
+    results["perplexity"] = backend.perplexity(perplexity_texts(max(args.items // 2, 10)))
+    print(f"perplexity of held-out stories {results['perplexity']:.3f}" if results["perplexity"] else "")
+    print(f"{args.items} items per task, {len(already)} fingerprints of training text, {time.time() - began:.0f} s")
+    return results
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    args.add_argument("--model", type=Path, required=True)
+    args.add_argument("--backend", choices=("torch", "quoth"), default="torch")
+    args.add_argument("--quoth", type=Path, default=Path("build/quoth"))
+    args.add_argument("--items", type=int, default=200)
+    args.add_argument("--seed", type=int, default=1, help="of the training run, for --seen-shards")
+    args.add_argument("--seen-shards", default="0", help="a number, or from-checkpoint (torch)")
+    args.add_argument("--show", type=int, default=0)
+    args.add_argument("--markdown", type=Path)
+    args.add_argument("--json", type=Path)
+    args.add_argument("--check", action="store_true", help=f"exit 1 if a required task is below {FLOOR}")
+    args.add_argument("--verbose", action="store_true")
+    args = args.parse_args()
+    backend = open_backend(args)
+    if args.show:
+        text = unselected(backend, args.show)
+        args.markdown.write_text(text) if args.markdown else print(text)
+        return 0
+    results = evaluate(backend, args)
+    if args.json:
+        args.json.write_text(json.dumps(results, indent=1))
+    return int(args.check and min(results[name] for name in REQUIRED) < FLOOR)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,100 @@
+"""From documents to numbers: the tokenizer, and shards of rows of tokens with loss weights.
+
+A shard is a function of (seed, index, row length) alone. Rows begin with a document and are filled with whole
+documents; the last one is cut. Shards are made by a second process while the first one trains.
+"""
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+import chatml
+import data
+
+VOCAB = 4096
+OTHERS_WEIGHT = 0.1      # of what the model did not say itself
+DOCS_PER_SHARD = 8000
+PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
+           r"\s*[\r\n]+|\s+(?!\S)|\s+")     # Qwen2's: digits one by one
+
+
+def text_of(doc):
+    return "".join(text for text, _ in chatml.pieces(doc))
+
+
+def train_tokenizer(seed, n_docs, path):
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(PATTERN), "isolated"),
+                                                 pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tok.decoder = decoders.ByteLevel()
+    tok.post_processor = processors.ByteLevel(trim_offsets=False)
+    trainer = trainers.BpeTrainer(vocab_size=VOCAB - len(chatml.SPECIAL + chatml.MARKS), show_progress=False,
+                                  initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
+    strip = chatml.SPECIAL + chatml.MARKS
+    tok.train_from_iterator((without(text_of(d), strip) for d in data.documents(seed, n_docs)), trainer)
+    tok.add_special_tokens(chatml.SPECIAL)
+    tok.add_tokens(chatml.MARKS)
+    assert tok.get_vocab_size() == VOCAB, tok.get_vocab_size()
+    tok.save(str(path))
+
+
+def without(text, marks):
+    for mark in marks:
+        text = text.replace(mark, "")
+    return text
+
+
+def encode_docs(tok, docs):
+    """(ids, weights) of each document."""
+    pieces = [chatml.pieces(d) for d in docs]
+    flat = tok.encode_batch([text for p in pieces for text, _ in p], add_special_tokens=False)
+    at = iter(flat)
+    for p in pieces:
+        parts = [(next(at).ids, learn) for _, learn in p]
+        ids = np.concatenate([np.array(i, np.uint16) for i, _ in parts])
+        yield ids, np.concatenate([np.full(len(i), 1.0 if learn else OTHERS_WEIGHT, np.float16) for i, learn in parts])
+
+
+def rows_of(encoded, length):
+    """Fill rows of length + 1 tokens (inputs and targets overlap by one)."""
+    rows, weights, row, weight, used = [], [], [], [], 0
+    for ids, w in encoded:
+        row.append(ids)
+        weight.append(w)
+        used += len(ids)
+        if used > length:
+            rows.append(np.concatenate(row)[:length + 1])
+            weights.append(np.concatenate(weight)[:length + 1])
+            row, weight, used = [], [], 0
+    return np.stack(rows), np.stack(weights)
+
+
+def make_shard(tokenizer_path, seed, index, length, held=False, n_docs=DOCS_PER_SHARD):
+    tok = Tokenizer.from_file(str(tokenizer_path))
+    docs = list(data.documents(seed * 1_000_003 + index, n_docs, held))
+    return rows_of(encode_docs(tok, docs), length)
+
+
+class Shards:
+    """An endless stream of batches (tokens [n, length + 1], weights likewise), one shard made ahead."""
+
+    def __init__(self, tokenizer_path, seed, first=0):
+        self.args, self.index = (tokenizer_path, seed), first
+        self.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+        self.ahead = None
+
+    def order(self, length):
+        self.ahead = length, self.pool.submit(make_shard, *self.args, self.index, length)
+
+    def batches(self, length_of, tokens_per_batch):
+        while True:
+            length = length_of()
+            if self.ahead is None or self.ahead[0] != length:
+                self.order(length)
+            rows, weights = self.ahead[1].result()
+            self.index += 1
+            self.order(length)
+            n = tokens_per_batch // length
+            for i in range(0, len(rows) - n + 1, n):
+                yield rows[i:i + n], weights[i:i + n]
