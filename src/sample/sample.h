@@ -5,7 +5,8 @@
  *     repetition, frequency, presence penalty, DRY                       (from the history)
  *     temperature; top-n-sigma, top-k, typical-p, top-p, min-p, XTC      (cut the distribution)
  *     mirostat 2 (replaces the cuts), then the draw, or greedy when temperature is 0
- * The random stream is a function of (seed, choice, position) alone: the same tokens whatever else runs.
+ * The random stream is a function of (seed, choice, position) alone: the same tokens whatever else runs. Position is
+ * the number of output tokens accepted so far; a pick changes nothing, only accepting does.
  * Everything here is deterministic: float operations in one written order, ties go to the lower id. */
 #ifndef QUOTH_SAMPLE_H
 #define QUOTH_SAMPLE_H
@@ -67,8 +68,9 @@ struct sample_vocab {
     const char *(*bytes)(const void *tokenizer, int32_t id, size_t *n); /* for DRY's breakers; may be NULL */
 };
 
-/* All memory is taken here (scratch for n_vocab candidates is shared through `work`), none later.
- * context_max: the longest sequence it will see. */
+/* All memory is taken here (scratch for n_vocab candidates is shared through `work`), none later; nothing of
+ * `p` is read afterwards, what `v` points to is borrowed for the sampler's life. p is checked (ERR_ARG).
+ * context_max: the longest sequence it will see, prompt and output. */
 struct sample_work; /* scratch for one thread, sized for n_vocab */
 int sample_work_open(struct sample_work **out, int n_vocab, struct err *e);
 void sample_work_close(struct sample_work *w);
@@ -85,8 +87,10 @@ struct logprob { int32_t id; float logprob; int32_t rank; }; /* rank 1 = most li
 
 struct pick {
     int32_t id;            /* the token; -1 if nothing may be picked (all masked) */
-    struct logprob chosen; /* of the model's own distribution: log-softmax of the raw logits, before any stage */
-    int n_top;             /* filled entries of top[]: n_logprob of them, descending, ties to the lower id */
+    struct logprob chosen; /* of the model's own distribution: log-softmax of the raw logits, before any stage;
+                              its id alone when n_logprob is -1; -inf and rank 0 when id is -1 */
+    int n_top;             /* filled entries of top[]: n_logprob of them (fewer only where fewer tokens have a
+                              finite logit), descending, ties to the lower id */
     struct logprob top[100];
 };
 
@@ -101,10 +105,12 @@ void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, in
 
 /* Stop strings: text is withheld while it could still be the beginning of one. */
 struct stop_match; /* opaque */
+/* ERR_ARG for an empty string, ERR_LIMIT beyond 1 MiB of them. The strings are copied. */
 int stop_match_open(struct stop_match **out, const struct text_span *stop, int n_stop, struct err *e);
 void stop_match_close(struct stop_match *m);
 /* Feed new text; appends to `out` what is safe to show now. Returns the index of the stop string that was completed
- * (the earliest in the text; then nothing more comes out; its own text is included only if `include`), or -1. */
+ * (the earliest to be complete, of several the longest; its own text is included only if `include`), or -1.
+ * From then on nothing more comes out, and every push returns that index. Allocates in `out` only. */
 int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include, struct buf *out);
 void stop_match_flush(struct stop_match *m, struct buf *out); /* generation ended otherwise: release the rest */
 

@@ -1,0 +1,168 @@
+/* chain.c - one pick: edit the logits, gather candidates, cut them, draw.
+ *
+ * A sampler is made once per sequence, with the stages its parameters ask for and no others: a
+ * plain greedy sampler has none, and its pick is one pass over the logits. Which stages there are,
+ * and in which order, stands in stages.def; what a stage is, in sample_impl.h. Temperature is no
+ * stage: the weights are exp((logit - max) / temperature), so that no logit overflows, and stages
+ * before the cuts see raw logits.
+ *
+ * Random numbers: Philox of (seed, choice, position, which draw). Position is the number of output
+ * tokens accepted, so neither batch mates nor a repeated pick change a token. */
+#include "sample_impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define STAGE(name) &stage_##name,
+static const struct stage *const stages[] = {
+#include "stages.def"
+};
+#undef STAGE
+
+/* ---- open and close
+ * ------------------------------------------------------------------------------ */
+
+static bool stage_serves(const struct stage *st, const struct sample_params *p)
+{
+    if (st->kind != STAGE_EDIT && p->temperature == 0) return false;
+    if (st->kind == STAGE_CUT && p->mirostat != 0) return false;
+    return st->wanted(p);
+}
+
+static bool link_add(struct sampler *s, const struct stage *st)
+{
+    struct link *l = st->kind == STAGE_EDIT ? &s->edit[s->n_edit++] : &s->cut[s->n_cut++];
+    *l = (struct link){.stage = st, .state = st->open ? st->open(s) : NULL};
+    if (st->open && !l->state) return false;
+    if (st->needs_history && !s->history)
+        s->history = arena_push(&s->mem, ((size_t)s->context_max + 1) * sizeof *s->history, 64);
+    return !st->needs_history || s->history;
+}
+
+static bool chain_build(struct sampler *s)
+{
+    for (int i = 0; i < N_STAGE; i++)
+        if (stage_serves(stages[i], &s->p) && !link_add(s, stages[i])) return false;
+    return true;
+}
+
+int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
+                 uint32_t choice, int context_max, struct err *e)
+{
+    assert(context_max >= 0 && context_max < INT32_MAX);
+    *out = NULL;
+    int rc = sample_params_check(p, v->n_vocab, e);
+    if (rc != 0) return rc;
+    struct sampler *s = calloc(1, sizeof *s);
+    if (!s) return err_memory(e, "a sampler", sizeof *s);
+    s->p = *p;
+    s->v = *v;
+    s->temperature_inverse = p->temperature > 0 ? 1.0 / (double)p->temperature : 1;
+    s->key = (struct rng_key){.seed = p->seed, .stream = choice};
+    s->context_max = context_max;
+    *out = s;
+    if (chain_build(s)) return 0;
+    sampler_close(s);
+    *out = NULL;
+    return err_memory(e, "a sampler's history", 4ull * (unsigned)context_max);
+}
+
+void sampler_close(struct sampler *s)
+{
+    if (s) arena_deinit(&s->mem);
+    free(s);
+}
+
+/* ---- history
+ * ------------------------------------------------------------------------------------- */
+
+static void links_accept(const struct link *link, int n, const struct sampler *s, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (link[i].stage->accept) link[i].stage->accept(link[i].state, s, id);
+}
+
+static void history_add(struct sampler *s, int32_t id)
+{
+    assert(s->n_history <= s->context_max);
+    if (s->history) s->history[s->n_history] = id;
+    s->n_history++;
+    links_accept(s->edit, s->n_edit, s, id);
+    links_accept(s->cut, s->n_cut, s, id);
+}
+
+void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n)
+{
+    assert(s->n_out == 0);
+    for (int i = 0; i < n; i++) {
+        s->n_prompt++;
+        history_add(s, ids[i]);
+    }
+}
+
+void sampler_accept(struct sampler *s, int32_t id)
+{
+    history_add(s, id);
+    s->n_out++;
+    s->key.position++;
+}
+
+/* ---- a pick
+ * -------------------------------------------------------------------------------------- */
+
+const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
+                        const uint32_t *mask)
+{
+    if (!mask && s->n_edit == 0) return logits;
+    memcpy(w->logit, logits, (size_t)s->v.n_vocab * sizeof *logits);
+    if (mask) logits_mask(w->logit, mask, s->v.n_vocab);
+    for (int i = 0; i < s->n_edit; i++) s->edit[i].stage->apply(s->edit[i].state, s, w);
+    return w->logit;
+}
+
+static float chain_floor(const struct sampler *s, struct sample_work *w)
+{
+    const struct stage *first = s->n_cut > 0 ? s->cut[0].stage : NULL;
+    return first && first->floor ? first->floor(s, w) : -FLT_MAX;
+}
+
+void chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
+                      const uint32_t *mask)
+{
+    const float *edited = chain_edit(s, w, logits, mask);
+    w->n = 0;
+    if (!cand_survey(w, edited, s->v.n_vocab)) return;
+    cand_gather(w, edited, s->v.n_vocab, chain_floor(s, w));
+    for (int i = 0; i < s->n_cut; i++) s->cut[i].stage->apply(s->cut[i].state, s, w);
+}
+
+static int32_t pick_greedy(const struct sampler *s, struct sample_work *w, const float *logits,
+                           const uint32_t *mask)
+{
+    const float *edited = chain_edit(s, w, logits, mask);
+    return cand_survey(w, edited, s->v.n_vocab) ? cand_best(w, edited, s->v.n_vocab) : -1;
+}
+
+static int32_t pick_drawn(const struct sampler *s, struct sample_work *w, const float *logits,
+                          const uint32_t *mask)
+{
+    chain_candidates(s, w, logits, mask);
+    if (w->n == 0) return -1;
+    cand_weigh(w, s->temperature_inverse);
+    int at = cand_draw(w, rng_unit(&s->key, DRAW_TOKEN));
+    for (int i = 0; i < s->n_cut; i++)
+        if (s->cut[i].stage->drawn) s->cut[i].stage->drawn(s->cut[i].state, s, w, at);
+    return w->id[at];
+}
+
+void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
+                  const uint32_t *mask, struct pick *out)
+{
+    assert(s->v.n_vocab <= w->n_vocab);
+    bool greedy = s->p.temperature == 0;
+    int32_t id = greedy ? pick_greedy(s, w, logits, mask) : pick_drawn(s, w, logits, mask);
+    out->id = id;
+    out->chosen = (struct logprob){.id = id};
+    out->n_top = 0;
+    if (s->p.n_logprob >= 0) sample_logprobs(w, logits, s->v.n_vocab, id, s->p.n_logprob, out);
+}

@@ -1,0 +1,294 @@
+/* chain_test.c - goal: picks follow the distribution, repeat for a seed whatever else runs, survive any logits, and
+ * allocate nothing. Method: chi-square over many draws; interleaved samplers; corner cases by hand. */
+#include "sample_test.h"
+
+#include "base/os.h"
+
+/* Counts of n_pick draws at positions 0, 1, ... */
+static void count_picks(struct rig *r, const float *logits, int n_pick, int *count)
+{
+    struct pick out;
+    for (int i = 0; i < n_pick; i++) {
+        sampler_pick(r->s, r->w, logits, NULL, &out);
+        count[out.id]++;
+        sampler_accept(r->s, out.id);
+    }
+}
+
+/* The statistic's mean is n - 1 and its variance 2 (n - 1): 5 sigma. */
+TEST(sample_draws_follow_the_distribution)
+{
+    enum { N = 150 };
+    float logits[N];
+    int n_pick = test_long() ? 2000000 : 100000;
+    for (int kind = 0; kind < 3; kind++) {
+        uint64_t rng = 11;
+        int count[N] = {0};
+        struct sample_params p = sample_params_default;
+        p.seed = 1234;
+        p.temperature = kind == 1 ? 0.7f : 1;
+        p.top_k = kind == 2 ? 20 : -1;
+        struct rig r = {0};
+        if (!rig_open(&r, &p, N)) return;
+        r.s->context_max = INT32_MAX; /* no stage keeps a history here */
+        for (int i = 0; i < N; i++) logits[i] = 4 * rng_float(&rng);
+        count_picks(&r, logits, n_pick, count);
+        struct dist d = dist_of(logits, N, p.temperature);
+        if (kind == 2) d.n = 20;
+        dist_normalize(&d, p.temperature);
+        double chi2 = 0;
+        int n_counted = 0;
+        for (int i = 0; i < d.n; i++) {
+            double expected = d.at[i].p * n_pick;
+            chi2 += pow(count[d.at[i].id] - expected, 2) / expected;
+            n_counted += count[d.at[i].id];
+        }
+        test_note("chi-square of %d draws over %d tokens: %.1f", n_pick, d.n, chi2);
+        EXPECT(fabs(chi2 - (d.n - 1)) < 5 * sqrt(2.0 * (d.n - 1)));
+        EXPECT_INT(n_counted, n_pick);
+        free(d.at);
+        rig_close(&r);
+    }
+}
+
+TEST(sample_greedy_takes_the_highest_and_the_lower_id)
+{
+    static float logits[1000];
+    uint64_t rng = 3;
+    struct pick out;
+    struct sample_params p = sample_params_default;
+    p.temperature = 0;
+    p.top_k = 5; /* cuts do not matter to greedy */
+    p.xtc_probability = 1;
+    for (int v = 0; v < 1000; v++) {
+        int n = 1 + (int)rng_below(&rng, 1000);
+        struct rig r = {0};
+        if (!rig_open(&r, &p, n)) return;
+        random_logits(logits, n, &rng);
+        struct dist d = dist_of(logits, n, 1);
+        sampler_pick(r.s, r.w, logits, NULL, &out);
+        EXPECT_INT(out.id, d.at[0].id);
+        free(d.at);
+        rig_close(&r);
+    }
+}
+
+enum { N_LONE = 500, N_TOKEN = 60 };
+
+static struct sample_params busy_params(void)
+{
+    struct sample_params p = sample_params_default;
+    p.seed = 99;
+    p.top_p = 0.98f;
+    p.min_p = 0.001f;
+    p.repetition_penalty = 1.1f;
+    p.xtc_probability = 0.3f;
+    p.dry_multiplier = 0.5f;
+    p.dry_allowed_length = 1;
+    return p;
+}
+
+static void random_row(float *logits, int row)
+{
+    uint64_t rng = 1000 + (uint64_t)row;
+    for (int i = 0; i < N_LONE; i++) logits[i] = 6 * rng_float(&rng);
+}
+
+/* Tokens of `choice`, with `n_other` samplers picking in between from the same scratch. */
+static void pick_among(uint32_t choice, uint64_t seed, int n_other, int32_t *ids)
+{
+    static float logits[N_LONE];
+    struct err e;
+    struct sample_params p = busy_params(), q = busy_params();
+    struct sample_vocab v = {.n_vocab = N_LONE};
+    struct sample_work *w;
+    struct sampler *s[8] = {0};
+    struct pick out;
+    p.seed = seed;
+    q.mirostat = 2;
+    q.n_logprob = 5;
+    NEED_OK(sample_work_open(&w, N_LONE, &e), &e);
+    for (int i = 0; i <= n_other; i++)
+        NEED_OK(sampler_open(&s[i], i == 0 ? &p : &q, &v, i == 0 ? choice : 7, 100, &e), &e);
+    for (int t = 0; t < N_TOKEN; t++) {
+        for (int i = 0; i <= n_other; i++) {
+            random_row(logits, i == 0 ? t : 77 * t + i);
+            sampler_pick(s[i], w, logits, NULL, &out);
+            if (i == 0 && t % 3 == 0) sampler_pick(s[i], w, logits, NULL, &out); /* again */
+            if (i == 0) ids[t] = out.id;
+            sampler_accept(s[i], out.id);
+        }
+    }
+    for (int i = 0; i <= n_other; i++) sampler_close(s[i]);
+    sample_work_close(w);
+}
+
+TEST(sample_seed_gives_the_same_tokens_whatever_else_runs)
+{
+    int32_t alone[N_TOKEN], among[N_TOKEN], choice[N_TOKEN], seed[N_TOKEN];
+    pick_among(0, 99, 0, alone);
+    pick_among(0, 99, 5, among);
+    pick_among(1, 99, 0, choice);
+    pick_among(0, 100, 0, seed);
+    EXPECT_BITS(alone, among, sizeof alone);
+    EXPECT(memcmp(alone, choice, sizeof alone) != 0);
+    EXPECT(memcmp(alone, seed, sizeof alone) != 0);
+}
+
+/* A pick from `logits` under `mask` with top_k, top_p and the rest on (kind 1), plain (0), greedy (2), mirostat (3). */
+static int32_t pick_kind(int kind, const float *logits, const uint32_t *mask, int n)
+{
+    struct sample_params p = kind == 1 ? busy_params() : sample_params_default;
+    if (kind == 1) p.top_k = 5;
+    if (kind == 1) p.typical_p = 0.9f;
+    if (kind == 1) p.top_n_sigma = 1;
+    if (kind == 2) p.temperature = 0;
+    if (kind == 3) p.mirostat = 2;
+    p.n_logprob = 100;
+    struct pick out = {.id = -2};
+    struct rig r = {0};
+    if (!rig_open(&r, &p, n)) return -2;
+    sampler_pick(r.s, r.w, logits, mask, &out);
+    EXPECT(out.n_top <= n);
+    EXPECT_INT(out.chosen.id, out.id);
+    rig_close(&r);
+    return out.id;
+}
+
+TEST(sample_survives_any_logits)
+{
+    const float inf = INFINITY;
+    const float none[3] = {-inf, NAN, -inf}, one[3] = {NAN, -inf, -FLT_MAX}, top[3] = {FLT_MAX, inf, NAN};
+    const float single[1] = {0}, wide[3] = {-FLT_MAX, NAN, FLT_MAX}, two[3] = {inf, -3, inf};
+    const uint32_t nothing = 0, first = 1;
+    for (int kind = 0; kind < 4; kind++) {
+        EXPECT_INT(pick_kind(kind, none, NULL, 3), -1);
+        EXPECT_INT(pick_kind(kind, one, NULL, 3), 2);
+        EXPECT(pick_kind(kind, top, NULL, 3) <= 1);
+        EXPECT_INT(pick_kind(kind, single, NULL, 1), 0);
+        EXPECT_INT(pick_kind(kind, wide, NULL, 3), 2);
+        EXPECT(pick_kind(kind, two, NULL, 3) != 1);
+        EXPECT_INT(pick_kind(kind, wide, &nothing, 3), -1);
+        EXPECT_INT(pick_kind(kind, wide, &first, 3), 0);
+    }
+}
+
+/* Random bits as logits: every pick is a token that is not forbidden, and the same one the second time. */
+TEST(sample_survives_random_bits)
+{
+    float logits[300];
+    uint32_t mask[10];
+    uint64_t rng = 8;
+    for (int v = 0; v < (test_long() ? 20000 : 1000); v++) {
+        int n = 1 + (int)rng_below(&rng, 300);
+        for (int i = 0; i < n; i++) {
+            uint32_t bits = (uint32_t)rng_next(&rng);
+            memcpy(&logits[i], &bits, sizeof bits);
+        }
+        for (int i = 0; i < 10; i++) mask[i] = (uint32_t)(rng_next(&rng) & rng_next(&rng));
+        for (int kind = 0; kind < 4; kind++) {
+            int32_t id = pick_kind(kind, logits, mask, n);
+            EXPECT(id >= -1 && id < n);
+            EXPECT(id < 0 || (mask[id / 32] >> id % 32 & 1 && logits[id] >= -FLT_MAX));
+            EXPECT_INT(pick_kind(kind, logits, mask, n), id);
+        }
+    }
+}
+
+/* Extreme but legal parameters on equal logits: something is always left. */
+TEST(sample_cuts_never_leave_nothing)
+{
+    float logits[777];
+    struct pick out;
+    for (int i = 0; i < 777; i++) logits[i] = 0.1f;
+    logits[776] = 0.2f;
+    for (int kind = 0; kind < 6; kind++) {
+        struct sample_params p = sample_params_default;
+        p.temperature = kind & 1 ? 1e-38f : 100;
+        p.typical_p = kind < 2 ? 1e-38f : 1;
+        p.top_p = kind < 4 ? 1e-38f : 1;
+        p.min_p = kind >= 4 ? 1 : 0;
+        p.top_n_sigma = kind >= 4 ? 1e-38f : -1;
+        p.xtc_probability = 1;
+        p.xtc_threshold = 0;
+        struct rig r = {0};
+        if (!rig_open(&r, &p, 777)) return;
+        sampler_pick(r.s, r.w, logits, NULL, &out);
+        EXPECT(out.id >= 0);
+        rig_close(&r);
+    }
+}
+
+TEST(sample_pick_and_accept_allocate_nothing)
+{
+    static float logits[N_LONE];
+    const int32_t eog[] = {1}, word[] = {2, 3};
+    struct token_bias bias = {4, 2};
+    struct sample_params p = busy_params();
+    p.bias = &bias;
+    p.n_bias = 1;
+    p.bad_word = &(struct ids){(int32_t *)word, 2, 2};
+    p.n_bad_word = 1;
+    p.min_tokens = 5;
+    p.typical_p = 0.99f;
+    p.n_logprob = 20;
+    struct rig r = {.v = {.eog = eog, .n_eog = 1}};
+    if (!rig_open(&r, &p, N_LONE)) return;
+    struct pick out;
+    uint64_t before = test_n_malloc();
+    sampler_accept_prompt(r.s, word, 2);
+    for (int t = 0; t < 1000; t++) {
+        random_row(logits, t);
+        sampler_pick(r.s, r.w, logits, NULL, &out);
+        sampler_accept(r.s, out.id);
+    }
+    EXPECT_INT(test_n_malloc() - before, 0);
+    rig_close(&r);
+}
+
+/* ---- speed --------------------------------------------------------------------------------------- */
+
+static double us_per_pick(const struct sample_params *p, const float *logits, int n, int n_pick)
+{
+    struct rig r = {0};
+    struct pick out;
+    if (!rig_open(&r, p, n)) return 0;
+    for (int i = 0; i < 3; i++) sampler_pick(r.s, r.w, logits, NULL, &out);
+    int64_t start = time_us();
+    for (int i = 0; i < n_pick; i++) sampler_pick(r.s, r.w, logits, NULL, &out);
+    int64_t us = time_us() - start;
+    rig_close(&r);
+    return (double)us / n_pick;
+}
+
+TEST(sample_speed_at_152k_tokens)
+{
+    enum { N = 152064 };
+    static float logits[N];
+    uint64_t rng = 4;
+    for (int i = 0; i < N; i++)
+        logits[i] = 10 * (rng_float(&rng) + rng_float(&rng) + rng_float(&rng) - 1.5f);
+    for (int i = 0; i < 30; i++) logits[rng_below(&rng, N)] = 14 + 5 * rng_float(&rng);
+    struct sample_params plain = sample_params_default, greedy = plain, top_k = plain, top_p = plain;
+    struct sample_params min_p = plain, penalty = plain, typical = plain, sigma = plain, logprob = plain;
+    greedy.temperature = 0;
+    top_k.top_k = 40;
+    top_p.top_p = 0.95f;
+    min_p.min_p = 0.05f;
+    typical.typical_p = 0.95f;
+    sigma.top_n_sigma = 1;
+    penalty.temperature = 0;
+    penalty.repetition_penalty = 1.1f;
+    logprob.temperature = 0;
+    logprob.n_logprob = 20;
+    const struct {
+        const char *name;
+        const struct sample_params *p;
+    } rows[] = {{"greedy", &greedy},       {"top-k 40", &top_k},
+                {"top-p 0.95", &top_p},    {"min-p 0.05", &min_p},
+                {"no cut", &plain},        {"typical-p 0.95", &typical},
+                {"top-n-sigma 1", &sigma}, {"greedy, repetition penalty", &penalty},
+                {"greedy, 20 logprobs", &logprob}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        test_note("%-28s %6.0f us", rows[i].name, us_per_pick(rows[i].p, logits, N, 50));
+}

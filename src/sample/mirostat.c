@@ -1,0 +1,75 @@
+/* mirostat.c - mirostat 2 (Basu et al. 2021, "Mirostat: a neural text decoding algorithm that
+ * directly controls perplexity"): hold the surprise (-log2 p) of the picked tokens at tau bits.
+ *
+ *   cut   candidates whose surprise exceeds mu are dropped; the most likely one always stays
+ *   draw  from the rest; s = the picked one's surprise, p renormalized over the rest (as llama.cpp
+ * does) learn mu -= eta * (s - tau), from mu = 2 tau
+ *
+ * It learns when the picked token is accepted, not at the pick: a pick that is repeated, or whose
+ * token is replaced by another one, leaves no trace. */
+#include "sample_impl.h"
+#include "sample_math.h"
+
+static const double ln_2 = 0x1.62e42fefa39efp-1;
+
+struct mirostat {
+    double mu;
+    int32_t drawn_id;
+    double drawn_surprise;
+};
+
+static bool mirostat_wanted(const struct sample_params *p)
+{
+    return p->mirostat == 2;
+}
+
+static void *mirostat_open(struct sampler *s)
+{
+    struct mirostat *m = arena_push(&s->mem, sizeof *m, 16);
+    if (m) *m = (struct mirostat){.mu = 2.0 * s->p.mirostat_tau, .drawn_id = -1};
+    return m;
+}
+
+static int heaviest(const struct sample_work *w)
+{
+    int best = 0;
+    for (int i = 1; i < w->n; i++)
+        if (w->logit[i] > w->logit[best]) best = i;
+    return best;
+}
+
+/* surprise > mu, i.e. p < 2^-mu. mu below 0 (tau under eta's overshoot) leaves the best alone. */
+static void mirostat_apply(void *state, const struct sampler *s, struct sample_work *w)
+{
+    const struct mirostat *m = state;
+    cand_weigh(w, s->temperature_inverse);
+    double floor = w->total * (m->mu > 0 ? sample_exp(-m->mu * ln_2) : 1);
+    int best = heaviest(w);
+    if (w->weight[best] >= floor)
+        cand_keep_weight(w, floor);
+    else
+        cand_keep_one(w, best);
+}
+
+static void mirostat_drawn(void *state, const struct sampler *s, const struct sample_work *w,
+                           int at)
+{
+    (void)s;
+    struct mirostat *m = state;
+    m->drawn_id = w->id[at];
+    m->drawn_surprise = sample_log(w->total / w->weight[at]) / ln_2;
+}
+
+static void mirostat_accept(void *state, const struct sampler *s, int32_t id)
+{
+    struct mirostat *m = state;
+    if (id == m->drawn_id) m->mu -= s->p.mirostat_eta * (m->drawn_surprise - s->p.mirostat_tau);
+    m->drawn_id = -1;
+}
+
+const struct stage stage_mirostat = {.kind = STAGE_STEER,
+                                     .wanted = mirostat_wanted,
+                                     .open = mirostat_open,
+                                     .accept = mirostat_accept,
+                                     .apply = mirostat_apply,
+                                     .drawn = mirostat_drawn};

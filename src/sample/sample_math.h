@@ -1,0 +1,76 @@
+/* sample_math.h - exp and log of one written order of + - * and /, equal on every machine.
+ *
+ * libm's differ between versions and processors by an ulp, which is enough to pick another token.
+ * These are plain double arithmetic (no fma: without the instruction it is a slow call), so that
+ * compilers may run them in SIMD lanes without changing a bit. Relative error below 3e-13, far
+ * under a float's ulp. */
+#ifndef QUOTH_SAMPLE_MATH_H
+#define QUOTH_SAMPLE_MATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* ln 2 in two parts; the high one has 33 bits, so that n * SAMPLE_LN2_HI is exact for |n| < 2^20.
+ */
+#define SAMPLE_LN2_HI 0x1.62e42feep-1
+#define SAMPLE_LN2_LO 0x1.a39ef35793c76p-33
+
+static inline uint64_t bits_of_double(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline double double_of_bits(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* e^x for x <= 709; below -708 the answer is 0. x = n ln2 + r with |r| <= ln2 / 2; e^r by its
+ * series to r^10. Adding 1.5 * 2^52 rounds to the integer n and leaves it in the low bits, from
+ * where a shift moves it into the exponent. exp(0) is exactly 1. */
+static inline double sample_exp(double x)
+{
+    double t = x * 0x1.71547652b82fep+0 + 0x1.8p52;
+    double n = t - 0x1.8p52;
+    double r = (x - n * SAMPLE_LN2_HI) - n * SAMPLE_LN2_LO;
+    double p = 1.0 / 3628800;
+    p = p * r + 1.0 / 362880;
+    p = p * r + 1.0 / 40320;
+    p = p * r + 1.0 / 5040;
+    p = p * r + 1.0 / 720;
+    p = p * r + 1.0 / 120;
+    p = p * r + 1.0 / 24;
+    p = p * r + 1.0 / 6;
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    double y = double_of_bits(bits_of_double(p) + (bits_of_double(t) << 52));
+    return x < -708 ? 0 : y;
+}
+
+/* ln x for a normal x > 0; ln 0 = -inf. x = 2^e m with m in [1/sqrt 2, sqrt 2); ln m = 2 atanh s,
+ * s = (m - 1) / (m + 1), by its series to s^17. */
+static inline double sample_log(double x)
+{
+    if (x <= 0) return -INFINITY;
+    uint64_t u = bits_of_double(x) - 0x3fe6a09e667f3bcdu; /* 1/sqrt 2 */
+    int64_t e = (int64_t)u >> 52;
+    double m = double_of_bits((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu);
+    double s = (m - 1) / (m + 1), z = s * s;
+    double p = 1.0 / 17;
+    p = p * z + 1.0 / 15;
+    p = p * z + 1.0 / 13;
+    p = p * z + 1.0 / 11;
+    p = p * z + 1.0 / 9;
+    p = p * z + 1.0 / 7;
+    p = p * z + 1.0 / 5;
+    p = p * z + 1.0 / 3;
+    return (double)e * SAMPLE_LN2_HI + (2 * s + (2 * s * z * p + (double)e * SAMPLE_LN2_LO));
+}
+
+#endif

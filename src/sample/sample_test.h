@@ -1,0 +1,103 @@
+/* sample_test.h - what the tests of src/sample share: a sampler with its scratch, random logits, and the
+ * distribution as a plain sorted list, which the references work on. */
+#ifndef QUOTH_SAMPLE_TEST_H
+#define QUOTH_SAMPLE_TEST_H
+
+#include "sample_impl.h"
+#include "../../test/unit.h"
+
+#include <stdlib.h>
+
+struct rig {
+    struct sample_vocab v;
+    struct sample_work *w;
+    struct sampler *s;
+};
+
+/* A sampler for n_vocab tokens; v->n_vocab alone is filled in. False (and a failed test) if it does not open. */
+static inline bool rig_open(struct rig *r, const struct sample_params *p, int n_vocab)
+{
+    struct err e = {{0}};
+    r->v.n_vocab = n_vocab;
+    int rc = sample_work_open(&r->w, n_vocab, &e);
+    if (rc == 0) rc = sampler_open(&r->s, p, &r->v, 0, 4096, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "sampler_open: %s", e.text);
+    return rc == 0;
+}
+
+static inline void rig_close(struct rig *r)
+{
+    sampler_close(r->s);
+    sample_work_close(r->w);
+}
+
+/* About normal (sum of four uniforms), of a random scale; in one vector of four coarse, so that many are equal;
+ * in one of four with forbidden and broken entries (never all of them). */
+static inline void random_logits(float *x, int n, uint64_t *rng)
+{
+    float scale = 0.1f + 10 * rng_float(rng);
+    bool coarse = rng_below(rng, 4) == 0, holes = rng_below(rng, 4) == 0;
+    for (int i = 0; i < n; i++) {
+        float sum = rng_float(rng) + rng_float(rng) + rng_float(rng) + rng_float(rng);
+        x[i] = (sum - 2) * scale;
+        if (coarse) x[i] = 0.5f * (float)(int)(2 * x[i]);
+        if (holes && i > 0 && rng_below(rng, 3) == 0) x[i] = rng_below(rng, 2) ? NAN : -INFINITY;
+    }
+}
+
+/* The distribution, best first: logits descending, ids ascending among equals. */
+struct dist {
+    int n;
+    struct entry {
+        int32_t id;
+        double logit, p;
+    } *at;
+};
+
+static inline int entry_order(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static inline void dist_normalize(struct dist *d, double temperature)
+{
+    double max = -INFINITY, sum = 0;
+    for (int i = 0; i < d->n; i++) max = fmax(max, d->at[i].logit);
+    for (int i = 0; i < d->n; i++) sum += d->at[i].p = exp((d->at[i].logit - max) / temperature);
+    for (int i = 0; i < d->n; i++) d->at[i].p /= sum;
+}
+
+static inline struct dist dist_of(const float *logits, int n, double temperature)
+{
+    struct dist d = {.at = malloc((size_t)n * sizeof *d.at)};
+    for (int i = 0; i < n; i++)
+        if (logits[i] >= -FLT_MAX) d.at[d.n++] = (struct entry){.id = i, .logit = logits[i]};
+    qsort(d.at, (size_t)d.n, sizeof *d.at, entry_order);
+    dist_normalize(&d, temperature);
+    return d;
+}
+
+/* The candidates in `w` are exactly the tokens of `d`. */
+static inline bool same_tokens(const struct sample_work *w, const struct dist *d)
+{
+    if (w->n != d->n) return false;
+    for (int i = 1; i < w->n; i++)
+        if (w->id[i - 1] >= w->id[i]) return false;
+    for (int i = 0; i < d->n; i++) {
+        bool found = false;
+        for (int lo = 0, hi = w->n; lo < hi && !found;) {
+            int mid = (lo + hi) / 2;
+            found = w->id[mid] == d->at[i].id;
+            if (w->id[mid] < d->at[i].id)
+                lo = mid + 1;
+            else
+                hi = mid;
+        }
+        if (!found) return false;
+    }
+    return true;
+}
+
+#endif

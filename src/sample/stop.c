@@ -1,0 +1,106 @@
+/* stop.c - stop strings in text that arrives in arbitrary pieces.
+ *
+ * One automaton per string (match.c). After each byte, the longest prefix of any stop string that
+ * the text ends with is withheld, and nothing more: as it is a prefix of that string, the
+ * automaton's own copy is the buffer. The string that is completed by the earliest byte wins; of
+ * several completed by the same byte the longest (of equal ones the first): it began earliest, so
+ * nothing of it may have been shown. */
+#include "sample_impl.h"
+
+#include <stdlib.h>
+
+enum { STOP_BYTES_MAX = 1 << 20 }; /* of all strings together */
+
+struct stop_match {
+    struct arena mem;
+    struct match *stop; /* [n_stop] */
+    int n_stop;
+    int completed; /* index of the string that was completed; -1: none yet */
+};
+
+static int stop_check(const struct text_span *stop, int n_stop, struct err *e)
+{
+    size_t n_byte = 0;
+    for (int i = 0; i < n_stop; i++) {
+        if (stop[i].n == 0)
+            return err_set(e, ERR_ARG, "stop[%d] is empty, must be at least 1 byte", i);
+        if (stop[i].n > STOP_BYTES_MAX - n_byte)
+            return err_set(e, ERR_LIMIT, "stop: the strings are longer than %d bytes together",
+                           STOP_BYTES_MAX);
+        n_byte += stop[i].n;
+    }
+    return 0;
+}
+
+int stop_match_open(struct stop_match **out, const struct text_span *stop, int n_stop,
+                    struct err *e)
+{
+    *out = NULL;
+    int rc = stop_check(stop, n_stop, e);
+    if (rc != 0) return rc;
+    struct stop_match *m = calloc(1, sizeof *m);
+    if (!m) return err_memory(e, "stop strings", sizeof *m);
+    m->completed = -1;
+    m->stop = arena_push0(&m->mem, (size_t)n_stop, sizeof *m->stop);
+    bool ok = m->stop;
+    for (; ok && m->n_stop < n_stop; m->n_stop++)
+        ok = match_init(&m->stop[m->n_stop], &m->mem, stop[m->n_stop].text, stop[m->n_stop].n);
+    if (!ok) {
+        stop_match_close(m);
+        return err_memory(e, "stop strings", STOP_BYTES_MAX);
+    }
+    *out = m;
+    return 0;
+}
+
+void stop_match_close(struct stop_match *m)
+{
+    if (m) arena_deinit(&m->mem);
+    free(m);
+}
+
+/* What is withheld. */
+static struct text_span held(const struct stop_match *m)
+{
+    struct text_span longest = {"", 0};
+    for (int i = 0; i < m->n_stop; i++)
+        if ((size_t)m->stop[i].at > longest.n)
+            longest = (struct text_span){m->stop[i].text, (size_t)m->stop[i].at};
+    return longest;
+}
+
+/* Advance all; the longest string that this byte completes, or -1. */
+static int step_all(struct stop_match *m, char c)
+{
+    int done = -1;
+    for (int i = 0; i < m->n_stop; i++)
+        if (match_step(&m->stop[i], c) && (done < 0 || m->stop[i].n > m->stop[done].n)) done = i;
+    return done;
+}
+
+static void push_byte(struct stop_match *m, char c, bool include, struct buf *out)
+{
+    struct text_span before = held(m);
+    m->completed = step_all(m, c);
+    bool done = m->completed >= 0;
+    size_t n_keep = done && !include ? (size_t)m->stop[m->completed].n : done ? 0 : held(m).n;
+    size_t n_show = before.n + 1 - n_keep;
+    buf_add(out, before.text, n_show < before.n ? n_show : before.n);
+    if (n_show > before.n) buf_add_char(out, c);
+}
+
+int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include, struct buf *out)
+{
+    if (m->n_stop == 0) buf_add(out, text, n);
+    for (size_t i = 0; m->n_stop > 0 && i < n && m->completed < 0; i++)
+        push_byte(m, text[i], include, out);
+    return m->completed;
+}
+
+void stop_match_flush(struct stop_match *m, struct buf *out)
+{
+    if (m->completed >= 0) return;
+    struct text_span rest = held(m);
+    buf_add(out, rest.text, rest.n);
+    for (int i = 0; i < m->n_stop; i++) m->stop[i].at = 0;
+}

@@ -1,0 +1,34 @@
+/* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335): with
+ * probability xtc_probability, of all candidates with p >= xtc_threshold only the least likely
+ * stays (among equal ones the highest id, the last in order), so that a good but less usual token
+ * is picked. A lone one stays. Above 0.5 two such tokens cannot be, so the stage is off. */
+#include "sample_impl.h"
+
+static bool xtc_wanted(const struct sample_params *p)
+{
+    return p->xtc_probability > 0 && p->xtc_threshold <= 0.5f;
+}
+
+/* The last in the order of (descending weight, ascending id) of those that reach `floor`; -1: none.
+ */
+static int least_choice(const struct sample_work *w, double floor)
+{
+    int least = -1;
+    for (int i = 0; i < w->n; i++)
+        if (w->weight[i] >= floor && (least < 0 || w->logit[i] <= w->logit[least])) least = i;
+    return least;
+}
+
+static void xtc_apply(void *state, const struct sampler *s, struct sample_work *w)
+{
+    (void)state;
+    if (!(rng_unit(&s->key, DRAW_XTC) < s->p.xtc_probability)) return;
+    cand_weigh(w, s->temperature_inverse);
+    double floor = s->p.xtc_threshold * w->total;
+    int least = least_choice(w, floor);
+    if (least < 0) return;
+    for (int i = 0; i < w->n; i++) w->rank[i] = i == least || w->weight[i] < floor ? 0 : 2;
+    cand_keep_cut(w, (struct cut){.rank = 1});
+}
+
+const struct stage stage_xtc = {.kind = STAGE_CUT, .wanted = xtc_wanted, .apply = xtc_apply};
