@@ -1,0 +1,112 @@
+/* help.c - --help and the man page, from the same tables that parse the command line. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char quoth_version[] = "0.1.0";
+
+static void option_line(const struct option *o)
+{
+    char left[80];
+    int n = o->letter ? snprintf(left, sizeof left, "-%c, --%s", o->letter, o->name)
+                      : snprintf(left, sizeof left, "    --%s", o->name);
+    if (o->kind != OPTION_FLAG && n > 0 && (size_t)n < sizeof left)
+        snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
+    printf("  %-34s%s%s\n", left, strlen(left) > 33 ? "\n                                    " : "", o->help);
+}
+
+static void option_lines(const struct option *o, void (*line)(const struct option *))
+{
+    for (; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_GROUP)
+            option_lines(o->include, line);
+        else
+            line(o);
+    }
+}
+
+void help_command(const struct command *c)
+{
+    printf("usage: quoth %s %s\n\n%s\n", c->name, c->usage, c->summary);
+    if (c->detail) printf("\n%s\n", c->detail);
+    printf("\noptions:\n");
+    option_lines(c->options, option_line);
+    printf("  %-34s%s\n  %-34s%s\n", "    --config FILE", "read options from FILE: lines of \"name: value\"", "-h, --help",
+           "show this");
+}
+
+void help_all(void)
+{
+    printf("quoth %s - run and serve language models\n\nusage: quoth COMMAND [ARGUMENTS] [OPTIONS]\n\ncommands:\n",
+           quoth_version);
+    for (const struct command *const *c = command_list(); *c; c++) printf("  %-12s %s\n", (*c)->name, (*c)->summary);
+    printf("\nquoth COMMAND --help tells more.\n");
+}
+
+/* Text for troff: a backslash, and a dot or quote at a line's start, are escaped; - is a minus. */
+static void man_text(const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if ((p == text || p[-1] == '\n') && (*p == '.' || *p == '\'')) printf("\\&");
+        if (*p == '\\') printf("\\e");
+        else if (*p == '-') printf("\\-");
+        else putchar(*p);
+    }
+}
+
+static void man_option(const struct option *o)
+{
+    printf(".TP\n.B ");
+    if (o->letter) printf("\\-%c, ", o->letter);
+    printf("\\-\\-");
+    man_text(o->name);
+    if (o->kind != OPTION_FLAG) printf(" \\fI%s\\fR", o->arg);
+    printf("\n");
+    man_text(o->help);
+    printf("\n");
+}
+
+void help_man(void)
+{
+    printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH SYNOPSIS\n", quoth_version);
+    printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
+    for (const struct command *const *c = command_list(); *c; c++) {
+        printf(".SS quoth %s ", (*c)->name);
+        man_text((*c)->usage);
+        printf("\n");
+        man_text((*c)->summary);
+        printf(".\n");
+        if ((*c)->detail) {
+            printf(".PP\n");
+            man_text((*c)->detail);
+            printf("\n");
+        }
+        option_lines((*c)->options, man_option);
+    }
+    printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. 2: wrong usage.\n");
+}
+
+static bool man;
+static const struct option options[] = {
+    {.kind = OPTION_FLAG, .name = "man", .help = "print the manual page (troff)", .target = &man},
+    {.kind = OPTION_END},
+};
+
+static int run(int n_arg, char **arg)
+{
+    if (man) return help_man(), 0;
+    for (const struct command *const *c = command_list(); *c; c++)
+        if (n_arg == 1 && strcmp((*c)->name, arg[0]) == 0) return help_command(*c), 0;
+    help_all();
+    return 0;
+}
+
+const struct command command_help = {
+    .name = "help",
+    .summary = "list the commands, or explain one",
+    .usage = "[COMMAND]",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

@@ -1,0 +1,187 @@
+/* inspect.c - quoth inspect: what a model file holds and what it will cost. Opens the checkpoint and nothing else: it works
+ * for models that quoth cannot run, too. */
+#include "session.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool as_json, all;
+
+static const struct option options[] = {
+    {.kind = OPTION_FLAG, .name = "all", .letter = 'a', .target = &all, .help = "long lists and texts in full"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
+    {.kind = OPTION_END},
+};
+
+static void put_item(struct buf *b, const struct meta *m, size_t i)
+{
+    size_t n;
+    const char *text = meta_item_text(m, i, &n);
+    if (text)
+        json_put_text(b, text, n);
+    else if (meta_item_kind(m) == META_REAL)
+        json_put_real(b, meta_item_real(m, i, 0));
+    else if (meta_item_kind(m) == META_LIST)
+        buf_add_text(b, "[...]");
+    else
+        buf_addf(b, "%lld", (long long)meta_item_int(m, i, 0));
+}
+
+static void put_list(struct buf *b, const struct meta *m, size_t most)
+{
+    size_t n = meta_count(m);
+    buf_add_char(b, '[');
+    for (size_t i = 0; i < n && i < most; i++) {
+        if (i) buf_add_text(b, ", ");
+        put_item(b, m, i);
+    }
+    if (n > most) buf_addf(b, ", ... %zu in all", n);
+    buf_add_char(b, ']');
+}
+
+static void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text)
+{
+    size_t n = 0;
+    const char *text = meta_text(m, &n);
+    switch (meta_kind(m)) {
+    case META_BOOL: buf_add_text(b, meta_bool(m, false) ? "true" : "false"); break;
+    case META_INT:
+    case META_UINT: buf_addf(b, "%lld", (long long)meta_int(m, 0)); break;
+    case META_REAL: json_put_real(b, meta_real(m, 0)); break;
+    case META_TEXT:
+        json_put_text(b, text, n < n_text ? n : n_text);
+        if (n > n_text) buf_addf(b, " ... %zu bytes in all", n);
+        break;
+    case META_LIST: put_list(b, m, n_item); break;
+    default: buf_add_text(b, "null");
+    }
+}
+
+static void put_shape(struct buf *b, const struct tensor_info *t)
+{
+    buf_add_char(b, '[');
+    for (int d = t->n_dim - 1; d >= 0; d--) buf_addf(b, "%lld%s", (long long)t->dim[d], d ? ", " : "");
+    buf_add_char(b, ']');
+}
+
+struct totals {
+    int64_t n_param, n_byte;
+    int64_t by_type[QT_COUNT];
+    int n_by_type[QT_COUNT];
+};
+
+static struct totals total(const struct checkpoint *c)
+{
+    struct totals t = {0};
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *x = checkpoint_tensor_at(c, i);
+        t.n_param += x->dim[0] * x->dim[1] * x->dim[2] * x->dim[3];
+        t.n_byte += (int64_t)x->n_byte;
+        t.by_type[x->type] += (int64_t)x->n_byte;
+        t.n_by_type[x->type]++;
+    }
+    return t;
+}
+
+static int64_t key_int(const struct checkpoint *c, const char *key, int64_t otherwise)
+{
+    char full[160];
+    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+    snprintf(full, sizeof full, "%s.%s", arch ? arch : "", key);
+    return meta_int(checkpoint_meta(c, full), otherwise);
+}
+
+/* KV bytes per token with f16 pages, or 0 where the metadata does not say. */
+static int64_t kv_token_bytes(const struct checkpoint *c)
+{
+    int64_t layers = key_int(c, "block_count", 0), heads = key_int(c, "attention.head_count", 0);
+    int64_t kv = key_int(c, "attention.head_count_kv", heads), d = key_int(c, "embedding_length", 0);
+    if (layers <= 0 || heads <= 0 || kv <= 0 || layers > 4096 || kv > 65536) return 0;
+    int64_t d_k = key_int(c, "attention.key_length", d / heads), d_v = key_int(c, "attention.value_length", d_k);
+    if (d_k < 0 || d_v < 0 || d_k > 65536 || d_v > 65536) return 0;
+    return layers * kv * (d_k + d_v) * 2;
+}
+
+static void print_text(const struct checkpoint *c)
+{
+    struct buf b = {0};
+    struct totals t = total(c);
+    buf_addf(&b, "%s\n\nmetadata\n", checkpoint_path(c));
+    for (int i = 0; i < checkpoint_n_meta(c); i++) {
+        const char *key;
+        const struct meta *m = checkpoint_meta_at(c, i, &key);
+        buf_addf(&b, "  %-48s ", key);
+        put_meta(&b, m, all ? SIZE_MAX : 6, all ? SIZE_MAX : 100);
+        buf_add_char(&b, '\n');
+    }
+    buf_addf(&b, "\ntensors\n");
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *x = checkpoint_tensor_at(c, i);
+        buf_addf(&b, "  %-48s %-8s %12zu  ", x->name, qtype_info[x->type].name, x->n_byte);
+        put_shape(&b, x);
+        buf_add_char(&b, '\n');
+    }
+    buf_addf(&b, "\nmemory\n  %-10s %6s %16s\n", "type", "count", "bytes");
+    for (int q = 0; q < QT_COUNT; q++)
+        if (t.n_by_type[q]) buf_addf(&b, "  %-10s %6d %16lld\n", qtype_info[q].name, t.n_by_type[q], (long long)t.by_type[q]);
+    buf_addf(&b, "  %-10s %6d %16lld  %lld parameters, %.2f bits each\n", "all", checkpoint_n_tensor(c), (long long)t.n_byte,
+             (long long)t.n_param, t.n_param ? 8.0 * (double)t.n_byte / (double)t.n_param : 0);
+    if (kv_token_bytes(c)) buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n", (long long)kv_token_bytes(c));
+    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
+    buf_deinit(&b);
+}
+
+static void print_json(const struct checkpoint *c)
+{
+    struct buf b = {0};
+    struct totals t = total(c);
+    buf_add_text(&b, "{\"path\":");
+    json_put_text(&b, checkpoint_path(c), strlen(checkpoint_path(c)));
+    buf_add_text(&b, ",\"metadata\":{");
+    for (int i = 0; i < checkpoint_n_meta(c); i++) {
+        const char *key;
+        const struct meta *m = checkpoint_meta_at(c, i, &key);
+        if (i) buf_add_char(&b, ',');
+        json_put_text(&b, key, strlen(key));
+        buf_add_char(&b, ':');
+        put_meta(&b, m, SIZE_MAX, SIZE_MAX);
+    }
+    buf_add_text(&b, "},\"tensors\":[");
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *x = checkpoint_tensor_at(c, i);
+        buf_addf(&b, "%s{\"name\":", i ? "," : "");
+        json_put_text(&b, x->name, strlen(x->name));
+        buf_addf(&b, ",\"type\":\"%s\",\"bytes\":%zu,\"shape\":", qtype_info[x->type].name, x->n_byte);
+        put_shape(&b, x);
+        buf_add_char(&b, '}');
+    }
+    buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld}\n", (long long)t.n_param, (long long)t.n_byte,
+             (long long)kv_token_bytes(c));
+    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
+    buf_deinit(&b);
+}
+
+static int run(int n_arg, char **arg)
+{
+    if (n_arg != 1) return fprintf(stderr, "quoth inspect: which model? usage: quoth inspect MODEL\n"), 2;
+    struct err e = {0};
+    struct checkpoint *c;
+    if (checkpoint_open(&c, arg[0], &e) != 0) return fail("inspect", &e);
+    if (as_json)
+        print_json(c);
+    else
+        print_text(c);
+    checkpoint_close(c);
+    return 0;
+}
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .summary = "metadata, tensors and memory of a model file",
+    .usage = "MODEL [OPTIONS]",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

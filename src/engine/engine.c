@@ -1,0 +1,230 @@
+/* engine.c - the loop, its thread, and the door for requests. */
+#include "engine_impl.h"
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+static void inbox_drain(struct engine *en)
+{
+    struct message m;
+    while (queue_pop(en->inbox, &m, 0)) {
+        if (m.kind == MESSAGE_SUBMIT)
+            sched_submit(en, m.request);
+        else
+            sched_cancel(en, m.request_id);
+    }
+}
+
+bool engine_step(struct engine *en)
+{
+    inbox_drain(en);
+    if (!sched_next(en)) return false;
+    struct model_out out = model_forward(en->model, &en->batch);
+    sample_rows(en, out);
+    sched_commit(en);
+    assert(!engine_check(en));
+    return true;
+}
+
+static void *engine_main(void *arg)
+{
+    struct engine *en = arg;
+    cpu_float_canonical();
+    while (!atomic_load(&en->quit)) {
+        if (engine_step(en)) continue;
+        /* Nothing to compute: wait for a message, or for a client to read its replies. */
+        struct message m;
+        if (!queue_pop(en->inbox, &m, en->running.n ? 1000 : -1)) continue;
+        if (m.kind == MESSAGE_SUBMIT)
+            sched_submit(en, m.request);
+        else
+            sched_cancel(en, m.request_id);
+    }
+    return NULL;
+}
+
+int engine_start(struct engine *en, struct err *e)
+{
+    if (pthread_create(&en->thread, NULL, engine_main, en) != 0)
+        return err_set(e, ERR_MEMORY, "cannot start the engine thread");
+    en->started = true;
+    return 0;
+}
+
+/* ---- open and close --------------------------------------------------------------------------------- */
+
+static int read_eog(struct engine *en, struct err *e)
+{
+    int n_vocab = model_info(en->model)->n_vocab, n = 0;
+    int n_token = en->tokenizer ? tokenizer_n_vocab(en->tokenizer) : 0;
+    for (int id = 0; id < n_token && id < n_vocab; id++) n += tokenizer_is_eog(en->tokenizer, id);
+    en->eog = calloc((size_t)n + 1, sizeof *en->eog);
+    if (!en->eog) return err_memory(e, "the list of end tokens", (unsigned long long)n * sizeof *en->eog);
+    for (int id = 0; id < n_token && id < n_vocab; id++)
+        if (tokenizer_is_eog(en->tokenizer, id)) en->eog[en->vocab.n_eog++] = id;
+    en->vocab.eog = en->eog;
+    en->vocab.n_vocab = n_vocab;
+    return 0;
+}
+
+static const char *token_bytes(const void *tokenizer, int32_t id, size_t *n)
+{
+    return tokenizer_bytes(tokenizer, id, n);
+}
+
+int engine_open(struct engine **out, const struct engine_options *o, struct err *e)
+{
+    *out = NULL;
+    struct engine *en = calloc(1, sizeof *en);
+    if (!en) return err_memory(e, "the engine", sizeof *en);
+    const struct model_info *info = model_info(o->model);
+    en->model = o->model;
+    en->tokenizer = o->tokenizer;
+    en->queue_max = o->queue_max ? o->queue_max : 1024;
+    int rc = read_eog(en, e);
+    if (o->tokenizer) {
+        en->vocab.tokenizer = o->tokenizer;
+        en->vocab.bytes = token_bytes;
+    }
+    if (rc == 0) rc = pages_open(&en->pages, info->n_page, info->page_rows, e);
+    if (rc == 0) rc = batch_open(&en->batch, model_batch_limits(o->model), e);
+    if (rc == 0) rc = sample_work_open(&en->work, info->n_vocab, e);
+    en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
+    if (rc == 0 && !en->inbox) rc = err_memory(e, "the engine's inbox", (unsigned long long)en->queue_max * 48);
+    if (rc != 0) {
+        engine_close(en);
+        return rc;
+    }
+    *out = en;
+    return 0;
+}
+
+static void drop_all(struct seq_list *l, struct pages *p)
+{
+    while (l->head) {
+        struct seq *s = l->head;
+        list_remove(l, &l->head);
+        seq_close(s, p);
+    }
+}
+
+void engine_close(struct engine *en)
+{
+    if (!en) return;
+    atomic_store(&en->quit, true);
+    if (en->started) {
+        queue_wake(en->inbox);
+        pthread_join(en->thread, NULL);
+    }
+    struct message m;
+    while (en->inbox && queue_pop(en->inbox, &m, 0))
+        if (m.kind == MESSAGE_SUBMIT) request_close(m.request);
+    drop_all(&en->waiting, en->pages);
+    drop_all(&en->running, en->pages);
+    queue_close(en->inbox);
+    sample_work_close(en->work);
+    batch_close(&en->batch);
+    pages_close(en->pages);
+    free(en->eog);
+    free(en);
+}
+
+/* ---- the door --------------------------------------------------------------------------------------- */
+
+static int check_request(const struct engine *en, const struct request *r, struct err *e)
+{
+    const struct model_info *info = model_info(en->model);
+    if (r->prompt.n == 0) return err_set(e, ERR_ARG, "prompt: it has no tokens");
+    if (r->max_tokens < 0) return err_set(e, ERR_ARG, "max_tokens: %d is negative", r->max_tokens);
+    for (size_t i = 0; i < r->prompt.n; i++)
+        if (r->prompt.v[i] < 0 || r->prompt.v[i] >= info->n_vocab)
+            return err_set(e, ERR_ARG, "prompt: token %d is not in the vocabulary of %d", r->prompt.v[i], info->n_vocab);
+    if (r->n_prompt_logprob > TOP_LOGPROB_MAX || r->params.n_logprob > TOP_LOGPROB_MAX)
+        return err_set(e, ERR_ARG, "logprobs: %d is above the limit of %d",
+                       r->n_prompt_logprob > r->params.n_logprob ? r->n_prompt_logprob : r->params.n_logprob,
+                       TOP_LOGPROB_MAX);
+    return sample_params_check(&r->params, info->n_vocab, e);
+}
+
+/* The longest a request may become; what it asked for beyond that is cut, as OpenAI's servers do. */
+static int fit_length(const struct engine *en, struct request *r, struct err *e)
+{
+    const struct model_info *info = model_info(en->model);
+    int64_t most = (int64_t)info->n_page * info->page_rows;
+    if (most > info->context_max) most = info->context_max;
+    if ((int64_t)r->prompt.n + (r->max_tokens > 0) > most)
+        return err_set(e, ERR_LIMIT,
+                       "prompt: %zu tokens do not fit into the context of %lld tokens (raise --max-model-len, or shorten the prompt)",
+                       r->prompt.n, (long long)most);
+    if (r->max_tokens > most - (int64_t)r->prompt.n) r->max_tokens = (int)(most - (int64_t)r->prompt.n);
+    return 0;
+}
+
+int engine_submit(struct engine *en, struct request *take_r, struct err *e)
+{
+    struct request *r = take_r;
+    int rc = check_request(en, r, e);
+    if (rc == 0) rc = fit_length(en, r, e);
+    if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
+    if (rc == 0)
+        rc = sampler_open(&r->sampler, &r->params, &en->vocab, 0, (int)r->prompt.n + r->max_tokens, e);
+    if (rc != 0) return rc;
+    sampler_accept_prompt(r->sampler, r->prompt.v, (int)r->prompt.n);
+    r->submit_us = time_us();
+    if (atomic_fetch_add(&en->n_queued, 1) < en->queue_max &&
+        queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .request = r}))
+        return 0;
+    atomic_fetch_sub(&en->n_queued, 1);
+    sampler_close(r->sampler);
+    r->sampler = NULL;
+    return err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later", en->queue_max);
+}
+
+void engine_cancel(struct engine *en, uint64_t request_id)
+{
+    struct message m = {.kind = MESSAGE_CANCEL, .request_id = request_id};
+    while (!queue_push(en->inbox, &m) && !atomic_load(&en->quit)) sched_yield(); /* drained every step */
+}
+
+/* ---- invariants ------------------------------------------------------------------------------------- */
+
+static const char *check_seq(const struct engine *en, const struct seq *s)
+{
+    if (s->n_kv > s->n_token || s->n_token > s->n_token_max) return "a sequence's counts are out of order";
+    if (s->state == SEQ_RUNNING && s->n_page * pages_rows(en->pages) < s->n_token_max)
+        return "a running sequence lacks pages";
+    if (s->state == SEQ_WAITING && s->n_page) return "a waiting sequence holds pages";
+    return NULL;
+}
+
+const char *engine_check(const struct engine *en)
+{
+    enum { N_MAX = 1024 };
+    const int32_t *table[N_MAX];
+    int n_page[N_MAX], n = 0;
+    for (const struct seq *s = en->waiting.head; s; s = s->next)
+        if (check_seq(en, s)) return check_seq(en, s);
+    for (const struct seq *s = en->running.head; s; s = s->next) {
+        if (check_seq(en, s)) return check_seq(en, s);
+        if (n == N_MAX) return NULL; /* more than the check has room for */
+        table[n] = s->page;
+        n_page[n++] = s->n_page;
+    }
+    return pages_check(en->pages, table, n_page, n);
+}
+
+int engine_n_running(const struct engine *en)
+{
+    return en->running.n;
+}
+
+int engine_n_waiting(const struct engine *en)
+{
+    return en->waiting.n;
+}

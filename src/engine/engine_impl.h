@@ -1,0 +1,85 @@
+/* engine_impl.h - private to src/engine: sequences and the engine's state. Engine thread only. */
+#ifndef QUOTH_ENGINE_IMPL_H
+#define QUOTH_ENGINE_IMPL_H
+
+#include "engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A sequence being generated.
+ *
+ *   WAITING --sched: pages for its whole length--> RUNNING --seq_finish--> (gone)
+ *      \____________________ cancel ___________________________/
+ *
+ * (1) n_kv <= n_token: positions [0, n_kv) have their K and V in pages; tokens [0, n_token) are known.
+ * (2) RUNNING: page[] covers every position it may ever reach, so that it never waits for memory.
+ * (3) n_token - n_kv is 1 while decoding, more while prefilling. */
+enum seq_state { SEQ_WAITING, SEQ_RUNNING };
+
+struct seq {
+    struct request *request; /* owned */
+    enum seq_state state;
+    int n_prompt, n_token, n_kv;
+    int n_output;            /* generated so far            */
+    int n_prompt_done;       /* prompt tokens whose logprob was emitted (prompt_logprobs) */
+    int32_t *token;          /* owned [n_token_max]         */
+    int n_token_max;
+    int32_t *page;           /* owned [n_page]              */
+    int n_page;
+    int row0, n_row;         /* rows of this step's batch   */
+    int out0, n_out;         /* its outputs of this step    */
+    enum finish finish;      /* set: seq_finish at the step's end */
+    int32_t stop_id;
+    int64_t sched_us, first_us, last_us;
+    struct seq *next;        /* in its list, oldest first   */
+};
+
+struct seq_list {
+    struct seq *head, **tail;
+    int n;
+};
+
+enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL };
+struct message {
+    enum message_kind kind;
+    struct request *request; /* SUBMIT: owned */
+    uint64_t request_id;     /* CANCEL */
+};
+
+struct engine {
+    struct model *model;
+    const struct tokenizer *tokenizer;
+    struct pages *pages;         /* owned */
+    struct batch batch;          /* owned */
+    struct sample_work *work;    /* owned */
+    struct sample_vocab vocab;   /* eog owned */
+    int32_t *eog;
+    struct queue *inbox;         /* owned, of struct message */
+    struct seq_list waiting, running;
+    int queue_max;
+    _Atomic int n_queued;        /* submitted and not yet running */
+    pthread_t thread;
+    bool started;
+    _Atomic bool quit;
+};
+
+void list_push(struct seq_list *l, struct seq *s);
+void list_remove(struct seq_list *l, struct seq **at);
+
+/* sched.c: pages and rows */
+void sched_submit(struct engine *en, struct request *take_r);
+void sched_cancel(struct engine *en, uint64_t request_id);
+bool sched_next(struct engine *en);   /* fills en->batch; false: nothing to compute */
+void sched_commit(struct engine *en); /* after the step's events are out            */
+
+/* emit.c: results -> events */
+int emit_room(const struct seq *s);   /* events its reply queue can still take */
+void sample_rows(struct engine *en, struct model_out out);
+void emit_done(struct seq *s);
+
+struct seq *seq_open(struct request *take_r);
+void seq_close(struct seq *s, struct pages *p); /* drops its pages */
+int seq_len_max(const struct seq *s);  /* tokens it may reach */
+
+#endif

@@ -1,0 +1,48 @@
+/* reply.c - one request's events become text, on the thread of whoever asked.
+ *
+ * Tokens are detokenized as they come; a stop string ends the answer here (the engine knows only tokens) and the engine
+ * is told to stop. What it generated meanwhile is dropped, so the answer does not depend on timing. */
+#include "engine.h"
+
+int reply_open(struct reply *r, struct engine *en, uint64_t request_id, const struct reply_options *o, struct err *e)
+{
+    *r = (struct reply){.engine = en, .request_id = request_id, .include_stop = o->include_stop, .stop_index = -1};
+    detok_init(&r->detok, o->tokenizer, o->keep_special ? 0 : DECODE_SKIP_SPECIAL);
+    return stop_match_open(&r->stop, o->stop, o->n_stop, e);
+}
+
+void reply_close(struct reply *r)
+{
+    stop_match_close(r->stop);
+    buf_deinit(&r->piece);
+    *r = (struct reply){0};
+}
+
+static void push_text(struct reply *r, struct buf *text)
+{
+    int at = stop_match_push(r->stop, r->piece.data, r->piece.n, r->include_stop, text);
+    buf_clear(&r->piece);
+    if (at < 0) return;
+    r->matched = true;
+    r->stop_index = at;
+    engine_cancel(r->engine, r->request_id);
+}
+
+bool reply_event(struct reply *r, const struct event *ev, struct buf *text)
+{
+    if (ev->kind == EVENT_TOKEN && !r->matched) {
+        r->n_token++;
+        detok_push(&r->detok, ev->token, &r->piece);
+        push_text(r, text);
+    }
+    if (ev->kind != EVENT_DONE) return false;
+    if (!r->matched) {
+        detok_flush(&r->detok, &r->piece);
+        push_text(r, text);
+    }
+    if (!r->matched) stop_match_flush(r->stop, text);
+    r->finish = r->matched ? FINISH_STOP : ev->finish;
+    r->usage = ev->usage;
+    if (r->matched) r->usage.n_output = r->n_token;
+    return true;
+}

@@ -1,0 +1,47 @@
+/* score.c - the model applied to a known text, without an engine: perplexity, golden tests. One sequence, whose pages are
+ * numbers 0, 1, 2 ... */
+#include "engine.h"
+
+#include "base/cpu.h"
+
+static void fill(struct batch *b, const int32_t *ids, int pos0, int n)
+{
+    batch_clear(b);
+    b->n_seq = 1;
+    b->n_row = b->n_out = n;
+    b->row0[1] = n;
+    b->kv_len[0] = pos0 + n;
+    b->state[0] = b->adapter[0] = -1;
+    for (int i = 0; i < b->page_stride; i++) b->page[i] = i;
+    for (int i = 0; i < n; i++) {
+        b->token[i] = ids[pos0 + i];
+        b->pos[i] = b->slot[i] = pos0 + i; /* page p holds positions p * page_rows ... */
+        b->out_row[i] = i;
+        b->out_kind[i] = OUT_LOGITS;
+    }
+}
+
+int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn *fn, void *ctx, struct err *e)
+{
+    const struct model_info *info = model_info(m);
+    const struct batch_limits *l = model_batch_limits(m);
+    if (n > info->context_max || n > info->n_page * info->page_rows)
+        return err_set(e, ERR_LIMIT, "%d tokens do not fit into the context of %d", n, info->context_max);
+    for (int i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= info->n_vocab) return err_set(e, ERR_ARG, "token %d is not in the vocabulary", ids[i]);
+    int most = l->n_row < l->n_out ? l->n_row : l->n_out;
+    if (chunk <= 0 || chunk > most) chunk = most;
+    struct batch b;
+    int rc = batch_open(&b, l, e);
+    if (rc != 0) return rc;
+    unsigned former = cpu_float_canonical();
+    for (int pos0 = 0; pos0 < n; pos0 += chunk) {
+        int rows = n - pos0 < chunk ? n - pos0 : chunk;
+        fill(&b, ids, pos0, rows);
+        struct model_out out = model_forward(m, &b);
+        for (int i = 0; i < rows; i++) fn(ctx, pos0 + i, out.logits + (int64_t)i * info->n_vocab);
+    }
+    cpu_float_restore(former);
+    batch_close(&b);
+    return 0;
+}

@@ -1,0 +1,32 @@
+/* llama.c - Llama 1 to 3.x ("LLaMA: Open and Efficient Foundation Language Models", arXiv 2302.13971), SmolLM, and what
+ * GGUF files call llama. Pre-norm decoder: grouped-query attention with rope, SwiGLU, RMSNorm. */
+#include "llama_impl.h"
+
+void llama_bind(struct binder *b, void *layer, int il)
+{
+    struct llama_layer *l = layer;
+    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm.weight", il, b->m->config.d);
+    bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm.weight", il, b->m->config.d);
+    bind_glu(b, &l->ffn, il);
+}
+
+void llama_layer(struct fwd *f, const void *layer, int il)
+{
+    const struct llama_layer *l = layer;
+    (void)il;
+    fwd_norm(f, f->h, f->x, &l->attn_norm);
+    fwd_attn(f, f->y, f->h, &l->attn);
+    fwd_add(f, f->x, f->y);
+    fwd_norm(f, f->h, f->x, &l->ffn_norm);
+    fwd_glu(f, f->y, f->h, &l->ffn);
+    fwd_add(f, f->x, f->y);
+}
+
+const struct arch arch_llama = {
+    .name = "llama",
+    .gguf_neox = false,
+    .layer_bytes = sizeof(struct llama_layer),
+    .bind = llama_bind,
+    .layer = llama_layer,
+};

@@ -1,0 +1,15 @@
+/* llama_impl.h - the layer that llama and its many descendants share. */
+#ifndef QUOTH_ARCH_LLAMA_IMPL_H
+#define QUOTH_ARCH_LLAMA_IMPL_H
+
+#include "model/model_impl.h"
+
+struct llama_layer {
+    struct norm attn_norm, ffn_norm;
+    struct attn_block attn;
+    struct glu_block ffn;
+};
+void llama_bind(struct binder *b, void *layer, int il);
+void llama_layer(struct fwd *f, const void *layer, int il);
+
+#endif

@@ -1,0 +1,73 @@
+/* rope.c - cos and sin tables for every position, made once at open in f64 and rounded to f32.
+ *
+ *   linear   positions divided by the factor ("Extending Context Window ... via Positional Interpolation", 2306.15595)
+ *   llama3   low frequencies divided by the factor, high ones kept, a ramp between (Llama 3.1 model card)
+ *   yarn     the same idea with a ramp over rotations, and cos, sin scaled by 0.1 ln(factor) + 1 (2309.00071)
+ *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), used instead of computing llama3's */
+#include "model_impl.h"
+
+#include <math.h>
+
+static double llama3_freq(const struct rope_config *r, double freq)
+{
+    double wave = 2 * M_PI / freq, n = r->context_original;
+    if (wave < n / r->high_freq) return freq;
+    if (wave > n / r->low_freq) return freq / r->factor;
+    double smooth = (n / wave - r->low_freq) / (r->high_freq - r->low_freq);
+    return (1 - smooth) * freq / r->factor + smooth * freq;
+}
+
+/* The lane at which a wave makes `rotations` turns over the original context. */
+static double yarn_lane(const struct rope_config *r, double rotations)
+{
+    return r->d_rot * log(r->context_original / (rotations * 2 * M_PI)) / (2 * log(r->base));
+}
+
+static double yarn_freq(const struct rope_config *r, double freq, int i)
+{
+    double low = floor(yarn_lane(r, r->beta_fast)), high = ceil(yarn_lane(r, r->beta_slow));
+    if (low < 0) low = 0;
+    if (high > r->d_rot - 1) high = r->d_rot - 1;
+    if (high == low) high += 0.001;
+    double ramp = (i - low) / (high - low);
+    ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    return freq / r->factor * ramp + freq * (1 - ramp);
+}
+
+static double lane_freq(const struct rope_config *r, int i)
+{
+    double freq = pow(r->base, -2.0 * i / r->d_rot);
+    if (r->freq_factor) return freq / (double)r->freq_factor[i];
+    switch (r->scaling) {
+    case ROPE_LINEAR: return freq / r->factor;
+    case ROPE_LLAMA3: return llama3_freq(r, freq);
+    case ROPE_YARN: return yarn_freq(r, freq, i);
+    default: return freq;
+    }
+}
+
+static double magnitude(const struct rope_config *r)
+{
+    if (r->scaling != ROPE_YARN) return 1;
+    if (r->attn_factor > 0) return r->attn_factor;
+    return r->factor <= 1 ? 1 : 0.1 * log(r->factor) + 1;
+}
+
+int rope_open(struct model *m, int pos_max, struct err *e)
+{
+    const struct rope_config *r = &m->config.rope;
+    int half = r->d_rot / 2;
+    size_t n_byte = (size_t)pos_max * (size_t)half * sizeof(float);
+    float *cos_table = arena_push(&m->arena, n_byte, 64), *sin_table = arena_push(&m->arena, n_byte, 64);
+    if (!cos_table || !sin_table) return err_memory(e, "the rope tables", 2 * n_byte);
+    double scale = magnitude(r);
+    for (int i = 0; i < half; i++) {
+        double freq = lane_freq(r, i);
+        for (int p = 0; p < pos_max; p++) {
+            cos_table[(int64_t)p * half + i] = (float)(cos(p * freq) * scale);
+            sin_table[(int64_t)p * half + i] = (float)(sin(p * freq) * scale);
+        }
+    }
+    m->rope = (struct rope_spec){.d_rot = r->d_rot, .neox = r->neox, .pos_max = pos_max, .cos = cos_table, .sin = sin_table};
+    return 0;
+}
