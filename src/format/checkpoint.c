@@ -80,11 +80,14 @@ int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text,
     return checkpoint_add_meta(c, key, &m, e);
 }
 
-bool dims_product(const int64_t *dim, int n_dim, int64_t *n)
+bool tensor_set_bytes(struct tensor_info *t)
 {
-    *n = 1;
-    for (int i = 0; i < n_dim; i++)
-        if (dim[i] < 0 || __builtin_mul_overflow(*n, dim[i], n)) return false;
+    const struct qtype_info *q = &qtype_info[t->type];
+    int64_t n = 1, n_byte;
+    for (int i = 0; i < 4; i++)
+        if (__builtin_mul_overflow(n, t->dim[i], &n)) return false;
+    if (__builtin_mul_overflow(n / q->block, (int64_t)q->n_byte, &n_byte)) return false;
+    t->n_byte = (size_t)n_byte;
     return true;
 }
 

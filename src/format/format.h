@@ -32,7 +32,7 @@ struct tensor_info {
                   dim[3] */
     int64_t
         dim[4]; /* dim[0] varies fastest (a linear weight is [k, n_out]: dim[0] = k); unused = 1 */
-    const uint8_t *data; /* borrowed, n_byte bytes                          */
+    const uint8_t *data; /* borrowed, n_byte bytes, at any alignment         */
     size_t n_byte;       /* exactly qtype_bytes of all rows                 */
     int file;            /* index of the file it lies in                    */
 };

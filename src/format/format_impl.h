@@ -84,15 +84,16 @@ int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text,
 /* Bytes of one number of that type; 0 for text and lists. */
 size_t value_bytes(enum value_type type);
 
-/* Values times dimensions, in dim[0 .. n_dim): false if a dimension is negative or the product
- * overflows int64. */
-bool dims_product(const int64_t *dim, int n_dim, int64_t *n);
+/* Set t->n_byte from type and dimensions (dim[0] a multiple of the block). False: it overflows. */
+bool tensor_set_bytes(struct tensor_info *t);
 
 /* The readers. `path` is a file (a folder for hf_load); the checkpoint is empty but for kind, path
  * and dir. */
 int gguf_load(struct checkpoint *c, const char *path, struct err *e);
 int hf_load(struct checkpoint *c, const char *dir, struct err *e);
-int safetensors_load(struct checkpoint *c, const char *path, struct err *e);
+int safetensors_load(struct checkpoint *c, const char *path,
+                     struct err *e); /* adds to what is there */
+int hf_config_load(struct checkpoint *c, const char *dir, struct err *e); /* hf_load's metadata */
 int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 
 /* True if the bytes begin like a file that llama2c_load reads. */

@@ -207,17 +207,13 @@ static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
     }
     t->type = (enum qtype)known;
     const struct qtype_info *q = &qtype_info[known];
-    int64_t n, n_byte;
     if (t->dim[0] % q->block != 0)
         FAIL(r, ERR_FORMAT,
              "%s: tensor \"%s\": rows of %lld values, expected a multiple of %d for type %s",
              r->path, t->name, (long long)t->dim[0], q->block, q->name);
-    else if (!dims_product(t->dim, 4, &n) ||
-             __builtin_mul_overflow(n / q->block, (int64_t)q->n_byte, &n_byte))
+    else if (!tensor_set_bytes(t))
         FAIL(r, ERR_FORMAT, "%s: tensor \"%s\": its dimensions' product overflows", r->path,
              t->name);
-    else
-        t->n_byte = (size_t)n_byte;
 }
 
 /* Read one entry of the list; *offset counts from the data section. */

@@ -1,0 +1,153 @@
+/* hf.c - a Hugging Face directory: its weights (one safetensors file, or shards named by an index)
+ * under GGUF names. hf_config.c reads the JSON files beside them; the tokenizer's files are read by
+ * src/token. */
+#include "format_impl.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { INDEX_BYTES_MAX = 256 << 20 };
+
+/* ---- names ---- */
+
+static const struct name_pair names[] = {
+#define HF_NAME(raw, name) {raw, name},
+#include "hf_names.def"
+#undef HF_NAME
+};
+
+/* How much of raw the pattern matches, its %d put into layer[n_digit] ("" without one); 0: it does
+ * not. */
+static size_t match(const char *raw, const char *pattern, const char **layer, int *n_digit)
+{
+    const char *s = raw;
+    for (*n_digit = 0, *layer = ""; *pattern; pattern++) {
+        if (pattern[0] != '%') {
+            if (*s++ != *pattern) return 0;
+            continue;
+        }
+        for (*layer = s; isdigit((unsigned char)*s);) s++;
+        *n_digit = (int)(s - *layer);
+        if (*n_digit == 0) return 0;
+        pattern++; /* the d */
+    }
+    return *s == '.' ? (size_t)(s - raw) : 0;
+}
+
+void hf_tensor_name(char *out, size_t n_out, const char *raw)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *layer, *name = names[i].name, *hole = strchr(name, '%');
+        int n_digit;
+        size_t n = match(raw, names[i].raw, &layer, &n_digit);
+        if (n == 0) continue;
+        size_t n_before = hole ? (size_t)(hole - name) : strlen(name);
+        snprintf(out, n_out, "%.*s%.*s%s%s", (int)n_before, name, n_digit, layer,
+                 hole ? hole + 2 : "", raw + n);
+        return;
+    }
+    snprintf(out, n_out, "%s", raw);
+}
+
+/* ---- weights ---- */
+
+static int join(char *out, size_t n_out, const char *dir, const char *name, struct err *e)
+{
+    return path_join(out, n_out, dir, name) ? 0 : err_set(e, ERR_ARG, "%s: path too long", dir);
+}
+
+/* Load each file that weight_map names, once; `files` maps its name to its index in c->file. */
+static int load_shards(struct checkpoint *c, const char *dir, const struct json *weight_map,
+                       struct strmap *files, struct err *e)
+{
+    int rc = 0;
+    for (void *it = json_first(weight_map); it && rc == 0; it = json_next(weight_map, it)) {
+        char path[4096];
+        size_t n;
+        const char *name = json_text(json_it_value(it), &n);
+        if (!name || n == 0 || strlen(name) != n || strchr(name, '/') || name[0] == '.')
+            return err_set(
+                e, ERR_FORMAT,
+                "weight_map of \"%s\" is %s, expected the name of a file beside the index",
+                json_it_key(it, NULL), name ? name : json_kind_name(json_kind(json_it_value(it))));
+        if (strmap_get(files, name, n)) continue;
+        if (!strmap_put(files, name, n, (uint32_t)c->file.n)) return err_memory(e, "the index", n);
+        rc = join(path, sizeof path, dir, name, e);
+        if (rc == 0) rc = safetensors_load(c, path, e);
+    }
+    return rc;
+}
+
+/* Each tensor of the map must be in the file that the map names. */
+static int check_shards(const struct checkpoint *c, const struct json *weight_map,
+                        const struct strmap *files, struct err *e)
+{
+    for (void *it = json_first(weight_map); it; it = json_next(weight_map, it)) {
+        char name[4096];
+        size_t n;
+        const char *file = json_text(json_it_value(it), &n);
+        hf_tensor_name(name, sizeof name, json_it_key(it, NULL));
+        const struct tensor_info *t = checkpoint_tensor(c, name);
+        if (!t || (uint32_t)t->file != *strmap_get(files, file, n))
+            return err_set(e, ERR_MISSING, "tensor \"%s\" is not in %s", json_it_key(it, NULL),
+                           file);
+    }
+    return 0;
+}
+
+static int load_index(struct checkpoint *c, const char *dir, const char *path, struct err *e)
+{
+    struct json *index;
+    int rc = json_read_file(&index, path, INDEX_BYTES_MAX, e);
+    if (rc != 0) return rc;
+    struct strmap files = {0};
+    const struct json *map = json_field(index, "weight_map");
+    if (json_kind(map) != JK_OBJECT || json_count(map) == 0)
+        rc = err_set(e, ERR_FORMAT, "weight_map is %s, expected an object with tensors",
+                     json_kind_name(json_kind(map)));
+    if (rc == 0) rc = load_shards(c, dir, map, &files, e);
+    if (rc == 0) rc = check_shards(c, map, &files, e);
+    strmap_deinit(&files);
+    json_drop(index);
+    return rc ? err_prefix(e, rc, "%s", path) : 0;
+}
+
+/* The only .safetensors file in a folder that has no model.safetensors. */
+static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
+{
+    struct buf list = {0};
+    char path[4096];
+    const char *found = NULL;
+    int n_found = 0, rc = dir_list(&list, dir, e);
+    for (char *rest = list.data, *name; rc == 0 && (name = strsep(&rest, "\n")) && *name;) {
+        size_t n = strlen(name);
+        if (n > 12 && strcmp(name + n - 12, ".safetensors") == 0) found = name, n_found++;
+    }
+    if (rc == 0 && n_found != 1)
+        rc = err_set(e, ERR_MISSING,
+                     "%s: has no model.safetensors, no model.safetensors.index.json, and %d other "
+                     ".safetensors files, expected one",
+                     dir, n_found);
+    if (rc == 0) rc = join(path, sizeof path, dir, found, e);
+    if (rc == 0) rc = safetensors_load(c, path, e);
+    buf_deinit(&list);
+    return rc;
+}
+
+static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
+{
+    char path[4096];
+    int rc = join(path, sizeof path, dir, "model.safetensors.index.json", e);
+    if (rc != 0) return rc;
+    if (file_exists(path)) return load_index(c, dir, path, e);
+    rc = join(path, sizeof path, dir, "model.safetensors", e);
+    if (rc != 0) return rc;
+    return file_exists(path) ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
+}
+
+int hf_load(struct checkpoint *c, const char *dir, struct err *e)
+{
+    int rc = hf_config_load(c, dir, e);
+    return rc ? rc : load_weights(c, dir, e);
+}

@@ -1,0 +1,324 @@
+/* hf_config.c - the JSON files of a Hugging Face directory -> metadata under GGUF keys (the table
+ * is hf_keys.def).
+ *
+ *   config.json              "ARCH.key"; fields of text_config count before those around it
+ *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
+ *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json,
+ * tokenizer_config.json tokenizer.chat_template, tokenizer.chat_template.NAME; the first that has
+ * it wins
+ *
+ * Only config.json must be there. A field that is null or absent has no key; one of an impossible
+ * kind is refused. */
+#include "format_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256 };
+
+struct config {
+    struct checkpoint *c;
+    struct err *e;
+    const char *dir, *file;  /* file: whose fields are being read, for errors */
+    const struct json *root; /* config.json                                    */
+    const struct json *text; /* its text_config, or NULL                       */
+    const char *arch;
+};
+
+static const struct json *field(const struct config *h, const char *name)
+{
+    const struct json *v = json_field(h->text, name);
+    return v ? v : json_field(h->root, name);
+}
+
+/* ---- JSON values as metadata ---- */
+
+/* The type that holds every item; VT_COUNT: there is none. */
+static enum value_type item_type(const struct json *list)
+{
+    enum value_type type = VT_I64;
+    for (size_t i = 0; i < json_count(list); i++) {
+        enum json_kind kind = json_kind(json_item(list, i));
+        enum value_type own = kind == JK_TEXT   ? VT_TEXT
+                              : kind == JK_INT  ? VT_I64
+                              : kind == JK_REAL ? VT_F64
+                              : kind == JK_BOOL ? VT_BOOL
+                                                : VT_COUNT;
+        bool widens = (own == VT_F64 && type == VT_I64) || (own == VT_I64 && type == VT_F64);
+        if (i == 0)
+            type = own;
+        else if (widens)
+            type = VT_F64;
+        else if (own != type)
+            return VT_COUNT;
+    }
+    return type;
+}
+
+static bool fill_item(struct checkpoint *c, enum value_type type, void *data, size_t i,
+                      const struct json *v)
+{
+    if (type == VT_I64) ((int64_t *)data)[i] = json_int(v, 0);
+    if (type == VT_F64) ((double *)data)[i] = json_real(v, 0);
+    if (type == VT_BOOL) ((uint8_t *)data)[i] = json_bool(v, false);
+    if (type != VT_TEXT) return true;
+    struct span *s = (struct span *)data + i;
+    const char *text = json_text(v, &s->n);
+    s->text = arena_text(&c->arena, text, s->n);
+    return s->text != NULL;
+}
+
+static int add_list(struct config *h, const char *key, const char *name, const struct json *list)
+{
+    enum value_type type = item_type(list);
+    if (type == VT_COUNT)
+        return err_set(h->e, ERR_FORMAT,
+                       "%s/%s: \"%s\" is a mixed list, expected numbers, strings or booleans",
+                       h->dir, h->file, name);
+    struct meta m = {.type = VT_LIST, .item = type, .n = json_count(list)};
+    void *data = arena_push0(&h->c->arena, m.n, type == VT_TEXT ? sizeof(struct span) : 8);
+    bool ok = data != NULL;
+    for (size_t i = 0; i < m.n && ok; i++) ok = fill_item(h->c, type, data, i, json_item(list, i));
+    m.data = data;
+    return ok ? checkpoint_add_meta(h->c, key, &m, h->e) : err_memory(h->e, key, m.n);
+}
+
+static int add_bool(struct config *h, const char *key, bool x)
+{
+    static const uint8_t byte[2] = {0, 1};
+    return checkpoint_add_meta(h->c, key, &(struct meta){.type = VT_BOOL, .data = &byte[x], .n = 1},
+                               h->e);
+}
+
+/* Add a field's value; nothing if it is absent or null, or the key is there already. */
+static int add_json(struct config *h, const char *key, const char *name, const struct json *v)
+{
+    size_t n;
+    const char *text = json_text(v, &n);
+    if (checkpoint_meta(h->c, key)) return 0;
+    switch (json_kind(v)) {
+    case JK_NONE:
+    case JK_NULL:
+        return 0;
+    case JK_BOOL:
+        return add_bool(h, key, json_bool(v, false));
+    case JK_INT:
+        return checkpoint_add_int(h->c, key, json_int(v, 0), h->e);
+    case JK_REAL:
+        return checkpoint_add_real(h->c, key, json_real(v, 0), h->e);
+    case JK_TEXT:
+        return checkpoint_add_text(h->c, key, text, n, h->e);
+    case JK_LIST:
+        return add_list(h, key, name, v);
+    case JK_OBJECT:
+        break;
+    }
+    return err_set(h->e, ERR_FORMAT, "%s/%s: \"%s\" is an object, expected a plain value", h->dir,
+                   h->file, name);
+}
+
+/* The same under "ARCH.key". */
+static int add_arch(struct config *h, const char *key, const char *name, const struct json *v)
+{
+    char full[KEY_BYTES_MAX];
+    snprintf(full, sizeof full, "%s.%s", h->arch, key);
+    return add_json(h, full, name, v);
+}
+
+/* ---- config.json ---- */
+
+static int read_arch(struct config *h)
+{
+    size_t n;
+    const struct json *v = field(h, "model_type");
+    h->arch = json_text(v, &n);
+    if (!h->arch || n == 0 || n > 64 || strlen(h->arch) != n)
+        return err_set(h->e, ERR_FORMAT,
+                       "%s/config.json: model_type is %s, expected a name of 1 to 64 bytes", h->dir,
+                       json_kind_name(json_kind(v)));
+    return checkpoint_add_text(h->c, "general.architecture", h->arch, n, h->e);
+}
+
+static int read_plain(struct config *h)
+{
+    static const struct name_pair key[] = {
+#define HF_KEY(field, key) {field, key},
+#include "hf_keys.def"
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof key / sizeof key[0] && rc == 0; i++)
+        rc = add_arch(h, key[i].name, key[i].raw, field(h, key[i].raw));
+    if (rc == 0 && json_bool(field(h, "use_sliding_window"), true))
+        rc = add_arch(h, "attention.sliding_window", "sliding_window", field(h, "sliding_window"));
+    return rc;
+}
+
+/* Rope parameters stood at the top level (rope_theta) and in rope_scaling; transformers 5 has them
+ * all in rope_parameters, one object, or one per layer type of which "full_attention" is the base.
+ */
+static int read_rope(struct config *h)
+{
+    static const struct name_pair key[] = {
+#define HF_ROPE(field, key) {field, key},
+#include "hf_keys.def"
+    };
+    const struct json *p = field(h, "rope_parameters"), *full = json_field(p, "full_attention");
+    if (full) p = full;
+    if (json_kind(p) != JK_OBJECT) p = field(h, "rope_scaling");
+    int rc = 0;
+    for (size_t i = 0; i < sizeof key / sizeof key[0] && rc == 0; i++)
+        rc = add_arch(h, key[i].name, key[i].raw, json_field(p, key[i].raw));
+    if (rc == 0) rc = add_arch(h, "rope.freq_base", "rope_theta", field(h, "rope_theta"));
+    const struct json *type = json_field(p, "rope_type");
+    if (!type) type = json_field(p, "type");
+    const char *name = json_text(type, NULL);
+    if (rc == 0 && !(name && strcmp(name, "default") == 0))
+        rc = add_arch(h, "rope.scaling.type", "rope_type", type);
+    return rc;
+}
+
+/* ---- generation_config.json ---- */
+
+/* A token id or a list of them -> a list. */
+static int add_eos(struct config *h, const struct json *v)
+{
+    static const char key[] = "tokenizer.ggml.eos_token_ids";
+    if (json_kind(v) != JK_INT) return add_json(h, key, "eos_token_id", v);
+    if (checkpoint_meta(h->c, key)) return 0;
+    int64_t *id = arena_push(&h->c->arena, sizeof *id, 8);
+    if (!id) return err_memory(h->e, key, sizeof *id);
+    *id = json_int(v, 0);
+    return checkpoint_add_meta(h->c, key, &(struct meta){VT_LIST, VT_I64, id, 1}, h->e);
+}
+
+static int read_token_ids(struct config *h, const struct json *root)
+{
+    int rc = add_eos(h, json_field(root, "eos_token_id"));
+    if (rc == 0)
+        rc = add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
+                      json_field(root, "bos_token_id"));
+    if (rc == 0)
+        rc = add_json(h, "tokenizer.ggml.padding_token_id", "pad_token_id",
+                      json_field(root, "pad_token_id"));
+    return rc;
+}
+
+static int read_generation(struct config *h, const struct json *root)
+{
+    static const struct name_pair key[] = {
+#define HF_SAMPLING(field, key) {field, key},
+#include "hf_keys.def"
+    };
+    int rc = read_token_ids(h, root);
+    bool samples = json_bool(json_field(root, "do_sample"), true);
+    for (size_t i = 0; i < sizeof key / sizeof key[0] && samples && rc == 0; i++)
+        rc = add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));
+    return rc;
+}
+
+/* ---- chat templates ---- */
+
+static int add_template(struct config *h, const char *name, const char *text, size_t n)
+{
+    char key[KEY_BYTES_MAX];
+    bool is_default = !name || strcmp(name, "default") == 0;
+    snprintf(key, sizeof key, "tokenizer.chat_template%s%s", is_default ? "" : ".",
+             is_default ? "" : name);
+    return checkpoint_meta(h->c, key) ? 0 : checkpoint_add_text(h->c, key, text, n, h->e);
+}
+
+static int add_template_file(struct config *h, const char *dir, const char *file, const char *name)
+{
+    char path[4096];
+    struct buf text = {0};
+    if (!path_join(path, sizeof path, dir, file) || !file_exists(path)) return 0;
+    int rc = file_read(&text, path, FILE_BYTES_MAX, h->e);
+    if (rc == 0) rc = add_template(h, name, text.data, text.n);
+    buf_deinit(&text);
+    return rc;
+}
+
+/* additional_chat_templates/NAME.jinja */
+static int add_template_folder(struct config *h)
+{
+    char dir[4096];
+    struct buf list = {0};
+    if (!path_join(dir, sizeof dir, h->dir, "additional_chat_templates") || !dir_exists(dir))
+        return 0;
+    int rc = dir_list(&list, dir, h->e);
+    for (char *rest = list.data, *file; rc == 0 && (file = strsep(&rest, "\n")) && *file;) {
+        char name[KEY_BYTES_MAX];
+        size_t n = strlen(file);
+        if (n <= 6 || strcmp(file + n - 6, ".jinja") != 0 || n - 6 >= sizeof name) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(n - 6), file);
+        rc = add_template_file(h, dir, file, name);
+    }
+    buf_deinit(&list);
+    return rc;
+}
+
+/* The field chat_template: a string, or a list of {name, template}. */
+static int read_templates(struct config *h, const struct json *root)
+{
+    size_t n;
+    const struct json *v = json_field(root, "chat_template");
+    const char *text = json_text(v, &n);
+    int rc = text ? add_template(h, NULL, text, n) : 0;
+    for (size_t i = 0; i < json_count(v) && rc == 0; i++) {
+        const char *name = json_text(json_field(json_item(v, i), "name"), NULL);
+        text = json_text(json_field(json_item(v, i), "template"), &n);
+        if (!name || !text)
+            return err_set(h->e, ERR_FORMAT, "%s/%s: chat_template[%zu] has no name and template",
+                           h->dir, h->file, i);
+        rc = add_template(h, name, text, n);
+    }
+    return rc;
+}
+
+/* ---- files ---- */
+
+/* Parse a file of the folder, hand its object to read, drop it; absent is fine if it is optional.
+ */
+static int with_file(struct config *h, const char *file, bool optional,
+                     int (*read)(struct config *h, const struct json *root))
+{
+    char path[4096];
+    struct json *root;
+    if (!path_join(path, sizeof path, h->dir, file))
+        return err_set(h->e, ERR_ARG, "%s: path too long", h->dir);
+    if (!file_exists(path))
+        return optional ? 0 : err_set(h->e, ERR_MISSING, "%s: has no %s", h->dir, file);
+    int rc = json_read_file(&root, path, FILE_BYTES_MAX, h->e);
+    if (rc != 0) return rc;
+    h->file = file;
+    if (json_kind(root) != JK_OBJECT)
+        rc = err_set(h->e, ERR_FORMAT, "%s: is %s, expected an object", path,
+                     json_kind_name(json_kind(root)));
+    if (rc == 0) rc = read(h, root);
+    json_drop(root);
+    return rc;
+}
+
+static int read_config(struct config *h, const struct json *root)
+{
+    h->root = root;
+    h->text = json_field(root, "text_config");
+    int rc = read_arch(h);
+    if (rc == 0) rc = read_plain(h);
+    if (rc == 0) rc = read_rope(h);
+    if (rc == 0) rc = read_token_ids(h, h->text);
+    if (rc == 0) rc = read_token_ids(h, root);
+    return rc;
+}
+
+int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
+{
+    struct config h = {.c = c, .e = e, .dir = dir};
+    int rc = with_file(&h, "generation_config.json", true, read_generation);
+    if (rc == 0) rc = with_file(&h, "config.json", false, read_config);
+    if (rc == 0) rc = add_template_file(&h, dir, "chat_template.jinja", NULL);
+    if (rc == 0) rc = add_template_folder(&h);
+    if (rc == 0) rc = with_file(&h, "chat_template.json", true, read_templates);
+    if (rc == 0) rc = with_file(&h, "tokenizer_config.json", true, read_templates);
+    return rc;
+}

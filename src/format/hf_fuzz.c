@@ -1,0 +1,54 @@
+/* hf_fuzz.c - a Hugging Face directory one of whose JSON files is mutated. The input's first byte
+ * that is not a space would be "{": which file it plays is drawn from a hash, so that one corpus
+ * serves all five. */
+#include "checkpoint_walk_fuzz.h"
+#include "base/hash.h"
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const part[] = {"config.json", "generation_config.json", "tokenizer_config.json",
+                                   "chat_template.json", "model.safetensors.index.json"};
+enum { N_PART = sizeof part / sizeof part[0] };
+static char dir[64];
+
+static void remove_dir(void)
+{
+    char path[128];
+    for (int i = 0; i < N_PART; i++)
+        if (path_join(path, sizeof path, dir, part[i])) unlink(path);
+    if (path_join(path, sizeof path, dir, "model.safetensors")) unlink(path);
+    rmdir(dir);
+}
+
+static void put(const char *name, const void *data, size_t n)
+{
+    char path[128];
+    struct err e;
+    if (!path_join(path, sizeof path, dir, name) || file_write(path, data, n, &e) != 0) abort();
+}
+
+static void make_dir(void)
+{
+    static const char weights[] =
+        "\x36\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}} A";
+    snprintf(dir, sizeof dir, "/dev/shm/quoth-fuzz-hf-%d", (int)getpid());
+    if (mkdir(dir, 0700) != 0) abort();
+    atexit(remove_dir);
+    put("model.safetensors", weights, sizeof weights - 1);
+}
+
+FUZZ(hf_config)
+{
+    static const char config[] = "{\"model_type\":\"llama\"}";
+    if (!dir[0]) make_dir();
+    uint64_t which = hash_bytes(data, n, 0) % N_PART;
+    char path[128];
+    put(part[0], config, sizeof config - 1);
+    put(part[which], data, n);
+    checkpoint_walk(dir);
+    if (path_join(path, sizeof path, dir, part[which])) unlink(path);
+}

@@ -1,0 +1,328 @@
+/* hf_test.c - Hugging Face directories: names, configuration, chat templates, shards. The tests
+ * write into the harness's temporary folder, which serves as the directory. */
+#include "format.h"
+#include "format_impl.h"
+#include "safetensors_make_test.h"
+#include "../../test/unit.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char MINIMAL[] = "{'model_type':'llama'}";
+static const char EMPTY_WEIGHTS[] = "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}";
+
+static void put_json(const char *name, const char *text)
+{
+    EXPECT_INT(json_write(temp_path(name), text), 0);
+}
+
+static void put_weights(const char *name, const char *header, size_t n_data)
+{
+    EXPECT_INT(safetensors_write(temp_path(name), header, n_data), 0);
+}
+
+static void begin(const char *config)
+{
+    static const char *const name[] = {"config.json",
+                                       "generation_config.json",
+                                       "tokenizer_config.json",
+                                       "chat_template.jinja",
+                                       "chat_template.json",
+                                       "model.safetensors",
+                                       "model.safetensors.index.json",
+                                       "one.safetensors",
+                                       "adapter.safetensors"};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) unlink(temp_path(name[i]));
+    put_json("config.json", config);
+    put_weights("model.safetensors", EMPTY_WEIGHTS, 1);
+}
+
+static struct checkpoint *open_dir(struct err *e)
+{
+    struct checkpoint *c;
+    return checkpoint_open(&c, temp_path(""), e) == 0 ? c : NULL;
+}
+
+static void expect_refused(const char *want)
+{
+    struct err e = {""};
+    struct checkpoint *c = open_dir(&e);
+    if (c)
+        test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
+    else if (!strstr(e.text, want) || !strstr(e.text, "/tmp/"))
+        test_fail(__FILE__, __LINE__, "\"%s\" does not say: %s", e.text, want);
+    checkpoint_close(c);
+}
+
+static void expect_name(const char *raw, const char *want)
+{
+    char name[200];
+    hf_tensor_name(name, sizeof name, raw);
+    EXPECT_TEXT(name, want);
+}
+
+TEST(hf_tensor_names)
+{
+    expect_name("model.embed_tokens.weight", "token_embd.weight");
+    expect_name("model.norm.weight", "output_norm.weight");
+    expect_name("lm_head.weight", "output.weight");
+    expect_name("model.layers.0.self_attn.q_proj.bias", "blk.0.attn_q.bias");
+    expect_name("model.layers.31.self_attn.o_proj.weight", "blk.31.attn_output.weight");
+    expect_name("model.layers.7.self_attn.k_norm.weight", "blk.7.attn_k_norm.weight");
+    expect_name("model.layers.100.post_attention_layernorm.weight", "blk.100.ffn_norm.weight");
+    expect_name("model.layers.3.mlp.down_proj.weight", "blk.3.ffn_down.weight");
+    expect_name("model.layers..mlp.down_proj.weight", "model.layers..mlp.down_proj.weight");
+    expect_name("model.layers.3.mlp.router.weight", "model.layers.3.mlp.router.weight");
+    expect_name("model.normal.weight", "model.normal.weight");
+    expect_name("lm_head", "lm_head");
+}
+
+static double real_of(const struct checkpoint *c, const char *key)
+{
+    return meta_real(checkpoint_meta(c, key), NAN);
+}
+
+static int64_t int_of(const struct checkpoint *c, const char *key)
+{
+    return meta_int(checkpoint_meta(c, key), -1);
+}
+
+TEST(hf_config_llama3)
+{
+    /* Goal: the older layout: rope_theta at the top, rope_scaling beside it. */
+    struct err e = {""};
+    begin("{'architectures':['LlamaForCausalLM'],'model_type':'llama','hidden_size':2048,'"
+          "intermediate_size':8192,"
+          "'num_hidden_layers':16,'num_attention_heads':32,'num_key_value_heads':8,'head_dim':64,"
+          "'max_position_embeddings':131072,'rms_norm_eps':1e-05,'rope_theta':500000.0,'hidden_act'"
+          ":'silu',"
+          "'tie_word_embeddings':true,'vocab_size':128256,'eos_token_id':[128001,128008],'bos_"
+          "token_id':128000,"
+          "'pad_token_id':null,'rope_scaling':{'factor':32.0,'high_freq_factor':4.0,'low_freq_"
+          "factor':1.0,"
+          "'original_max_position_embeddings':8192,'rope_type':'llama3'}}");
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "llama");
+    EXPECT_INT(int_of(c, "llama.embedding_length"), 2048);
+    EXPECT_INT(int_of(c, "llama.feed_forward_length"), 8192);
+    EXPECT_INT(int_of(c, "llama.block_count"), 16);
+    EXPECT_INT(int_of(c, "llama.attention.head_count"), 32);
+    EXPECT_INT(int_of(c, "llama.attention.head_count_kv"), 8);
+    EXPECT_INT(int_of(c, "llama.attention.key_length"), 64);
+    EXPECT_INT(int_of(c, "llama.attention.value_length"), 64);
+    EXPECT_INT(int_of(c, "llama.context_length"), 131072);
+    EXPECT_INT(int_of(c, "llama.vocab_size"), 128256);
+    EXPECT(real_of(c, "llama.attention.layer_norm_rms_epsilon") == 1e-5);
+    EXPECT(real_of(c, "llama.rope.freq_base") == 500000);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "llama.rope.scaling.type"), NULL), "llama3");
+    EXPECT(real_of(c, "llama.rope.scaling.factor") == 32);
+    EXPECT(real_of(c, "llama.rope.scaling.low_freq_factor") == 1);
+    EXPECT(real_of(c, "llama.rope.scaling.high_freq_factor") == 4);
+    EXPECT_INT(int_of(c, "llama.rope.scaling.original_context_length"), 8192);
+    EXPECT(meta_bool(checkpoint_meta(c, "llama.tie_word_embeddings"), false));
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "llama.hidden_act"), NULL), "silu");
+    EXPECT_INT(meta_item_int(checkpoint_meta(c, "tokenizer.ggml.eos_token_ids"), 1, 0), 128008);
+    EXPECT_INT(int_of(c, "tokenizer.ggml.bos_token_id"), 128000);
+    EXPECT(!checkpoint_meta(c, "tokenizer.ggml.padding_token_id"));
+    checkpoint_close(c);
+}
+
+TEST(hf_config_rope_parameters)
+{
+    /* Goal: the newer layout, "default" meaning no scaling; per layer type, full attention is the
+     * base. */
+    struct err e = {""};
+    begin("{'model_type':'qwen3','rope_parameters':{'rope_theta':1000000,'rope_type':'default'},"
+          "'sliding_window':4096,'use_sliding_window':false,'layer_types':['full_attention','"
+          "sliding_attention']}");
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(real_of(c, "qwen3.rope.freq_base") == 1e6 &&
+           !checkpoint_meta(c, "qwen3.rope.scaling.type"));
+    EXPECT(!checkpoint_meta(c, "qwen3.attention.sliding_window"));
+    size_t n;
+    const char *kind = meta_item_text(checkpoint_meta(c, "qwen3.layer_types"), 1, &n);
+    EXPECT(kind && n == 17 && memcmp(kind, "sliding_attention", n) == 0);
+    checkpoint_close(c);
+
+    begin("{'model_type':'m','rope_parameters':{'full_attention':{'rope_theta':5,'rope_type':'yarn'"
+          ",'factor':4,"
+          "'beta_fast':32,'beta_slow':1,'attention_factor':1.25},'sliding_attention':{'rope_theta':"
+          "6}},"
+          "'sliding_window':128,'no_rope_layers':[1,1,0]}");
+    c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(real_of(c, "m.rope.freq_base") == 5 && real_of(c, "m.rope.scaling.factor") == 4);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "m.rope.scaling.type"), NULL), "yarn");
+    EXPECT(real_of(c, "m.rope.scaling.attn_factor") == 1.25 &&
+           real_of(c, "m.rope.scaling.yarn_beta_fast") == 32);
+    EXPECT(real_of(c, "m.rope.scaling.yarn_beta_slow") == 1);
+    EXPECT_INT(int_of(c, "m.attention.sliding_window"), 128);
+    EXPECT_INT(meta_item_int(checkpoint_meta(c, "m.no_rope_layers"), 2, 9), 0);
+    checkpoint_close(c);
+}
+
+TEST(hf_config_nested)
+{
+    /* Goal: fields of text_config count before those around it; old spellings of the rope type. */
+    struct err e = {""};
+    begin("{'model_type':'llava','hidden_size':1,'vocab_size':9,'text_config':{'model_type':'"
+          "mistral','hidden_size':64,"
+          "'rope_scaling':{'type':'linear','factor':2}},'vision_config':{'hidden_size':5}}");
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "mistral");
+    EXPECT(int_of(c, "mistral.embedding_length") == 64 && int_of(c, "mistral.vocab_size") == 9);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "mistral.rope.scaling.type"), NULL), "linear");
+    checkpoint_close(c);
+}
+
+TEST(hf_generation_config)
+{
+    /* Goal: sampling defaults count only if do_sample is not false; its ids before config.json's.
+     */
+    struct err e = {""};
+    begin("{'model_type':'llama','eos_token_id':7}");
+    put_json("generation_config.json",
+             "{'do_sample':true,'temperature':0.7,'top_k':20,'top_p':0.8,'min_p':0.05,"
+             "'repetition_penalty':1.1,'eos_token_id':[1,2]}");
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(real_of(c, "general.sampling.temp") == 0.7 &&
+           real_of(c, "general.sampling.top_p") == 0.8);
+    EXPECT(int_of(c, "general.sampling.top_k") == 20 &&
+           real_of(c, "general.sampling.min_p") == 0.05);
+    EXPECT(real_of(c, "general.sampling.penalty_repeat") == 1.1);
+    EXPECT_INT(meta_count(checkpoint_meta(c, "tokenizer.ggml.eos_token_ids")), 2);
+    checkpoint_close(c);
+    put_json("generation_config.json", "{'do_sample':false,'temperature':0.7}");
+    c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(!checkpoint_meta(c, "general.sampling.temp"));
+    const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
+    EXPECT(meta_count(eos) == 1 && meta_item_int(eos, 0, 0) == 7);
+    checkpoint_close(c);
+}
+
+static void expect_template(const char *key, const char *want)
+{
+    struct err e = {""};
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, key), NULL), want);
+    checkpoint_close(c);
+}
+
+TEST(hf_chat_templates)
+{
+    /* Goal: each place a template may stand; the .jinja file wins over the JSON files. */
+    begin(MINIMAL);
+    put_json("tokenizer_config.json", "{'chat_template':'one'}");
+    expect_template("tokenizer.chat_template", "one");
+    put_json("tokenizer_config.json",
+             "{'chat_template':[{'name':'default','template':'d'},{'name':'rag','template':'r'}]}");
+    expect_template("tokenizer.chat_template", "d");
+    expect_template("tokenizer.chat_template.rag", "r");
+    put_json("chat_template.json", "{'chat_template':'processor'}");
+    expect_template("tokenizer.chat_template", "processor");
+    put_json("chat_template.jinja", "{{ file }}\n");
+    expect_template("tokenizer.chat_template", "{{ file }}\n");
+    mkdir(temp_path("additional_chat_templates"), 0700);
+    put_json("additional_chat_templates/rag.jinja", "folder");
+    expect_template("tokenizer.chat_template.rag", "folder");
+    unlink(temp_path("additional_chat_templates/rag.jinja"));
+    rmdir(temp_path("additional_chat_templates"));
+}
+
+TEST(hf_config_refusals)
+{
+    begin("{}");
+    expect_refused("config.json: model_type is nothing, expected a name");
+    begin("[]");
+    expect_refused("config.json: is an array, expected an object");
+    begin("{'model_type':");
+    expect_refused("config.json: line 1");
+    begin("{'model_type':'m','hidden_size':{}}");
+    expect_refused("config.json: \"hidden_size\" is an object, expected a plain value");
+    begin("{'model_type':'m','layer_types':[1,'a']}");
+    expect_refused("config.json: \"layer_types\" is a mixed list");
+    begin(MINIMAL);
+    put_json("tokenizer_config.json", "{'chat_template':[{'name':'x'}]}");
+    expect_refused("tokenizer_config.json: chat_template[0] has no name and template");
+    begin(MINIMAL);
+    unlink(temp_path("config.json"));
+    expect_refused("has no config.json");
+    begin(MINIMAL);
+    unlink(temp_path("model.safetensors"));
+    expect_refused("has no model.safetensors, no model.safetensors.index.json, and 0 other");
+    put_weights("adapter.safetensors", EMPTY_WEIGHTS, 1);
+    struct err e;
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    checkpoint_close(c);
+    begin(MINIMAL);
+}
+
+static const char SHARD_A[] =
+    "{'model.norm.weight':{'dtype':'I8','shape':[2],'data_offsets':[0,2]}}";
+static const char SHARD_B[] = "{'lm_head.weight':{'dtype':'I8','shape':[3],'data_offsets':[0,3]}}";
+
+static void expect_index_refused(const char *index, const char *want)
+{
+    put_json("model.safetensors.index.json", index);
+    expect_refused(want);
+}
+
+TEST(hf_shards)
+{
+    /* Goal: shards named by an index open as one, by directory, index or shard; a wrong index is
+     * named. */
+    static const char *const way[] = {"", "model.safetensors.index.json",
+                                      "model-00002-of-00002.safetensors"};
+    begin(MINIMAL);
+    put_weights("model-00001-of-00002.safetensors", SHARD_A, 2);
+    put_weights("model-00002-of-00002.safetensors", SHARD_B, 3);
+    put_json("model.safetensors.index.json",
+             "{'metadata':{},'weight_map':{'model.norm.weight':'model-00001-of-00002.safetensors',"
+             "'lm_head.weight':'model-00002-of-00002.safetensors'}}");
+    for (int i = 0; i < 3; i++) {
+        struct err e = {""};
+        struct checkpoint *c;
+        NEED_OK(checkpoint_open(&c, temp_path(way[i]), &e), &e);
+        EXPECT_INT(checkpoint_n_tensor(c), 2);
+        const struct tensor_info *t = checkpoint_tensor(c, "output.weight");
+        EXPECT(t && t->file == 1 && t->dim[0] == 3 &&
+               checkpoint_tensor(c, "output_norm.weight")->file == 0);
+        checkpoint_close(c);
+    }
+    expect_index_refused("{}", "index.json: weight_map is nothing, expected an object");
+    expect_index_refused("{'weight_map':{'a':7}}", "weight_map of \"a\" is an integer");
+    expect_index_refused("{'weight_map':{'a':'../config.json'}}",
+                         "weight_map of \"a\" is ../config.json");
+    expect_index_refused("{'weight_map':{'a':'gone.safetensors'}}",
+                         "gone.safetensors: cannot open");
+    expect_index_refused("{'weight_map':{'a':'model-00001-of-00002.safetensors'}}",
+                         "tensor \"a\" is not in model-00001-of-00002.safetensors");
+    expect_index_refused("{'weight_map':{'lm_head.weight':'model-00001-of-00002.safetensors',"
+                         "'model.norm.weight':'model-00002-of-00002.safetensors'}}",
+                         "tensor \"lm_head.weight\" is not in model-00001-of-00002.safetensors");
+    begin(MINIMAL);
+}
+
+TEST(hf_real_directories)
+{
+    static const char *const dir[] = {"float16", "float32", "int8", "vocab-quantized"};
+    if (!data_path("weights/model2vec")) SKIP("weights/model2vec is absent");
+    for (int i = 0; i < 4; i++) {
+        char relative[100];
+        struct err e = {""};
+        struct checkpoint *c;
+        snprintf(relative, sizeof relative, "weights/model2vec/test-model-%s", dir[i]);
+        NEED_OK(checkpoint_open(&c, data_path(relative), &e), &e);
+        EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "model2vec");
+        EXPECT(checkpoint_n_tensor(c) >= 1);
+        checkpoint_close(c);
+    }
+}

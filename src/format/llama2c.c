@@ -1,0 +1,253 @@
+/* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama" under GGUF names.
+ *
+ *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32. No
+ * magic, so the file's size must be exactly what the header asks for. vocab_size < 0: an output
+ * matrix of its own at the end. Two tables of rope cosines stand before it, unused. v1  "ak42" 1,
+ * the same 7, u8 shared; padded to 256 bytes; f32, norms first v2  "ak42" 2, the same 7, u8 shared,
+ * i32 group_size; padded to 256; f32 norms, then per tensor (and layer) int8 [n] and f32 scale [n /
+ * group_size]. Decoded to F32 at open: the group size fits no type of ours.
+ *
+ * Each version is a list of parts in file order; a walk over it places the tensors and measures the
+ * file. */
+#include "format_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAGIC 0x616b3432u
+
+enum { HEADER_V0 = 28, HEADER_V1 = 256, LAYERS_MAX = 4096, FIELD_MAX = 1 << 26 };
+
+struct header {
+    int version;
+    int64_t dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx;
+    bool shared;   /* the head is the embedding */
+    int64_t group; /* v2 */
+};
+
+/* One part: rows x columns per layer, or once. */
+struct part {
+    const char *name; /* with %d where it is per layer; NULL: skipped */
+    bool per_layer, quantized;
+    int64_t k, n; /* dim[0], dim[1]; n = 0: a vector */
+};
+
+struct walk {
+    struct checkpoint *c;
+    struct err *e;
+    const char *path;
+    const struct header *h;
+    const uint8_t *data;
+    size_t n, at;
+};
+
+static int32_t i32_at(const uint8_t *p)
+{
+    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
+                     (uint32_t)p[3] << 24);
+}
+
+/* ---- header ---- */
+
+static void read_fields(struct header *h, const uint8_t *p)
+{
+    int64_t *const to[7] = {&h->dim,       &h->hidden,  &h->n_layer, &h->n_head,
+                            &h->n_head_kv, &h->n_vocab, &h->n_ctx};
+    for (int i = 0; i < 7; i++) *to[i] = i32_at(p + 4 * i);
+}
+
+/* Fields that a model can have; v0 has no other mark, so this is also how it is told from other
+ * files. */
+static bool header_plausible(const struct header *h)
+{
+    const int64_t field[7] = {h->dim,       h->hidden,  h->n_layer, h->n_head,
+                              h->n_head_kv, h->n_vocab, h->n_ctx};
+    for (int i = 0; i < 7; i++)
+        if (field[i] <= 0 || field[i] > FIELD_MAX) return false;
+    return h->n_layer <= LAYERS_MAX && h->dim % h->n_head == 0 && h->n_head % h->n_head_kv == 0;
+}
+
+/* False: too short, or not like a header at all. */
+static bool read_header(struct header *h, const uint8_t *p, size_t n)
+{
+    *h = (struct header){.group = 1};
+    if (n >= HEADER_V1 && (uint32_t)i32_at(p) == MAGIC) {
+        h->version = i32_at(p + 4);
+        read_fields(h, p + 8);
+        h->shared = p[36] != 0;
+        if (h->version == 2) h->group = i32_at(p + 37);
+        return true;
+    }
+    if (n < HEADER_V0) return false;
+    read_fields(h, p);
+    h->shared = h->n_vocab > 0;
+    if (!h->shared) h->n_vocab = -h->n_vocab;
+    return header_plausible(h);
+}
+
+bool llama2c_looks_like(const uint8_t *data, size_t n)
+{
+    struct header h;
+    return read_header(&h, data, n);
+}
+
+static int check_header(const struct header *h, const char *path, struct err *e)
+{
+    if (h->version > 2 || (h->version < 1 && h->version != 0))
+        return err_set(e, ERR_UNSUPPORTED, "%s: llama2.c version %d, expected 0, 1 or 2", path,
+                       h->version);
+    if (!header_plausible(h))
+        return err_set(
+            e, ERR_FORMAT,
+            "%s: header says dim %lld, hidden_dim %lld, %lld layers, %lld heads, %lld KV heads, "
+            "vocabulary %lld, context %lld: no model is like that",
+            path, (long long)h->dim, (long long)h->hidden, (long long)h->n_layer,
+            (long long)h->n_head, (long long)h->n_head_kv, (long long)h->n_vocab,
+            (long long)h->n_ctx);
+    if (h->group > 0) return 0;
+    return err_set(e, ERR_FORMAT, "%s: group_size is %lld, expected a positive number", path,
+                   (long long)h->group);
+}
+
+/* ---- tensors ---- */
+
+/* The next n bytes; NULL and a sentence if the file ends before. */
+static const uint8_t *take(struct walk *w, const char *name, int64_t n)
+{
+    if ((uint64_t)n > w->n - w->at) {
+        err_set(w->e, ERR_FORMAT, "%s: ends inside %s: %lld bytes at %zu, but the file has %zu",
+                w->path, name, (long long)n, w->at, w->n);
+        return NULL;
+    }
+    const uint8_t *p = w->data + w->at;
+    w->at += (size_t)n;
+    return p;
+}
+
+/* int8 q [n] and f32 scale [n / group] in the file (groups run on across rows) -> f32 [n] of ours.
+ */
+static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n)
+{
+    int64_t group = w->h->group;
+    if (n % group != 0) {
+        err_set(w->e, ERR_FORMAT, "%s: %s has %lld values, expected a multiple of group_size %lld",
+                w->path, name, (long long)n, (long long)group);
+        return NULL;
+    }
+    const uint8_t *q = take(w, name, n), *scales = q ? take(w, name, n / group * 4) : NULL;
+    if (!scales) return NULL;
+    float *x = arena_push(&w->c->arena, (size_t)n * sizeof *x, 64);
+    if (!x) {
+        err_memory(w->e, name, (unsigned long long)n * sizeof *x);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float scale;
+        memcpy(&scale, scales + i / group * 4, sizeof scale);
+        x[i] = (float)(int8_t)q[i] * scale;
+    }
+    return (const uint8_t *)x;
+}
+
+static int add_part(struct walk *w, const struct part *p, int layer)
+{
+    char name[64] = "the rope tables";
+    struct tensor_info t = {.name = name,
+                            .name_raw = name,
+                            .type = QT_f32,
+                            .n_dim = p->n ? 2 : 1,
+                            .dim = {p->k, p->n ? p->n : 1, 1, 1}};
+    if (p->name && p->per_layer)
+        snprintf(name, sizeof name, "blk.%d.%s", layer, p->name);
+    else if (p->name)
+        snprintf(name, sizeof name, "%s", p->name);
+    if (!tensor_set_bytes(&t))
+        return err_set(w->e, ERR_FORMAT, "%s: the size of %s overflows", w->path, name);
+    int64_t n_byte = (int64_t)t.n_byte;
+    t.data = p->quantized ? take_quantized(w, name, n_byte / 4) : take(w, name, n_byte);
+    if (!t.data) return ERR_FORMAT;
+    return p->name ? checkpoint_add_tensor(w->c, &t, w->e) : 0;
+}
+
+static int add_parts(struct walk *w, const struct part *part, size_t n_part)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n_part && rc == 0; i++) {
+        int n_layer = part[i].per_layer ? (int)w->h->n_layer : 1;
+        for (int layer = 0; layer < n_layer && rc == 0; layer++) rc = add_part(w, &part[i], layer);
+    }
+    if (rc == 0 && w->at != w->n)
+        rc = err_set(w->e, ERR_FORMAT, "%s: the header asks for %zu bytes, the file has %zu",
+                     w->path, w->at, w->n);
+    return rc;
+}
+
+static int add_tensors(struct walk *w)
+{
+    const struct header *h = w->h;
+    bool q = h->version == 2;
+    int64_t d = h->dim, ff = h->hidden, kv = d / h->n_head * h->n_head_kv, half = d / h->n_head / 2;
+    const struct part embd = {"token_embd.weight", false, q, d, h->n_vocab},
+                      out = {"output.weight", false, q, d, h->n_vocab},
+                      attn_norm = {"attn_norm.weight", true, false, d, 0},
+                      ffn_norm = {"ffn_norm.weight", true, false, d, 0},
+                      norm = {"output_norm.weight", false, false, d, 0},
+                      rope = {NULL, false, false, 2 * half, h->n_ctx},
+                      wq = {"attn_q.weight", true, q, d, d}, wk = {"attn_k.weight", true, q, d, kv},
+                      wv = {"attn_v.weight", true, q, d, kv},
+                      wo = {"attn_output.weight", true, q, d, d},
+                      w1 = {"ffn_gate.weight", true, q, d, ff},
+                      w2 = {"ffn_down.weight", true, q, ff, d},
+                      w3 = {"ffn_up.weight", true, q, d, ff};
+    const struct part v0[] = {embd, attn_norm, wq, wk,   wv,   wo, ffn_norm,
+                              w1,   w2,        w3, norm, rope, out};
+    const struct part v1[] = {attn_norm, ffn_norm, norm, embd, wq, wk, wv, wo, w1, w2, w3, out};
+    if (h->version == 0) return add_parts(w, v0, sizeof v0 / sizeof v0[0] - h->shared);
+    return add_parts(w, v1, sizeof v1 / sizeof v1[0] - h->shared);
+}
+
+/* ---- metadata ---- */
+
+static int add_metadata(struct checkpoint *c, const struct header *h, struct err *e)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } number[] = {
+        {"llama.context_length", h->n_ctx},
+        {"llama.embedding_length", h->dim},
+        {"llama.block_count", h->n_layer},
+        {"llama.feed_forward_length", h->hidden},
+        {"llama.attention.head_count", h->n_head},
+        {"llama.attention.head_count_kv", h->n_head_kv},
+        {"llama.rope.dimension_count", h->dim / h->n_head},
+        {"llama.vocab_size", h->n_vocab},
+    };
+    int rc = checkpoint_add_text(c, "general.architecture", "llama", 5, e);
+    for (size_t i = 0; i < sizeof number / sizeof number[0] && rc == 0; i++)
+        rc = checkpoint_add_int(c, number[i].key, number[i].value, e);
+    if (rc == 0) rc = checkpoint_add_real(c, "llama.rope.freq_base", 10000, e);
+    if (rc == 0) rc = checkpoint_add_real(c, "llama.attention.layer_norm_rms_epsilon", 1e-5, e);
+    return rc;
+}
+
+int llama2c_load(struct checkpoint *c, const char *path, struct err *e)
+{
+    int file = checkpoint_add_file(c, path, e);
+    if (file < 0) return file;
+    struct header h;
+    const struct file_map *m = &c->file.v[file].map;
+    if (!read_header(&h, m->data, m->n_byte))
+        return err_set(e, ERR_FORMAT, "%s: %zu bytes that do not begin like a llama2.c checkpoint",
+                       path, m->n_byte);
+    int rc = check_header(&h, path, e);
+    if (rc == 0) rc = add_metadata(c, &h, e);
+    struct walk w = {.c = c,
+                     .e = e,
+                     .path = path,
+                     .h = &h,
+                     .data = m->data,
+                     .n = m->n_byte,
+                     .at = h.version ? HEADER_V1 : HEADER_V0};
+    return rc ? rc : add_tensors(&w);
+}

@@ -1,0 +1,174 @@
+/* safetensors.c - one .safetensors file: a little-endian u64 length, that many bytes of JSON, then
+ * the data.
+ *
+ *   {"NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, ...,
+ * "__metadata__": {...}}
+ *
+ * As the format demands, the tensors' ranges must tile the data section: no overlap, no hole,
+ * nothing behind. Shapes are row-major there and are turned around (dim[0] varies fastest). Names
+ * get their GGUF spelling on the way in. */
+#include "format_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADER_BYTES_MAX = 100 * 1000 * 1000, NAME_BYTES_MAX = 1024 };
+
+struct extent {
+    uint64_t begin, end; /* in the data section */
+    const char *name;    /* borrowed from the header's JSON */
+};
+
+struct reader {
+    struct checkpoint *c;
+    struct err *e;
+    const char *path;
+    int file;
+    const uint8_t *data; /* the data section */
+    size_t n;
+    VEC(struct extent) extent;
+};
+
+static int dtype_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum qtype type;
+    } known[] = {
+        {"F64", QT_f64},         {"F32", QT_f32},         {"F16", QT_f16}, {"BF16", QT_bf16},
+        {"F8_E4M3", QT_f8_e4m3}, {"F8_E5M2", QT_f8_e5m2}, {"I64", QT_i64}, {"I32", QT_i32},
+        {"I16", QT_i16},         {"I8", QT_i8},           {"U8", QT_u8},   {"BOOL", QT_bool},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].name, name) == 0) return known[i].type;
+    return -1;
+}
+
+static int read_dtype(struct reader *r, struct tensor_info *t, const struct json *dtype)
+{
+    const char *name = json_text(dtype, NULL);
+    if (!name)
+        return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": dtype is %s, expected a string",
+                       r->path, t->name_raw, json_kind_name(json_kind(dtype)));
+    int type = dtype_of(name);
+    if (type < 0)
+        return err_set(r->e, ERR_UNSUPPORTED,
+                       "%s: tensor \"%s\" has dtype %s, which is not supported", r->path,
+                       t->name_raw, name);
+    t->type = (enum qtype)type;
+    return 0;
+}
+
+/* Row-major shape -> dim[]; what is beyond four dimensions is folded into the slowest. */
+static int read_shape(struct reader *r, struct tensor_info *t, const struct json *shape)
+{
+    size_t n = json_count(shape);
+    if (json_kind(shape) != JK_LIST)
+        return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape is %s, expected an array",
+                       r->path, t->name_raw, json_kind_name(json_kind(shape)));
+    for (size_t i = 0; i < n; i++) {
+        int64_t d = json_int(json_item(shape, n - 1 - i), -1);
+        if (d < 0 || __builtin_mul_overflow(t->dim[i < 4 ? i : 3], d, &t->dim[i < 4 ? i : 3]))
+            return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape[%zu] is not a length",
+                           r->path, t->name_raw, n - 1 - i);
+    }
+    t->n_dim = n == 0 ? 1 : n < 4 ? (int)n : 4;
+    return 0;
+}
+
+static int read_offsets(struct reader *r, struct tensor_info *t, const struct json *offsets)
+{
+    int64_t begin = json_int(json_item(offsets, 0), -1), end = json_int(json_item(offsets, 1), -1);
+    if (json_count(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > r->n)
+        return err_set(r->e, ERR_FORMAT,
+                       "%s: tensor \"%s\": data_offsets [%lld, %lld], expected a range in 0 .. %zu",
+                       r->path, t->name_raw, (long long)begin, (long long)end, r->n);
+    if (!tensor_set_bytes(t) || t->n_byte != (size_t)(end - begin))
+        return err_set(
+            r->e, ERR_FORMAT,
+            "%s: tensor \"%s\": data_offsets span %lld bytes, but shape and dtype ask for "
+            "another size",
+            r->path, t->name_raw, (long long)(end - begin));
+    struct extent x = {(uint64_t)begin, (uint64_t)end, t->name_raw};
+    if (!vec_push(&r->extent, x)) return err_memory(r->e, "the tensor list", sizeof x);
+    t->data = r->data + begin;
+    return 0;
+}
+
+static int read_tensor(struct reader *r, const char *raw, size_t n_raw, const struct json *v)
+{
+    char name[NAME_BYTES_MAX + 64];
+    if (n_raw == 0 || n_raw > NAME_BYTES_MAX || strlen(raw) != n_raw)
+        return err_set(r->e, ERR_FORMAT,
+                       "%s: a tensor name of %zu bytes, expected 1 to %d without NUL", r->path,
+                       n_raw, NAME_BYTES_MAX);
+    hf_tensor_name(name, sizeof name, raw);
+    struct tensor_info t = {.name = name, .name_raw = raw, .dim = {1, 1, 1, 1}, .file = r->file};
+    int rc = read_dtype(r, &t, json_field(v, "dtype"));
+    if (rc == 0) rc = read_shape(r, &t, json_field(v, "shape"));
+    if (rc == 0) rc = read_offsets(r, &t, json_field(v, "data_offsets"));
+    if (rc == 0) rc = checkpoint_add_tensor(r->c, &t, r->e);
+    return rc;
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int check_tiling(struct reader *r)
+{
+    uint64_t at = 0;
+    if (r->extent.n) qsort(r->extent.v, r->extent.n, sizeof r->extent.v[0], by_begin);
+    for (size_t i = 0; i < r->extent.n; i++) {
+        const struct extent *x = &r->extent.v[i];
+        if (x->begin != at)
+            return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\" begins at %llu, expected %llu (%s)",
+                           r->path, x->name, (unsigned long long)x->begin, (unsigned long long)at,
+                           x->begin < at ? "overlap" : "hole");
+        at = x->end;
+    }
+    if (at == r->n) return 0;
+    return err_set(r->e, ERR_FORMAT, "%s: the tensors take %llu bytes, but there are %zu", r->path,
+                   (unsigned long long)at, r->n);
+}
+
+static int read_header(struct reader *r, const struct json *header)
+{
+    int rc = 0;
+    if (json_kind(header) != JK_OBJECT)
+        return err_set(r->e, ERR_FORMAT, "%s: the header is %s, expected an object", r->path,
+                       json_kind_name(json_kind(header)));
+    for (void *it = json_first(header); it && rc == 0; it = json_next(header, it)) {
+        size_t n;
+        const char *name = json_it_key(it, &n);
+        if (strcmp(name, "__metadata__") != 0) rc = read_tensor(r, name, n, json_it_value(it));
+    }
+    return rc ? rc : check_tiling(r);
+}
+
+int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
+{
+    struct reader r = {.c = c, .e = e, .file = checkpoint_add_file(c, path, e)};
+    if (r.file < 0) return r.file;
+    const struct checkpoint_file *f = &c->file.v[r.file];
+    uint64_t n_header = 0, n_left = f->map.n_byte < 8 ? 0 : f->map.n_byte - 8;
+    for (int i = 0; i < 8 && f->map.n_byte >= 8; i++)
+        n_header |= (uint64_t)f->map.data[i] << (8 * i);
+    if (n_header < 2 || n_header > n_left || n_header > HEADER_BYTES_MAX)
+        return err_set(e, ERR_FORMAT, "%s: header length %llu, expected 2 to %llu", path,
+                       (unsigned long long)n_header,
+                       (unsigned long long)(n_left < HEADER_BYTES_MAX ? n_left : HEADER_BYTES_MAX));
+    r.path = f->path;
+    r.data = f->map.data + 8 + n_header;
+    r.n = (size_t)(n_left - n_header);
+    struct json *header;
+    int rc = json_parse(&header, (const char *)f->map.data + 8, (size_t)n_header, NULL, e);
+    if (rc != 0) return err_prefix(e, rc, "%s: header", path);
+    rc = read_header(&r, header);
+    vec_deinit(&r.extent);
+    json_drop(header);
+    return rc;
+}

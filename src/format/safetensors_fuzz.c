@@ -1,0 +1,7 @@
+/* safetensors_fuzz.c - mutated safetensors files. */
+#include "checkpoint_walk_fuzz.h"
+
+FUZZ(safetensors)
+{
+    checkpoint_walk(fuzz_file(data, n, ".safetensors"));
+}
