@@ -1,0 +1,226 @@
+/* family.c - conventions of model families that their templates do not show.
+ *
+ * A row is recognized by texts in the template's source; the first that fits counts. To add a family: one row,
+ * and a function where messages must be changed. Everything a probe can find (probe.c) needs no row. */
+#include "chat/template_impl.h"
+
+#include <string.h>
+
+static bool has_items(struct val v)
+{
+    return v.kind == V_LIST && v.list->n > 0;
+}
+
+/* gpt-oss: reasoning is called "thinking", and stands instead of content where tools are called. */
+static void adjust_harmony(struct render *r, const struct template *t, struct list *messages)
+{
+    (void)t;
+    for (uint32_t i = 0; i < messages->n && r->rc == 0; i++) {
+        struct val message = messages->v[i], reasoning = message_field(r, message, "reasoning_content");
+        if (reasoning.kind != V_TEXT) continue;
+        dict_set(r, message.dict, "thinking", reasoning);
+        if (has_items(message_field(r, message, "tool_calls"))) dict_remove(r, message.dict, val_text("content", 7));
+    }
+}
+
+/* LFM2: reasoning is called "thinking". */
+static void adjust_lfm2(struct render *r, const struct template *t, struct list *messages)
+{
+    (void)t;
+    for (uint32_t i = 0; i < messages->n && r->rc == 0; i++) {
+        struct val reasoning = message_field(r, messages->v[i], "reasoning_content");
+        if (reasoning.kind == V_TEXT) dict_set(r, messages->v[i].dict, "thinking", reasoning);
+    }
+}
+
+static void add_block(struct render *r, struct val blocks, const char *type, struct val text)
+{
+    struct val block = val_dict(r, V_DICT);
+    if (r->rc != 0) return;
+    dict_set(r, block.dict, "type", val_text(type, strlen(type)));
+    dict_set(r, block.dict, type, text);
+    list_add(r, blocks.list, block);
+}
+
+/* Ministral: system and assistant content is a list of blocks, reasoning one of them. */
+static void adjust_ministral(struct render *r, const struct template *t, struct list *messages)
+{
+    (void)t;
+    for (uint32_t i = 0; i < messages->n && r->rc == 0; i++) {
+        struct val message = messages->v[i], content = message_field(r, message, "content");
+        struct val reasoning = message_field(r, message, "reasoning_content"), blocks = val_list(r, V_LIST, 0);
+        if (!message_role_is(r, message, "system") && !message_role_is(r, message, "assistant")) continue;
+        if (reasoning.kind == V_TEXT) add_block(r, blocks, "thinking", reasoning);
+        if (content.kind == V_TEXT) add_block(r, blocks, "text", content);
+        for (uint32_t k = 0; content.kind == V_LIST && k < content.list->n; k++)
+            list_add(r, blocks.list, content.list->v[k]);
+        dict_set(r, message.dict, "content", blocks);
+        dict_remove(r, message.dict, val_text("reasoning_content", 17));
+    }
+}
+
+/* StepFun: white space around contents drives the model into loops. */
+static void adjust_stepfun(struct render *r, const struct template *t, struct list *messages)
+{
+    (void)t;
+    static const char *const fields[] = {"content", "reasoning_content"};
+    for (uint32_t i = 0; i < messages->n * 2 && r->rc == 0; i++) {
+        struct val message = messages->v[i / 2], text = message_field(r, message, fields[i % 2]);
+        if (text.kind == V_TEXT) dict_set(r, message.dict, fields[i % 2], text_strip(text, true, true));
+    }
+}
+
+/* ---- Gemma 4: a call, its results and the answer are one message ---- */
+
+/* The JSON value that a tool message's content spells, or the content itself. */
+static struct val tool_result(struct render *r, struct val content)
+{
+    struct args none = {0};
+    struct json *j = NULL;
+    if (content.kind != V_TEXT || json_parse(&j, content.s, content.n, NULL, NULL) != 0) return content;
+    json_drop(j);
+    return filter_find("from_json", 9)->fn(r, content, &none);
+}
+
+static void add_response(struct render *r, struct list *responses, struct val calls, struct val message)
+{
+    struct val response = val_dict(r, V_DICT), name = VAL_UNDEFINED;
+    if (responses->n < calls.list->n)
+        name = message_field(r, message_field(r, calls.list->v[responses->n], "function"), "name");
+    if (name.kind != V_TEXT || name.n == 0) name = message_field(r, message, "tool_call_id");
+    if (r->rc != 0) return;
+    dict_set(r, response.dict, "name", name.kind == V_TEXT ? name : val_text("", 0));
+    dict_set(r, response.dict, "response", tool_result(r, message_field(r, message, "content")));
+    list_add(r, responses, response);
+}
+
+static void adjust_gemma4(struct render *r, const struct template *t, struct list *messages)
+{
+    uint32_t out = 0;
+    if (strstr(t->source, "{#- OpenAI Chat Completions:")) return;
+    for (uint32_t i = 0; i < messages->n && r->rc == 0; out++) {
+        struct val message = messages->v[i++], calls = message_field(r, message, "tool_calls");
+        messages->v[out] = message;
+        if (!message_role_is(r, message, "assistant") || !has_items(calls)) continue;
+        struct val responses = val_list(r, V_LIST, 0);
+        while (i < messages->n && message_role_is(r, messages->v[i], "tool"))
+            add_response(r, responses.list, calls, messages->v[i++]);
+        if (has_items(responses)) dict_set(r, message.dict, "tool_responses", responses);
+        dict_remove(r, message.dict, val_text("content", 7));
+        if (i >= messages->n || !message_role_is(r, messages->v[i], "assistant")) continue;
+        struct val answer = message_field(r, messages->v[i], "content");
+        if (has_items(message_field(r, messages->v[i], "tool_calls")) || !val_truth(answer)) continue;
+        dict_set(r, message.dict, "content", answer);
+        i++;
+    }
+    messages->n = out;
+}
+
+/* ---- DeepSeek V4: results stand in the order of the calls ---- */
+
+static int64_t call_order(struct render *r, const struct list *calls, struct val message)
+{
+    struct val id = message_field(r, message, "tool_call_id");
+    for (uint32_t i = 0; i < calls->n && r->rc == 0; i++) {
+        struct val other = message_field(r, calls->v[i], "id");
+        if (id.kind == V_TEXT && id.n > 0 && val_equal(r, id, other)) return i;
+    }
+    return 0;
+}
+
+/* Stable insertion sort of the tool messages among v[0, n), which keep their places as a set. */
+static void sort_results(struct render *r, const struct list *calls, struct val *v, uint32_t n)
+{
+    for (uint32_t i = 0; i < n && r->rc == 0; i++) {
+        if (!message_role_is(r, v[i], "tool")) continue;
+        for (uint32_t k = i, hole = i; k-- > 0 && r->rc == 0;) {
+            if (!message_role_is(r, v[k], "tool")) continue;
+            if (call_order(r, calls, v[k]) <= call_order(r, calls, v[hole])) break;
+            struct val swap = v[k];
+            v[k] = v[hole];
+            v[hole] = swap;
+            hole = k;
+        }
+    }
+}
+
+static void adjust_deepseek_v4(struct render *r, const struct template *t, struct list *messages)
+{
+    (void)t;
+    struct val calls = VAL_UNDEFINED;
+    for (uint32_t i = 0; i < messages->n && r->rc == 0;) {
+        uint32_t end = i;
+        while (end < messages->n &&
+               (message_role_is(r, messages->v[end], "user") || message_role_is(r, messages->v[end], "tool")))
+            end++;
+        if (has_items(calls)) sort_results(r, calls.list, messages->v + i, end - i);
+        struct val at = end < messages->n ? message_field(r, messages->v[end], "tool_calls") : VAL_UNDEFINED;
+        if (has_items(at)) calls = at;
+        i = end + 1;
+    }
+}
+
+/* ---- the rows ---- */
+
+static const struct family families[] = {
+    {.name = "ministral",
+     .has = {"[SYSTEM_PROMPT]", "[TOOL_CALLS]", "[ARGS]"},
+     .lacks = "[CALL_ID]",
+     .adjust = adjust_ministral,
+     .thinking = {"", "[THINK]", "[/THINK]"}},
+    {.name = "harmony",
+     .has = {"<|channel|>"},
+     .adjust = adjust_harmony,
+     .keeps_developer = true,
+     .thinking = {"<|start|>assistant", "<|channel|>analysis<|message|>",
+                  "<|end|><|start|>assistant<|channel|>final<|message|>"}},
+    {.name = "functionary_v3_2",
+     .has = {">>>all", ">>>${recipient}"},
+     .thinking = {.opening = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>all\n"}},
+    {.name = "kimi_k2",
+     .has = {"<|tool_calls_section_begin|>", "<|tool_call_begin|>"},
+     .thinking = {.open = "<think>", .close = "</think>"}},
+    {.name = "cohere2",
+     .has = {"<|START_TEXT|>", "<|START_ACTION|>"},
+     .thinking = {.open = "<|START_THINKING|>", .close = "<|END_THINKING|><|START_TEXT|>"}},
+    {.name = "lfm2",
+     .has = {"<|tool_list_start|>", "<|tool_list_end|>"},
+     .adjust = adjust_lfm2,
+     .thinking = {.open = "<think>", .close = "</think>"}},
+    {.name = "lfm2_5",
+     .has = {"List of tools: ["},
+     .lacks = "<|tool_list_start|>",
+     .adjust = adjust_lfm2,
+     .thinking = {.open = "<think>", .close = "</think>"}},
+    {.name = "deepseek_v3_2",
+     .has = {"dsml_token", "DSML", "function_calls"},
+     .thinking = {.open = "<think>", .close = "</think>"}},
+    {.name = "deepseek_v4",
+     .has = {"dsml_token", "DSML", "tool_calls"},
+     .adjust = adjust_deepseek_v4,
+     .closed = "</think>",
+     .thinking = {.open = "<think>", .close = "</think>"}},
+    {.name = "gemma4",
+     .has = {"'<|tool_call>call:'"},
+     .adjust = adjust_gemma4,
+     .turn_end = "<turn|>\n",
+     .turn_begin = "<|turn>model\n",
+     .thinking = {.open = "<|channel>thought\n", .close = "<channel|>"}},
+    {.name = "stepfun",
+     .has = {"You have access to the following functions in JSONSchema format"},
+     .adjust = adjust_stepfun},
+};
+
+static bool fits(const struct family *f, const char *source)
+{
+    for (int i = 0; i < 3 && f->has[i]; i++)
+        if (!strstr(source, f->has[i])) return false;
+    return !f->lacks || !strstr(source, f->lacks);
+}
+
+const struct family *family_of(const char *source)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (fits(&families[i], source)) return &families[i];
+    return NULL;
+}

@@ -1,0 +1,270 @@
+/* jinja_exec.c - statements: what writes to the output, loops, and what names things.
+ *
+ * Scopes: a for loop, a macro, a call block, a with block and a generation block have their own; if has not.
+ * A macro sees the scope it was defined in. One scope serves all rounds of a loop and is emptied in between. */
+#include "chat/jinja_impl.h"
+
+#include <string.h>
+
+static void assign(struct render *r, const struct node *target, struct val v);
+
+static void assign_tuple(struct render *r, const struct node *target, struct val v)
+{
+    const struct list *items = val_iterate(r, v);
+    uint32_t i = 0;
+    for (const struct node *n = target->a; n && items && r->rc == 0; n = n->next, i++) {
+        if (i < items->n)
+            assign(r, n, items->v[i]);
+        else
+            jinja_fail(r, "not enough values to unpack: %u", items->n);
+    }
+    if (items && i < items->n) jinja_fail(r, "too many values to unpack: %u, not %u", items->n, i);
+}
+
+static void assign_attr(struct render *r, const struct node *target, struct val v)
+{
+    struct val object = eval(r, target->a);
+    r->at = target->at;
+    if (object.kind == V_NAMESPACE)
+        dict_put(r, object.dict, val_text(target->text, target->n), v);
+    else if (r->rc == 0)
+        jinja_fail(r, "only attributes of a namespace can be set, not of %s", val_type(object));
+}
+
+static void assign(struct render *r, const struct node *target, struct val v)
+{
+    if (r->rc != 0) return;
+    if (target->kind == N_NAME)
+        scope_set(r, r->scope, target->sym, v);
+    else if (target->kind == N_TUPLE)
+        assign_tuple(r, target, v);
+    else
+        assign_attr(r, target, v);
+}
+
+struct val exec_capture(struct render *r, const struct node *body)
+{
+    size_t mark = r->out.n;
+    exec_body(r, body);
+    return out_take(r, mark);
+}
+
+/* A capture in a scope of its own, inside the current one. */
+static struct val exec_capture_inside(struct render *r, const struct node *body)
+{
+    struct scope *outer = r->scope;
+    struct val v = scope_push(r, outer) ? exec_capture(r, body) : VAL_UNDEFINED;
+    r->scope = outer;
+    return v;
+}
+
+static enum flow exec_inside(struct render *r, const struct node *body)
+{
+    struct scope *outer = r->scope;
+    enum flow flow = scope_push(r, outer) ? exec_body(r, body) : FLOW_NEXT;
+    r->scope = outer;
+    return flow;
+}
+
+/* ---- loops ---- */
+
+/* The items for which the loop's condition holds. */
+static struct list *loop_filter(struct render *r, const struct node *n, struct list *items)
+{
+    struct scope *outer = r->scope;
+    struct val kept = val_list(r, V_LIST, 0);
+    struct scope *s = scope_push(r, outer);
+    for (uint32_t i = 0; s && i < items->n && r->rc == 0; i++) {
+        s->n = 0;
+        assign(r, n->a, items->v[i]);
+        if (val_truth(eval(r, n->c))) list_add(r, kept.list, items->v[i]);
+    }
+    r->scope = outer;
+    return r->rc == 0 ? kept.list : NULL;
+}
+
+static void loop_rounds(struct render *r, struct loop *loop)
+{
+    struct scope *s = scope_push(r, loop->scope);
+    enum flow flow = FLOW_NEXT;
+    for (loop->i = 0; s && loop->i < loop->n && flow != FLOW_BREAK && r->rc == 0; loop->i++) {
+        r->scope = s;
+        s->n = 0;
+        scope_set(r, s, SYM_LOOP, (struct val){.kind = V_LOOP, .loop = loop});
+        assign(r, loop->node->a, loop->item[loop->i]);
+        flow = exec_body(r, loop->node->d);
+    }
+}
+
+static void exec_loop(struct render *r, const struct node *n, struct val over, struct scope *around, int level)
+{
+    struct scope *outer = r->scope;
+    struct list *items = r->rc == 0 ? val_iterate(r, over) : NULL;
+    r->scope = around;
+    if (items && n->c) items = loop_filter(r, n, items);
+    struct loop *loop = items ? render_push(r, 1, sizeof *loop) : NULL;
+    if (loop) {
+        *loop = (struct loop){.item = items->v, .n = items->n, .level = level, .node = n, .scope = around};
+        loop_rounds(r, loop);
+        r->scope = around;
+        if (items->n == 0 && n->e) exec_inside(r, n->e);
+    }
+    r->scope = outer;
+}
+
+struct val loop_call(struct render *r, const struct loop *loop, const struct args *args)
+{
+    if (loop->node->op != 'r') return jinja_fail(r, "only a loop marked \"recursive\" can be called");
+    if (args->n != 1) return jinja_fail(r, "loop() takes one iterable");
+    size_t mark = r->out.n;
+    exec_loop(r, loop->node, args->v[0], loop->scope, loop->level + 1);
+    return out_take(r, mark);
+}
+
+static enum flow exec_for(struct render *r, const struct node *n)
+{
+    struct val over = eval(r, n->b);
+    r->at = n->at;
+    exec_loop(r, n, over, r->scope, 0);
+    return FLOW_NEXT;
+}
+
+/* ---- macros ---- */
+
+static struct val *keyword(const struct args *args, const struct node *name)
+{
+    for (uint32_t i = 0; i < args->n_kw; i++)
+        if (args->kw[i].name.n == name->n && memcmp(args->kw[i].name.s, name->text, name->n) == 0)
+            return &args->kw[i].value;
+    return NULL;
+}
+
+static void bind_params(struct render *r, struct scope *s, const struct node *params, const struct args *args)
+{
+    uint32_t i = 0;
+    for (const struct node *n = params; n && r->rc == 0; n = n->next, i++) {
+        struct val *given = i < args->n ? &args->v[i] : keyword(args, n);
+        struct val missing = {.kind = V_UNDEFINED, .s = n->text, .n = n->n};
+        scope_set(r, s, n->sym, given ? *given : n->a ? eval(r, n->a) : missing);
+    }
+    struct val rest = val_list(r, V_TUPLE, 0);
+    for (; i < args->n && r->rc == 0; i++) list_add(r, rest.list, args->v[i]);
+    scope_set(r, s, SYM_VARARGS, rest);
+}
+
+static bool is_param(const struct node *params, struct val name)
+{
+    for (; params; params = params->next)
+        if (params->n == name.n && memcmp(params->text, name.s, name.n) == 0) return true;
+    return text_is(name, "caller");
+}
+
+/* kwargs and caller, which a call block's body takes from the macro around it instead. */
+static void bind_keywords(struct render *r, struct scope *s, const struct node *params, const struct args *args)
+{
+    static const struct node caller_name = {.text = "caller", .n = 6};
+    struct val rest = val_dict(r, V_DICT), *caller = keyword(args, &caller_name);
+    for (uint32_t i = 0; i < args->n_kw && r->rc == 0; i++)
+        if (!is_param(params, args->kw[i].name)) dict_put(r, rest.dict, args->kw[i].name, args->kw[i].value);
+    scope_set(r, s, SYM_KWARGS, rest);
+    scope_set(r, s, SYM_CALLER,
+              caller ? *caller : (struct val){.kind = V_UNDEFINED, .s = "caller", .n = 6});
+}
+
+struct val macro_call(struct render *r, const struct macro *macro, const struct args *args)
+{
+    struct scope *outer = r->scope;
+    struct val v = VAL_UNDEFINED;
+    if (!render_enter(r)) return v;
+    struct scope *s = scope_push(r, macro->scope);
+    if (s) bind_params(r, s, macro->node->b, args);
+    if (s && macro->node->kind == N_MACRO) bind_keywords(r, s, macro->node->b, args);
+    if (r->rc == 0) v = exec_capture(r, macro->node->d);
+    r->scope = outer;
+    render_leave(r);
+    return v;
+}
+
+static struct val macro_new(struct render *r, const struct node *n)
+{
+    struct macro *macro = render_push(r, 1, sizeof *macro);
+    if (!macro) return VAL_UNDEFINED;
+    *macro = (struct macro){.node = n, .scope = r->scope};
+    return (struct val){.kind = V_MACRO, .macro = macro};
+}
+
+/* {% call(x) f(y) %} body {% endcall %}: f(y, caller=body). */
+static void exec_call_block(struct render *r, const struct node *n)
+{
+    struct val caller = macro_new(r, n);
+    struct node literal = {.kind = N_CONST, .at = n->at, .val = caller};
+    struct node extra = {.kind = N_ARG, .op = '=', .at = n->at, .text = "caller", .n = 6, .a = &literal};
+    struct node call = *n->a;
+    extra.next = call.b;
+    call.b = &extra;
+    out_str(r, eval(r, &call));
+}
+
+/* ---- the rest ---- */
+
+static enum flow exec_if(struct render *r, const struct node *n)
+{
+    while (n && r->rc == 0) {
+        if (val_truth(eval(r, n->a))) return exec_body(r, n->b);
+        if (!n->c || n->c->kind != N_IF || n->c->next || n->c->op != 'e') break;
+        n = n->c;
+    }
+    return n && n->c && r->rc == 0 ? exec_body(r, n->c) : FLOW_NEXT;
+}
+
+static enum flow exec_with(struct render *r, const struct node *n)
+{
+    struct scope *outer = r->scope;
+    struct scope *s = scope_push(r, outer);
+    for (const struct node *set = n->a; s && set && r->rc == 0; set = set->next) {
+        r->scope = outer;
+        struct val v = eval(r, set->b);
+        r->scope = s;
+        assign(r, set->a, v);
+    }
+    r->scope = s;
+    enum flow flow = r->rc == 0 ? exec_body(r, n->d) : FLOW_NEXT;
+    r->scope = outer;
+    return flow;
+}
+
+static enum flow exec_one(struct render *r, const struct node *n)
+{
+    r->at = n->at;
+    switch (n->kind) {
+    case N_DATA: buf_add(&r->out, n->text, n->n); break;
+    case N_PRINT: out_str(r, eval(r, n->a)); break;
+    case N_IF: return exec_if(r, n);
+    case N_FOR: return exec_for(r, n);
+    case N_SET: assign(r, n->a, eval(r, n->b)); break;
+    case N_SET_BLOCK: assign(r, n->a, eval_filters(r, n->b, exec_capture_inside(r, n->d))); break;
+    case N_MACRO: scope_set(r, r->scope, n->sym, macro_new(r, n)); break;
+    case N_CALL_BLOCK: exec_call_block(r, n); break;
+    case N_FILTER_BLOCK: out_str(r, eval_filters(r, n->b, exec_capture_inside(r, n->d))); break;
+    case N_WITH: return exec_with(r, n);
+    case N_SCOPE: return exec_inside(r, n->d);
+    case N_DO: eval(r, n->a); break;
+    case N_BREAK: return FLOW_BREAK;
+    case N_CONTINUE: return FLOW_CONTINUE;
+    default: break;
+    }
+    return FLOW_NEXT;
+}
+
+enum flow exec_body(struct render *r, const struct node *n)
+{
+    enum flow flow = FLOW_NEXT;
+    if (!render_enter(r)) return flow;
+    for (; n && flow == FLOW_NEXT && r->rc == 0; n = n->next) {
+        flow = exec_one(r, n);
+        if (r->out.failed) out_take(r, r->out.n);
+        render_charge(r, 1);
+    }
+    render_leave(r);
+    return flow;
+}

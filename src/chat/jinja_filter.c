@@ -1,0 +1,473 @@
+/* jinja_filter.c - filters on single values: text, numbers, JSON. Those on sequences are in jinja_seq.c.
+ *
+ * A filter never sees how it was called (value|f, map('f'), a filter block): builtin_fn covers all three. */
+#include "chat/jinja_impl.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#define FILTER(name, id) builtin_fn filter_##id;
+#include "chat/filter.def"
+#undef FILTER
+
+/* ---- arguments ---- */
+
+const struct val *arg(const struct args *a, uint32_t i, const char *name)
+{
+    if (i < a->n) return &a->v[i];
+    for (uint32_t k = 0; name && k < a->n_kw; k++)
+        if (text_is(a->kw[k].name, name)) return &a->kw[k].value;
+    return NULL;
+}
+
+bool arg_bool(const struct args *a, uint32_t i, const char *name, bool otherwise)
+{
+    const struct val *v = arg(a, i, name);
+    return v ? val_truth(*v) : otherwise;
+}
+
+int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name, int64_t otherwise)
+{
+    const struct val *v = arg(a, i, name);
+    if (!v || v->kind == V_NONE) return otherwise;
+    if (v->kind == V_INT) return v->i;
+    if (v->kind == V_BOOL) return v->b;
+    jinja_fail(r, "argument \"%s\" is %s, not an integer", name ? name : "", val_type(*v));
+    return otherwise;
+}
+
+struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name, const char *otherwise)
+{
+    const struct val *v = arg(a, i, name);
+    if (v && v->kind == V_TEXT) return *v;
+    if (v && v->kind != V_NONE)
+        return jinja_fail(r, "argument \"%s\" is %s, not a string", name ? name : "", val_type(*v));
+    if (!otherwise) return jinja_fail(r, "argument \"%s\" is missing", name ? name : "");
+    return val_text(otherwise, strlen(otherwise));
+}
+
+struct args args_tail(const struct args *a, uint32_t n_skip)
+{
+    struct args tail = *a;
+    if (n_skip > tail.n) n_skip = tail.n;
+    tail.v += n_skip;
+    tail.n -= n_skip;
+    return tail;
+}
+
+/* ---- text ---- */
+
+struct val text_case(struct render *r, struct val v, char mode)
+{
+    size_t mark = r->out.n;
+    bool word_start = true;
+    v = val_str(r, v);
+    render_charge(r, v.n / 16);
+    for (uint32_t i = 0; i < v.n && r->rc == 0;) {
+        utf8proc_int32_t cp = 0;
+        utf8proc_ssize_t k = utf8proc_iterate((const uint8_t *)v.s + i, v.n - i, &cp);
+        if (k <= 0) {
+            buf_add_char(&r->out, v.s[i++]);
+            continue;
+        }
+        bool up = mode == 'u' || (mode == 't' && word_start) || (mode == 'c' && i == 0);
+        buf_add_utf8(&r->out, (unsigned)(up ? utf8proc_toupper(cp) : utf8proc_tolower(cp)));
+        word_start = utf8proc_toupper(cp) == cp && utf8proc_tolower(cp) == cp;
+        i += (uint32_t)k;
+    }
+    return out_take(r, mark);
+}
+
+struct val filter_upper(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 'u');
+}
+
+struct val filter_lower(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 'l');
+}
+
+/* jinja2's own title: a word begins behind white space or one of -([{< only. */
+struct val filter_title(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct val v = text_case(r, self, 'l');
+    bool word_start = true;
+    char *s = r->rc == 0 ? render_push(r, v.n + 1, 1) : NULL;
+    if (!s) return VAL_UNDEFINED;
+    memcpy(s, v.s, v.n);
+    for (uint32_t i = 0; i < v.n; i++) {
+        if (word_start && s[i] >= 'a' && s[i] <= 'z') s[i] -= 32;
+        word_start = strchr(" \t\r\n\v\f-([{<", s[i]) != NULL;
+    }
+    return val_text(s, v.n);
+}
+
+struct val filter_capitalize(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 'c');
+}
+
+struct val filter_string(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return val_str(r, self);
+}
+
+struct val filter_safe(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct val v = val_str(r, self);
+    v.safe = true;
+    return v;
+}
+
+struct val filter_escape(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    static const char from[] = "&<>'\"";
+    static const char *const to[] = {"&amp;", "&lt;", "&gt;", "&#39;", "&#34;"};
+    size_t mark = r->out.n;
+    struct val v = val_str(r, self);
+    if (v.safe) return v;
+    for (uint32_t i = 0; i < v.n && r->rc == 0; i++) {
+        const char *p = v.s[i] ? strchr(from, v.s[i]) : NULL;
+        if (p)
+            buf_add_text(&r->out, to[p - from]);
+        else
+            buf_add_char(&r->out, v.s[i]);
+    }
+    struct val out = out_take(r, mark);
+    out.safe = true;
+    return out;
+}
+
+struct val filter_trim(struct render *r, struct val self, const struct args *a)
+{
+    struct val v = val_str(r, self);
+    struct bound strip = {.self = v, .method = method_find(val_text("", 0), "strip", 5)};
+    return r->rc == 0 ? strip.method->fn(r, v, a) : v;
+}
+
+struct val text_replace(struct render *r, struct val v, struct val from, struct val to, int64_t count)
+{
+    size_t mark = r->out.n, i = 0;
+    while (count-- != 0 && r->rc == 0 && !r->out.failed) {
+        const char *p = text_find(r, v, i, from);
+        if (!p) break;
+        size_t at = (size_t)(p - v.s);
+        buf_add(&r->out, v.s + i, at - i);
+        buf_add(&r->out, to.s, to.n);
+        i = at + from.n;
+        if (from.n == 0) {
+            if (i >= v.n) break;
+            size_t k = text_step(v.s + i, v.n - i);
+            buf_add(&r->out, v.s + i, k);
+            i += k;
+        }
+    }
+    if (i < v.n && r->rc == 0) buf_add(&r->out, v.s + i, v.n - i);
+    return out_take(r, mark);
+}
+
+struct val filter_replace(struct render *r, struct val self, const struct args *a)
+{
+    struct val from = val_str(r, arg(a, 0, "old") ? *arg(a, 0, "old") : VAL_UNDEFINED);
+    struct val to = val_str(r, arg(a, 1, "new") ? *arg(a, 1, "new") : VAL_UNDEFINED);
+    int64_t count = arg_int(r, a, 2, "count", -1);
+    struct val v = val_str(r, self);
+    return r->rc == 0 ? text_replace(r, v, from, to, count) : VAL_UNDEFINED;
+}
+
+static void indent_line(struct render *r, struct val width, const char *line, size_t n, bool blank)
+{
+    if (n > 0 || blank) buf_add(&r->out, width.s, width.n);
+    buf_add(&r->out, line, n);
+}
+
+struct val filter_indent(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *given = arg(a, 0, "width");
+    struct val width = given && given->kind == V_TEXT
+                           ? *given
+                           : val_binary(r, '*', val_text(" ", 1), val_int(arg_int(r, a, 0, "width", 4)));
+    bool first = arg_bool(a, 1, "first", false), blank = arg_bool(a, 2, "blank", false);
+    struct val v = val_str(r, self);
+    size_t mark = r->out.n;
+    for (size_t i = 0; i <= v.n && r->rc == 0;) {
+        const char *p = i < v.n ? memchr(v.s + i, '\n', v.n - i) : NULL;
+        size_t end = p ? (size_t)(p - v.s) : v.n;
+        if (i == 0 && !first)
+            buf_add(&r->out, v.s, end);
+        else
+            indent_line(r, width, v.s + i, end - i, blank || i == 0);
+        if (p) buf_add_char(&r->out, '\n');
+        if (r->out.failed) break;
+        i = end + 1;
+    }
+    return out_take(r, mark);
+}
+
+struct val filter_center(struct render *r, struct val self, const struct args *a)
+{
+    struct val v = val_str(r, self);
+    int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(v);
+    if (pad <= 0 || r->rc != 0) return v;
+    /* Python puts the odd blank to the left where the width is odd too. */
+    int64_t left = pad / 2 + (pad & width & 1);
+    struct val blank = val_text(" ", 1);
+    struct val text = val_binary(r, '+', val_binary(r, '*', blank, val_int(left)), v);
+    return r->rc == 0 ? val_binary(r, '+', text, val_binary(r, '*', blank, val_int(pad - left))) : text;
+}
+
+struct val filter_truncate(struct render *r, struct val self, const struct args *a)
+{
+    struct val v = val_str(r, self), end = arg_text(r, a, 2, "end", "...");
+    int64_t length = arg_int(r, a, 0, "length", 255), leeway = arg_int(r, a, 3, "leeway", 5);
+    int64_t keep = length - text_count(end);
+    if (r->rc != 0 || (int64_t)text_count(v) - leeway <= length) return v;
+    if (keep < 0) return jinja_fail(r, "truncate: the length is less than that of \"end\"");
+    struct val cut = val_text(v.s, text_offset(v, (uint32_t)keep));
+    const char *space = arg_bool(a, 1, "killwords", false) ? NULL : memrchr(cut.s, ' ', cut.n);
+    if (space) cut.n = (uint32_t)(space - cut.s);
+    return val_concat(r, cut, end);
+}
+
+struct val filter_wordcount(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct val v = val_str(r, self);
+    int64_t count = 0;
+    bool inside = false;
+    for (size_t i = 0; i < v.n; i += text_step(v.s + i, v.n - i)) {
+        bool space = text_space(v.s + i, v.n - i) > 0;
+        count += !space && !inside;
+        inside = !space;
+    }
+    return val_int(count);
+}
+
+static void url_quote(struct render *r, struct val v)
+{
+    for (uint32_t i = 0; i < v.n; i++) {
+        unsigned char c = (unsigned char)v.s[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     (c && strchr("_.-~/", c));
+        if (plain)
+            buf_add_char(&r->out, (char)c);
+        else
+            buf_addf(&r->out, "%%%02X", c);
+    }
+}
+
+struct val filter_urlencode(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct val v = self.kind == V_DICT ? self : val_str(r, self);
+    size_t mark = r->out.n;
+    if (v.kind == V_TEXT) url_quote(r, v);
+    for (uint32_t i = 0; v.kind == V_DICT && i < v.dict->n && r->rc == 0; i++) {
+        struct val key = val_str(r, v.dict->v[i].key), value = val_str(r, v.dict->v[i].value);
+        if (i > 0) buf_add_char(&r->out, '&');
+        url_quote(r, key);
+        buf_add_char(&r->out, '=');
+        url_quote(r, value);
+    }
+    return out_take(r, mark);
+}
+
+struct val filter_format(struct render *r, struct val self, const struct args *a)
+{
+    return text_format_percent(r, val_str(r, self), a);
+}
+
+/* ---- numbers ---- */
+
+struct val filter_abs(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    if (self.kind == V_REAL) return val_real(fabs(self.d));
+    if (!val_is_number(self)) return jinja_fail(r, "%s has no absolute value", val_type(self));
+    int64_t i = self.kind == V_BOOL ? self.b : self.i;
+    return i < 0 ? val_binary(r, '-', val_int(0), val_int(i)) : val_int(i);
+}
+
+/* The whole of v as a number by strtod/strtoll rules of Python's int() and float(); false: it is none. */
+static bool text_to_int(struct val v, int base, int64_t *i)
+{
+    char digits[80];
+    size_t n = 0;
+    char *end;
+    v = text_strip(v, true, true);
+    for (uint32_t k = 0; k < v.n; k++)
+        if (v.s[k] != '_' && n < sizeof digits - 1) digits[n++] = v.s[k];
+    digits[n] = 0;
+    if (n > 2 && digits[0] == '0' && base == 2 && (digits[1] | 32) == 'b') memmove(digits, digits + 2, n - 1);
+    if (n > 2 && digits[0] == '0' && base == 8 && (digits[1] | 32) == 'o') memmove(digits, digits + 2, n - 1);
+    *i = strtoll(digits, &end, base);
+    return n > 0 && *end == 0;
+}
+
+static bool text_to_real(struct val v, double *d)
+{
+    char digits[400], *end;
+    v = text_strip(v, true, true);
+    if (v.n == 0 || v.n >= sizeof digits || memchr(v.s, 'x', v.n) || memchr(v.s, 'X', v.n)) return false;
+    memcpy(digits, v.s, v.n);
+    digits[v.n] = 0;
+    *d = strtod(digits, &end);
+    return *end == 0;
+}
+
+static struct val real_to_int(struct val otherwise, double d)
+{
+    return fabs(d) < 9.2e18 ? val_int((int64_t)d) : otherwise;
+}
+
+struct val filter_int(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *given = arg(a, 0, "default");
+    struct val otherwise = given ? *given : val_int(0);
+    int64_t i, base = arg_int(r, a, 1, "base", 10);
+    double d;
+    if (self.kind == V_BOOL) return val_int(self.b);
+    if (self.kind == V_INT) return self;
+    if (self.kind == V_REAL) return real_to_int(otherwise, self.d);
+    if (self.kind != V_TEXT) return otherwise;
+    if (base < 2 || base > 36) base = 10;
+    if (text_to_int(self, (int)base, &i)) return val_int(i);
+    return text_to_real(self, &d) ? real_to_int(otherwise, d) : otherwise;
+}
+
+struct val filter_float(struct render *r, struct val self, const struct args *a)
+{
+    (void)r;
+    const struct val *given = arg(a, 0, "default");
+    double d;
+    if (val_is_number(self)) return val_real(val_as_real(self));
+    if (self.kind == V_TEXT && text_to_real(self, &d)) return val_real(d);
+    return given ? *given : val_real(0);
+}
+
+struct val filter_round(struct render *r, struct val self, const struct args *a)
+{
+    int64_t precision = arg_int(r, a, 0, "precision", 0);
+    struct val method = arg_text(r, a, 1, "method", "common");
+    if (!val_is_number(self)) return jinja_fail(r, "%s cannot be rounded", val_type(self));
+    double d = val_as_real(self), scale = pow(10, (double)precision);
+    if (text_is(method, "ceil")) return val_real(ceil(d * scale) / scale);
+    if (text_is(method, "floor")) return val_real(floor(d * scale) / scale);
+    if (precision < 0 || precision > 15) return val_real(rint(d * scale) / scale);
+    char text[400];
+    snprintf(text, sizeof text, "%.*f", (int)precision, d);
+    return val_real(strtod(text, NULL));
+}
+
+/* ---- JSON, defaults, attributes ---- */
+
+/* Indentation of tojson: a number of blanks or a string. */
+static void style_indent(struct render *r, struct json_style *style, const struct val *indent)
+{
+    if (!indent || indent->kind == V_NONE) return;
+    struct val text = *indent;
+    if (indent->kind == V_INT) {
+        int64_t n = indent->i < 0 ? 0 : indent->i > 64 ? 64 : indent->i;
+        text = val_binary(r, '*', val_text(" ", 1), val_int(n));
+    }
+    if (text.kind != V_TEXT) return;
+    style->indent = text.n ? text.s : "";
+    style->n_indent = text.n;
+    style->item_sep = ",";
+    style->n_item_sep = 1;
+}
+
+struct val filter_tojson(struct render *r, struct val self, const struct args *a)
+{
+    struct json_style style = {.item_sep = ", ", .n_item_sep = 2, .key_sep = ": ", .n_key_sep = 2};
+    const struct val *separators = arg(a, 2, "separators");
+    struct args by_name = {.kw = a->kw, .n_kw = a->n_kw};
+    /* transformers' order: ensure_ascii, indent, separators, sort_keys; jinja2's own: indent */
+    const struct val *first = a->n > 0 && a->v[0].kind != V_BOOL ? &a->v[0] : NULL;
+    style_indent(r, &style, first ? first : arg(a, 1, "indent"));
+    style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false) : arg_bool(a, 0, "ensure_ascii", false);
+    style.sort_keys = arg_bool(a, 3, "sort_keys", false);
+    if (separators && val_is_seq(*separators) && separators->list->n == 2) {
+        const struct val *part = separators->list->v;
+        if (part[0].kind != V_TEXT || part[1].kind != V_TEXT) return jinja_fail(r, "separators must be strings");
+        style.item_sep = part[0].s;
+        style.n_item_sep = part[0].n;
+        style.key_sep = part[1].s;
+        style.n_key_sep = part[1].n;
+    }
+    size_t mark = r->out.n;
+    out_json(r, self, &style, 0);
+    return out_take(r, mark);
+}
+
+/* A parsed document lives in its own memory, so it is copied into the rendering's, texts included. */
+static struct val own_texts(struct render *r, struct val v)
+{
+    if (!render_enter(r)) return VAL_UNDEFINED;
+    if (v.kind == V_TEXT) v = val_copy_text(r, v.s, v.n);
+    if (v.kind == V_LIST)
+        for (uint32_t i = 0; i < v.list->n; i++) v.list->v[i] = own_texts(r, v.list->v[i]);
+    for (uint32_t i = 0; v.kind == V_DICT && i < v.dict->n; i++) {
+        v.dict->v[i].key = own_texts(r, v.dict->v[i].key);
+        v.dict->v[i].value = own_texts(r, v.dict->v[i].value);
+    }
+    render_leave(r);
+    return v;
+}
+
+struct val filter_from_json(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct json *j = NULL;
+    struct err e = {0};
+    if (self.kind != V_TEXT) return jinja_fail(r, "from_json needs a string, not %s", val_type(self));
+    if (!render_charge(r, self.n / 8)) return VAL_UNDEFINED;
+    if (json_parse(&j, self.s, self.n, NULL, &e) != 0) return jinja_fail(r, "from_json: %s", e.text);
+    struct val v = own_texts(r, val_from_json(r, j));
+    json_drop(j);
+    return v;
+}
+
+struct val filter_default(struct render *r, struct val self, const struct args *a)
+{
+    (void)r;
+    const struct val *otherwise = arg(a, 0, "default_value");
+    bool falsy_too = arg_bool(a, 1, "boolean", false);
+    if (self.kind != V_UNDEFINED && (!falsy_too || val_truth(self))) return self;
+    return otherwise ? *otherwise : val_text("", 0);
+}
+
+struct val filter_attr(struct render *r, struct val self, const struct args *a)
+{
+    return val_attr(r, self, arg_text(r, a, 0, "name", NULL));
+}
+
+/* ---- the table ---- */
+
+const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name, size_t n)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0) return &table[i];
+    return NULL;
+}
+
+const struct builtin *filter_find(const char *name, size_t n)
+{
+    static const struct builtin filters[] = {
+#define FILTER(text, id) {text, filter_##id},
+#include "chat/filter.def"
+#undef FILTER
+    };
+    return builtin_find(filters, sizeof filters / sizeof *filters, name, n);
+}

@@ -1,0 +1,558 @@
+/* jinja_parse.c - expressions of the template language, by recursive descent.
+ *
+ * Lowest to highest: inline if, or, and, not, comparisons (chained; in, not in), + -, ~, * / // %, **, unary
+ * + -, then postfix ( . [] () ), filters and tests. jinja2's order, its oddities included: a filter binds to
+ * the negated number in -5|abs. Recursion is bounded by NEST_MAX; after a failure every function returns a
+ * harmless node and the caller sees p->rc. */
+#include "chat/jinja_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NEST_MAX = 200 };
+
+void parser_fail(struct parser *p, const char *fmt, ...)
+{
+    if (p->rc != 0) return;
+    struct err sentence = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(sentence.text, sizeof sentence.text, fmt, ap);
+    va_end(ap);
+    p->rc = jinja_err(p->err, ERR_FORMAT, p->source, p->t->at, "%s", sentence.text);
+    while (p->t->kind != T_END) p->t++;
+}
+
+struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at)
+{
+    struct node *n = arena_push0(p->arena, 1, sizeof *n);
+    if (!n) {
+        if (p->rc == 0) p->rc = err_memory(p->err, "a template", sizeof *n);
+        while (p->t->kind != T_END) p->t++;
+        p->broken = (struct node){.kind = N_CONST};
+        return &p->broken;
+    }
+    n->kind = kind;
+    n->at = at;
+    return n;
+}
+
+bool parser_is_op(const struct parser *p, int op)
+{
+    return p->t->kind == T_OP && p->t->op == op;
+}
+
+bool parser_is_name(const struct parser *p, const char *name)
+{
+    return p->t->kind == T_NAME && p->t->n == strlen(name) && memcmp(p->t->text, name, p->t->n) == 0;
+}
+
+bool parser_take_op(struct parser *p, int op)
+{
+    if (!parser_is_op(p, op)) return false;
+    p->t++;
+    return true;
+}
+
+bool parser_take_name(struct parser *p, const char *name)
+{
+    if (!parser_is_name(p, name)) return false;
+    p->t++;
+    return true;
+}
+
+void parser_need_op(struct parser *p, int op)
+{
+    if (!parser_take_op(p, op)) parser_fail(p, "expected \"%c\"", op);
+}
+
+bool parser_enter(struct parser *p)
+{
+    if (++p->depth > NEST_MAX) parser_fail(p, "nested deeper than %d", NEST_MAX);
+    return p->rc == 0;
+}
+
+void parser_leave(struct parser *p)
+{
+    p->depth--;
+}
+
+static uint32_t symbol(struct parser *p, const char *text, size_t n)
+{
+    const uint32_t *known = strmap_get(&p->syms, text, n);
+    if (known) return *known;
+    uint32_t id = (uint32_t)p->syms.n;
+    if (!strmap_put(&p->syms, text, n, id) && p->rc == 0)
+        p->rc = err_memory(p->err, "template names", n);
+    return id;
+}
+
+static struct node *node_named(struct parser *p, enum node_kind kind, const struct token *t)
+{
+    struct node *n = parser_node(p, kind, t->at);
+    n->text = t->text;
+    n->n = t->n;
+    return n;
+}
+
+struct node *parser_name(struct parser *p)
+{
+    const struct token *t = p->t;
+    if (t->kind != T_NAME) {
+        parser_fail(p, "expected a name");
+        return parser_node(p, N_NAME, t->at);
+    }
+    p->t++;
+    struct node *n = node_named(p, N_NAME, t);
+    n->sym = symbol(p, t->text, t->n);
+    return n;
+}
+
+static struct node *node_const(struct parser *p, uint32_t at, struct val v)
+{
+    struct node *n = parser_node(p, N_CONST, at);
+    n->val = v;
+    return n;
+}
+
+/* ---- calls ---- */
+
+static struct node *parse_arg(struct parser *p)
+{
+    struct node *n = parser_node(p, N_ARG, p->t->at);
+    if (parser_is_op(p, '*') || parser_is_op(p, OP('*', '*'))) {
+        n->op = p->t->op;
+        p->t++;
+    } else if (p->t->kind == T_NAME && p->t[1].kind == T_OP && p->t[1].op == '=') {
+        n->op = '=';
+        n->text = p->t->text;
+        n->n = p->t->n;
+        p->t += 2;
+    }
+    n->a = parse_expr(p);
+    return n;
+}
+
+/* Behind "(": arguments and ")". */
+static struct node *parse_args(struct parser *p)
+{
+    struct node *first = NULL, **tail = &first;
+    while (p->rc == 0 && !parser_take_op(p, ')')) {
+        if (first) parser_need_op(p, ',');
+        if (first && parser_take_op(p, ')')) break;
+        *tail = parse_arg(p);
+        tail = &(*tail)->next;
+    }
+    return first;
+}
+
+struct node *parse_params(struct parser *p)
+{
+    struct node *first = NULL, **tail = &first;
+    parser_need_op(p, '(');
+    while (p->rc == 0 && !parser_take_op(p, ')')) {
+        if (first) parser_need_op(p, ',');
+        if (first && parser_take_op(p, ')')) break;
+        struct node *name = parser_name(p);
+        if (parser_take_op(p, '=')) name->a = parse_expr(p);
+        *tail = name;
+        tail = &name->next;
+    }
+    return first;
+}
+
+/* ---- primary expressions ---- */
+
+/* Adjacent string literals are one, as in Python. */
+static struct node *parse_strings(struct parser *p)
+{
+    const struct token *first = p->t;
+    size_t n = 0;
+    while (p->t->kind == T_TEXT) n += p->t++->n;
+    char *joined = arena_push(p->arena, n + 1, 1);
+    if (!joined) {
+        if (p->rc == 0) p->rc = err_memory(p->err, "a template string", n);
+        return parser_node(p, N_CONST, first->at);
+    }
+    n = 0;
+    for (const struct token *t = first; t < p->t; n += t++->n) memcpy(joined + n, t->text, t->n);
+    return node_const(p, first->at, val_text(joined, n));
+}
+
+/* Comma-separated items up to `close` (taken); a tuple in parentheses needs a comma. */
+static struct node *parse_items(struct parser *p, enum node_kind kind, int close)
+{
+    struct node *n = parser_node(p, kind, p->t->at), **tail = &n->a;
+    bool comma = false;
+    p->t++;
+    while (p->rc == 0 && !parser_take_op(p, close)) {
+        if (n->a) {
+            parser_need_op(p, ',');
+            comma = true;
+        }
+        if (n->a && parser_take_op(p, close)) break;
+        *tail = parse_expr(p);
+        tail = &(*tail)->next;
+    }
+    return kind == N_TUPLE && n->a && !comma ? n->a : n;
+}
+
+static struct node *parse_dict(struct parser *p)
+{
+    struct node *n = parser_node(p, N_DICT, p->t->at), **tail = &n->a;
+    p->t++;
+    while (p->rc == 0 && !parser_take_op(p, '}')) {
+        if (n->a) parser_need_op(p, ',');
+        if (n->a && parser_take_op(p, '}')) break;
+        struct node *pair = parser_node(p, N_PAIR, p->t->at);
+        pair->a = parse_expr(p);
+        parser_need_op(p, ':');
+        pair->b = parse_expr(p);
+        *tail = pair;
+        tail = &pair->next;
+    }
+    return n;
+}
+
+static struct node *parse_name_or_const(struct parser *p)
+{
+    static const struct {
+        const char *name;
+        struct val val;
+    } known[] = {
+        {"true", {.kind = V_BOOL, .b = true}},   {"True", {.kind = V_BOOL, .b = true}},
+        {"false", {.kind = V_BOOL, .b = false}}, {"False", {.kind = V_BOOL, .b = false}},
+        {"none", {.kind = V_NONE}},              {"None", {.kind = V_NONE}},
+    };
+    uint32_t at = p->t->at;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (parser_take_name(p, known[i].name)) return node_const(p, at, known[i].val);
+    return parser_name(p);
+}
+
+static struct node *parse_primary(struct parser *p)
+{
+    const struct token *t = p->t;
+    switch (t->kind) {
+    case T_NAME: return parse_name_or_const(p);
+    case T_TEXT: return parse_strings(p);
+    case T_INT: p->t++; return node_const(p, t->at, val_int(t->i));
+    case T_REAL: p->t++; return node_const(p, t->at, val_real(t->d));
+    case T_OP:
+        if (t->op == '(') return parse_items(p, N_TUPLE, ')');
+        if (t->op == '[') return parse_items(p, N_LIST, ']');
+        if (t->op == '{') return parse_dict(p);
+        break;
+    default: break;
+    }
+    parser_fail(p, "expected an expression");
+    return parser_node(p, N_CONST, t->at);
+}
+
+/* ---- postfix ---- */
+
+static struct node *parse_slice_part(struct parser *p)
+{
+    return parser_is_op(p, ':') || parser_is_op(p, ']') || parser_is_op(p, ',') ? NULL
+                                                                                : parse_expr(p);
+}
+
+static struct node *parse_subscript_one(struct parser *p)
+{
+    uint32_t at = p->t->at;
+    struct node *start = parse_slice_part(p);
+    if (!parser_take_op(p, ':')) return start;
+    struct node *n = parser_node(p, N_SLICE, at);
+    n->a = start;
+    n->b = parse_slice_part(p);
+    if (parser_take_op(p, ':')) n->c = parse_slice_part(p);
+    return n;
+}
+
+/* Behind "[": a[], a[i], a[i:j:k], a[i, j]. */
+static struct node *parse_subscript(struct parser *p, struct node *operand, uint32_t at)
+{
+    struct node *n = parser_node(p, N_ITEM, at);
+    n->a = operand;
+    if (parser_take_op(p, ']')) return n;
+    n->b = parse_subscript_one(p);
+    if (n->b && parser_is_op(p, ',')) {
+        struct node *tuple = parser_node(p, N_TUPLE, at), **tail = &n->b->next;
+        tuple->a = n->b;
+        n->b = tuple;
+        while (parser_take_op(p, ',') && !parser_is_op(p, ']')) {
+            *tail = parse_expr(p);
+            tail = &(*tail)->next;
+        }
+    }
+    parser_need_op(p, ']');
+    return n;
+}
+
+/* Behind ".": a name, or a number (a.0). */
+static struct node *parse_attr(struct parser *p, struct node *operand)
+{
+    const struct token *t = p->t;
+    struct node *n = node_named(p, t->kind == T_INT ? N_ITEM : N_ATTR, t);
+    n->a = operand;
+    if (t->kind == T_INT)
+        n->b = node_const(p, t->at, val_int(t->i));
+    else if (t->kind != T_NAME)
+        parser_fail(p, "expected a name behind \".\"");
+    if (p->rc == 0) p->t++;
+    return n;
+}
+
+static struct node *parse_call(struct parser *p, struct node *operand, uint32_t at)
+{
+    struct node *n = parser_node(p, N_CALL, at);
+    n->a = operand;
+    n->b = parse_args(p);
+    return n;
+}
+
+static struct node *parse_postfix(struct parser *p, struct node *n)
+{
+    while (p->rc == 0) {
+        uint32_t at = p->t->at;
+        if (parser_take_op(p, '.'))
+            n = parse_attr(p, n);
+        else if (parser_take_op(p, '['))
+            n = parse_subscript(p, n, at);
+        else if (parser_take_op(p, '('))
+            n = parse_call(p, n, at);
+        else
+            break;
+    }
+    return n;
+}
+
+struct node *parse_postfix_expr(struct parser *p)
+{
+    return parse_postfix(p, parse_primary(p));
+}
+
+/* One filter name with its arguments, applied to `operand` (NULL in a filter block). */
+static struct node *parse_filter(struct parser *p, struct node *operand)
+{
+    const struct token *t = p->t;
+    struct node *n = node_named(p, N_FILTER, t);
+    n->a = operand;
+    if (t->kind != T_NAME) {
+        parser_fail(p, "expected the name of a filter");
+        return n;
+    }
+    if (!filter_find(t->text, t->n)) parser_fail(p, "there is no filter \"%.*s\"", (int)t->n, t->text);
+    if (p->rc == 0) p->t++;
+    if (parser_take_op(p, '(')) n->b = parse_args(p);
+    return n;
+}
+
+struct node *parse_filters(struct parser *p, struct node *operand)
+{
+    struct node *n = parse_filter(p, operand);
+    while (p->rc == 0 && parser_take_op(p, '|')) n = parse_filter(p, n);
+    return n;
+}
+
+/* Can a test's argument without parentheses begin here, as in "is divisibleby 3"? */
+static bool test_arg_begins(const struct parser *p)
+{
+    static const char *const words[] = {"else", "or", "and", "if", "is", "in", "not", "recursive"};
+    if (p->t->kind == T_OP) return p->t->op == '(' || p->t->op == '[' || p->t->op == '{';
+    if (p->t->kind == T_TEXT || p->t->kind == T_INT || p->t->kind == T_REAL) return true;
+    if (p->t->kind != T_NAME) return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (parser_is_name(p, words[i])) return false;
+    return true;
+}
+
+/* Behind "is". */
+static struct node *parse_test(struct parser *p, struct node *operand, uint32_t at)
+{
+    bool negated = parser_take_name(p, "not");
+    const struct token *t = p->t;
+    struct node *n = node_named(p, N_TEST, t);
+    n->a = operand;
+    if (t->kind != T_NAME || !is_find(t->text, t->n))
+        parser_fail(p, "there is no test \"%.*s\"", (int)t->n, t->text);
+    if (p->rc == 0) p->t++;
+    if (parser_take_op(p, '(')) {
+        n->b = parse_args(p);
+    } else if (test_arg_begins(p)) {
+        n->b = parser_node(p, N_ARG, p->t->at);
+        n->b->a = parse_postfix_expr(p);
+    }
+    if (!negated) return n;
+    struct node *negation = parser_node(p, N_NOT, at);
+    negation->a = n;
+    return negation;
+}
+
+static struct node *parse_filters_and_tests(struct parser *p, struct node *n)
+{
+    while (p->rc == 0) {
+        uint32_t at = p->t->at;
+        if (parser_take_op(p, '|'))
+            n = parse_filter(p, n);
+        else if (parser_take_name(p, "is"))
+            n = parse_test(p, n, at);
+        else if (parser_take_op(p, '('))
+            n = parse_call(p, n, at);
+        else
+            break;
+    }
+    return n;
+}
+
+/* ---- operators ---- */
+
+static struct node *parse_unary(struct parser *p, bool with_filters)
+{
+    struct node *n;
+    uint32_t at = p->t->at;
+    if (!parser_enter(p)) {
+        parser_leave(p);
+        return parser_node(p, N_CONST, at);
+    }
+    if (parser_is_op(p, '-') || parser_is_op(p, '+')) {
+        n = parser_node(p, p->t->op == '-' ? N_NEG : N_POS, at);
+        p->t++;
+        n->a = parse_unary(p, false);
+    } else {
+        n = parse_primary(p);
+    }
+    n = parse_postfix(p, n);
+    parser_leave(p);
+    return with_filters ? parse_filters_and_tests(p, n) : n;
+}
+
+/* Binary operators by level, loosest first. */
+static const int level_op[][4] = {{'+', '-'}, {'~'}, {'*', '/', OP('/', '/'), '%'}, {OP('*', '*')}};
+enum { N_LEVEL = sizeof level_op / sizeof *level_op };
+
+static struct node *parse_binary(struct parser *p, int level)
+{
+    if (level == N_LEVEL) return parse_unary(p, true);
+    struct node *left = parse_binary(p, level + 1);
+    while (p->rc == 0 && p->t->kind == T_OP) {
+        int op = 0;
+        for (int k = 0; k < 4; k++)
+            if (p->t->op == level_op[level][k]) op = p->t->op;
+        if (op == 0) break;
+        struct node *n = parser_node(p, N_BINARY, p->t++->at);
+        n->op = op;
+        n->a = left;
+        n->b = parse_binary(p, level + 1);
+        left = n;
+    }
+    return left;
+}
+
+/* The comparison operator here, taken; 0: none. 'i' is in, 'n' not in. */
+static int take_comparison(struct parser *p)
+{
+    static const int ops[] = {OP('=', '='), OP('!', '='), OP('<', '='), OP('>', '='), '<', '>'};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (parser_take_op(p, ops[i])) return ops[i];
+    if (parser_take_name(p, "in")) return 'i';
+    const struct token *t = p->t;
+    if (parser_is_name(p, "not") && t[1].kind == T_NAME && t[1].n == 2 && memcmp(t[1].text, "in", 2) == 0) {
+        p->t += 2;
+        return 'n';
+    }
+    return 0;
+}
+
+static struct node *parse_comparison(struct parser *p)
+{
+    struct node *left = parse_binary(p, 0), *n = NULL, **tail = NULL;
+    while (p->rc == 0) {
+        uint32_t at = p->t->at;
+        int op = take_comparison(p);
+        if (op == 0) break;
+        if (!n) {
+            n = parser_node(p, N_COMPARE, at);
+            n->a = left;
+            tail = &n->b;
+        }
+        struct node *with = parser_node(p, N_COMPARE_WITH, at);
+        with->op = op;
+        with->a = parse_binary(p, 0);
+        *tail = with;
+        tail = &with->next;
+    }
+    return n ? n : left;
+}
+
+static struct node *parse_not(struct parser *p)
+{
+    uint32_t at = p->t->at;
+    struct node *n;
+    if (!parser_enter(p)) {
+        n = parser_node(p, N_CONST, at);
+    } else if (parser_take_name(p, "not")) {
+        n = parser_node(p, N_NOT, at);
+        n->a = parse_not(p);
+    } else {
+        n = parse_comparison(p);
+    }
+    parser_leave(p);
+    return n;
+}
+
+static struct node *parse_logic(struct parser *p, bool is_or)
+{
+    struct node *left = is_or ? parse_logic(p, false) : parse_not(p);
+    while (p->rc == 0) {
+        uint32_t at = p->t->at;
+        if (!parser_take_name(p, is_or ? "or" : "and")) break;
+        struct node *n = parser_node(p, is_or ? N_OR : N_AND, at);
+        n->a = left;
+        n->b = is_or ? parse_logic(p, false) : parse_not(p);
+        left = n;
+    }
+    return left;
+}
+
+struct node *parse_expr_no_cond(struct parser *p)
+{
+    return parse_logic(p, true);
+}
+
+struct node *parse_expr(struct parser *p)
+{
+    if (!parser_enter(p)) {
+        parser_leave(p);
+        return parser_node(p, N_CONST, p->t->at);
+    }
+    struct node *value = parse_logic(p, true);
+    while (p->rc == 0) {
+        uint32_t at = p->t->at;
+        if (!parser_take_name(p, "if")) break;
+        struct node *n = parser_node(p, N_COND, at);
+        n->a = value;
+        n->b = parse_logic(p, true);
+        if (parser_take_name(p, "else")) n->c = parse_expr(p);
+        value = n;
+    }
+    parser_leave(p);
+    return value;
+}
+
+struct node *parse_tuple(struct parser *p)
+{
+    struct node *first = parse_expr(p);
+    if (!parser_is_op(p, ',')) return first;
+    struct node *n = parser_node(p, N_TUPLE, first->at), **tail = &first->next;
+    n->a = first;
+    while (p->rc == 0 && parser_take_op(p, ',')) {
+        if (p->t->kind != T_NAME && p->t->kind != T_TEXT && p->t->kind != T_INT &&
+            p->t->kind != T_REAL && p->t->kind != T_OP)
+            break;
+        if (parser_is_op(p, '=')) break;
+        *tail = parse_expr(p);
+        tail = &(*tail)->next;
+    }
+    return n;
+}

@@ -1,0 +1,326 @@
+/* jinja_seq.c - filters on sequences: map, select, sort, group, join.
+ *
+ * Where jinja2 yields a generator these give a list: a template cannot tell, except that a list can be counted. */
+#include "chat/jinja_impl.h"
+
+#include <string.h>
+
+#define FILTER(name, id) builtin_fn filter_##id;
+#include "chat/filter.def"
+#undef FILTER
+
+struct val filter_length(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    switch (self.kind) {
+    case V_UNDEFINED: return val_int(0);
+    case V_TEXT: render_charge(r, self.n / 64); return val_int(text_count(self));
+    case V_LIST:
+    case V_TUPLE: return val_int(self.list->n);
+    case V_DICT: return val_int(self.dict->n);
+    default: return jinja_fail(r, "%s has no length", val_type(self));
+    }
+}
+
+struct val filter_list(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    const struct list *items = val_iterate(r, self);
+    struct val v = val_list(r, V_LIST, items ? items->n : 0);
+    for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) list_add(r, v.list, items->v[i]);
+    return v;
+}
+
+struct val filter_first(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    if (self.kind == V_TEXT && self.n > 0) return val_text(self.s, text_step(self.s, self.n));
+    const struct list *items = val_iterate(r, self);
+    return items && items->n > 0 ? items->v[0] : VAL_UNDEFINED;
+}
+
+struct val filter_last(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    const struct list *items = val_iterate(r, self);
+    return items && items->n > 0 ? items->v[items->n - 1] : VAL_UNDEFINED;
+}
+
+struct val filter_reverse(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct val back[3] = {VAL_NONE, VAL_NONE, val_int(-1)};
+    if (self.kind == V_TEXT) return val_slice(r, self, back);
+    struct list *items = val_iterate(r, self);
+    return items ? val_slice(r, (struct val){.kind = V_LIST, .list = items}, back) : VAL_UNDEFINED;
+}
+
+static struct val pair_of(struct render *r, struct val a, struct val b)
+{
+    struct val pair = val_list(r, V_TUPLE, 2);
+    if (r->rc != 0) return pair;
+    list_add(r, pair.list, a);
+    list_add(r, pair.list, b);
+    return pair;
+}
+
+struct val filter_items(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    struct val v = val_list(r, V_LIST, 0);
+    if (self.kind != V_DICT && self.kind != V_UNDEFINED) return jinja_fail(r, "%s has no items", val_type(self));
+    for (uint32_t i = 0; self.kind == V_DICT && i < self.dict->n && r->rc == 0; i++)
+        list_add(r, v.list, pair_of(r, self.dict->v[i].key, self.dict->v[i].value));
+    return v;
+}
+
+struct val filter_join(struct render *r, struct val self, const struct args *a)
+{
+    struct val separator = arg_text(r, a, 0, "d", "");
+    const struct val *attribute = arg(a, 1, "attribute");
+    const struct list *items = val_iterate(r, self);
+    size_t mark = r->out.n;
+    for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) {
+        if (i > 0) buf_add(&r->out, separator.s, separator.n);
+        out_str(r, attribute ? val_path(r, items->v[i], *attribute) : items->v[i]);
+        render_charge(r, 1);
+    }
+    return out_take(r, mark);
+}
+
+/* ---- map and select ---- */
+
+static struct val map_attribute(struct render *r, struct val item, struct val path, const struct val *otherwise)
+{
+    struct val v = val_path(r, item, path);
+    return v.kind == V_UNDEFINED && otherwise ? *otherwise : v;
+}
+
+struct val filter_map(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *attribute = a->n == 0 ? arg(a, 0, "attribute") : NULL;
+    const struct list *items = val_iterate(r, self);
+    struct val out = val_list(r, V_LIST, items ? items->n : 0);
+    const struct builtin *filter = NULL;
+    struct args tail = args_tail(a, 1);
+    if (!attribute && a->n > 0 && a->v[0].kind == V_TEXT) filter = filter_find(a->v[0].s, a->v[0].n);
+    if (!attribute && !filter) return jinja_fail(r, "map needs the name of a filter or an attribute");
+    for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++)
+        list_add(r, out.list, filter ? filter->fn(r, items->v[i], &tail)
+                                     : map_attribute(r, items->v[i], *attribute, arg(a, 1, "default")));
+    return out;
+}
+
+/* select, reject and their attr forms: keep items for which the test (default: truth) is `wanted`. */
+static struct val select_items(struct render *r, struct val self, const struct args *a, bool by_attr, bool wanted)
+{
+    const struct list *items = val_iterate(r, self);
+    struct val out = val_list(r, V_LIST, 0);
+    struct args rest = args_tail(a, by_attr), tail = args_tail(a, by_attr + 1u);
+    const struct builtin *test = NULL;
+    if (by_attr && a->n == 0) return jinja_fail(r, "selectattr and rejectattr need an attribute");
+    if (rest.n > 0 && rest.v[0].kind == V_TEXT) test = is_find(rest.v[0].s, rest.v[0].n);
+    if (rest.n > 0 && !test) return jinja_fail(r, "select and reject need the name of a test");
+    for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++) {
+        struct val v = by_attr ? val_path(r, items->v[i], a->v[0]) : items->v[i];
+        if (test && r->rc == 0) v = test->fn(r, v, &tail);
+        if (val_truth(v) == wanted) list_add(r, out.list, items->v[i]);
+    }
+    return out;
+}
+
+struct val filter_select(struct render *r, struct val self, const struct args *a)
+{
+    return select_items(r, self, a, false, true);
+}
+
+struct val filter_reject(struct render *r, struct val self, const struct args *a)
+{
+    return select_items(r, self, a, false, false);
+}
+
+struct val filter_selectattr(struct render *r, struct val self, const struct args *a)
+{
+    return select_items(r, self, a, true, true);
+}
+
+struct val filter_rejectattr(struct render *r, struct val self, const struct args *a)
+{
+    return select_items(r, self, a, true, false);
+}
+
+/* ---- order ---- */
+
+/* What items are compared by: an attribute, lower case unless case_sensitive. */
+static struct val sort_key(struct render *r, struct val v, const struct val *attribute, bool case_sensitive)
+{
+    if (attribute && attribute->kind != V_NONE) v = val_path(r, v, *attribute);
+    return v.kind == V_TEXT && !case_sensitive ? text_case(r, v, 'l') : v;
+}
+
+/* Stable merge sort of items[0, n) by key[]; both move together. */
+struct keyed {
+    struct val key, item;
+};
+
+static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch, uint32_t n, bool reverse)
+{
+    if (n < 2 || r->rc != 0) return;
+    uint32_t half = n / 2, i = 0, k = half, out = 0;
+    merge_sort(r, v, scratch, half, reverse);
+    merge_sort(r, v + half, scratch, n - half, reverse);
+    while (i < half && k < n && r->rc == 0) {
+        int order = val_compare(r, v[k].key, v[i].key);
+        bool right = reverse ? order > 0 : order < 0;
+        scratch[out++] = right ? v[k++] : v[i++];
+    }
+    if (r->rc != 0) return;
+    while (i < half) scratch[out++] = v[i++];
+    while (k < n) scratch[out++] = v[k++];
+    memcpy(v, scratch, n * sizeof *v);
+}
+
+/* Items with their keys, sorted; NULL: failed or none. */
+static struct keyed *sorted(struct render *r, const struct list *items, const struct val *attribute,
+                            bool case_sensitive, bool reverse)
+{
+    if (!items || items->n == 0) return NULL;
+    struct keyed *v = render_push(r, (size_t)items->n * 2, sizeof *v);
+    for (uint32_t i = 0; v && i < items->n; i++)
+        v[i] = (struct keyed){.key = sort_key(r, items->v[i], attribute, case_sensitive), .item = items->v[i]};
+    if (v) merge_sort(r, v, v + items->n, items->n, reverse);
+    return r->rc == 0 ? v : NULL;
+}
+
+static struct val sorted_list(struct render *r, const struct list *items, const struct val *attribute,
+                              bool case_sensitive, bool reverse)
+{
+    const struct keyed *v = sorted(r, items, attribute, case_sensitive, reverse);
+    struct val out = val_list(r, V_LIST, v ? items->n : 0);
+    for (uint32_t i = 0; v && i < items->n; i++) list_add(r, out.list, v[i].item);
+    return out;
+}
+
+struct val filter_sort(struct render *r, struct val self, const struct args *a)
+{
+    return sorted_list(r, val_iterate(r, self), arg(a, 2, "attribute"), arg_bool(a, 1, "case_sensitive", false),
+                       arg_bool(a, 0, "reverse", false));
+}
+
+struct val filter_dictsort(struct render *r, struct val self, const struct args *a)
+{
+    struct args none = {0};
+    struct val items = filter_items(r, self, &none), by = arg_text(r, a, 1, "by", "key");
+    struct val column = val_int(text_is(by, "value"));
+    if (r->rc != 0) return VAL_UNDEFINED;
+    return sorted_list(r, items.list, &column, arg_bool(a, 0, "case_sensitive", false),
+                       arg_bool(a, 2, "reverse", false));
+}
+
+/* The smallest (sign < 0) or largest item. */
+static struct val extreme(struct render *r, struct val self, const struct args *a, int sign)
+{
+    const struct list *items = val_iterate(r, self);
+    const struct val *attribute = arg(a, 1, "attribute");
+    bool case_sensitive = arg_bool(a, 0, "case_sensitive", false);
+    struct val best = VAL_UNDEFINED, best_key = VAL_UNDEFINED;
+    for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) {
+        struct val key = sort_key(r, items->v[i], attribute, case_sensitive);
+        if (i > 0 && val_compare(r, key, best_key) != sign) continue;
+        best = items->v[i];
+        best_key = key;
+    }
+    return best;
+}
+
+struct val filter_min(struct render *r, struct val self, const struct args *a)
+{
+    return extreme(r, self, a, -1);
+}
+
+struct val filter_max(struct render *r, struct val self, const struct args *a)
+{
+    return extreme(r, self, a, 1);
+}
+
+struct val filter_sum(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *attribute = arg(a, 0, "attribute"), *start = arg(a, 1, "start");
+    const struct list *items = val_iterate(r, self);
+    struct val total = start ? *start : val_int(0);
+    for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++) {
+        struct val v = attribute && attribute->kind != V_NONE ? val_path(r, items->v[i], *attribute) : items->v[i];
+        total = val_binary(r, '+', total, v);
+    }
+    return total;
+}
+
+/* ---- grouping ---- */
+
+struct val filter_unique(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *attribute = arg(a, 1, "attribute");
+    bool case_sensitive = arg_bool(a, 0, "case_sensitive", false);
+    const struct list *items = val_iterate(r, self);
+    struct val out = val_list(r, V_LIST, 0), seen = val_dict(r, V_DICT);
+    for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) {
+        struct val key = sort_key(r, items->v[i], attribute, case_sensitive);
+        if (r->rc != 0 || dict_find(r, seen.dict, key)) continue;
+        dict_put(r, seen.dict, key, VAL_NONE);
+        list_add(r, out.list, items->v[i]);
+    }
+    return out;
+}
+
+struct val filter_groupby(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *attribute = arg(a, 0, "attribute");
+    const struct list *items = val_iterate(r, self);
+    struct val out = val_list(r, V_LIST, 0), group = VAL_UNDEFINED;
+    const struct keyed *v = sorted(r, items, attribute, arg_bool(a, 2, "case_sensitive", false), false);
+    for (uint32_t i = 0; v && i < items->n && r->rc == 0; i++) {
+        if (i == 0 || !val_equal(r, v[i].key, v[i - 1].key)) {
+            group = val_list(r, V_LIST, 0);
+            struct val key = attribute ? val_path(r, v[i].item, *attribute) : v[i].item;
+            list_add(r, out.list, pair_of(r, key, group));
+        }
+        if (r->rc == 0) list_add(r, group.list, v[i].item);
+    }
+    return out;
+}
+
+struct val filter_batch(struct render *r, struct val self, const struct args *a)
+{
+    const struct list *items = val_iterate(r, self);
+    int64_t size = arg_int(r, a, 0, "linecount", 0);
+    const struct val *fill = arg(a, 1, "fill_with");
+    struct val out = val_list(r, V_LIST, 0), row = VAL_UNDEFINED;
+    if (size <= 0) return jinja_fail(r, "batch needs a positive size");
+    for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) {
+        if (i % size == 0) {
+            row = val_list(r, V_LIST, 0);
+            list_add(r, out.list, row);
+        }
+        if (r->rc == 0) list_add(r, row.list, items->v[i]);
+    }
+    while (fill && row.kind == V_LIST && row.list->n < size && render_charge(r, 1)) list_add(r, row.list, *fill);
+    return out;
+}
+
+struct val filter_slice(struct render *r, struct val self, const struct args *a)
+{
+    const struct list *items = val_iterate(r, self);
+    int64_t count = arg_int(r, a, 0, "slices", 0);
+    const struct val *fill = arg(a, 1, "fill_with");
+    struct val out = val_list(r, V_LIST, 0);
+    if (count <= 0) return jinja_fail(r, "slice needs a positive count");
+    uint32_t n = items ? items->n : 0, at = 0;
+    for (int64_t k = 0; k < count && render_charge(r, 1); k++) {
+        uint32_t size = (uint32_t)(n / count + (k < n % count));
+        struct val column = val_list(r, V_LIST, size);
+        for (uint32_t i = 0; i < size && r->rc == 0; i++) list_add(r, column.list, items->v[at++]);
+        if (fill && n % count != 0 && k >= n % count) list_add(r, column.list, *fill);
+        list_add(r, out.list, column);
+    }
+    return out;
+}

@@ -1,0 +1,320 @@
+/* jinja_stmt.c - statements of the template language: {% ... %} to tree.
+ *
+ * A body ends at one of the words its opener named; stmt_body leaves the parser on that word. Templates that
+ * would read other files (include, import, extends) are refused: a chat template is one file. */
+#include "chat/jinja_impl.h"
+
+#include <string.h>
+
+/* The statements up to a tag that begins with one of the NULL-terminated words. */
+static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t opened_at);
+
+static void need_block_end(struct parser *p)
+{
+    if (p->t->kind != T_BLOCK_END)
+        parser_fail(p, "expected the end of the tag, \"%%}\"");
+    else
+        p->t++;
+}
+
+/* "%} body {% word %}". */
+static struct node *stmt_enclosed(struct parser *p, const char *word, uint32_t at)
+{
+    need_block_end(p);
+    struct node *body = stmt_body(p, (const char *const[]){word, NULL}, at);
+    if (p->rc == 0) p->t++;
+    return body;
+}
+
+static struct node *stmt_if(struct parser *p, uint32_t at)
+{
+    static const char *const words[] = {"elif", "else", "endif", NULL};
+    static const char *const last[] = {"endif", NULL};
+    struct node *n = parser_node(p, N_IF, at), *tip = n;
+    n->a = parse_tuple(p);
+    need_block_end(p);
+    n->b = stmt_body(p, words, at);
+    while (p->rc == 0 && parser_is_name(p, "elif")) {
+        struct node *elif = parser_node(p, N_IF, p->t++->at);
+        elif->op = 'e';
+        elif->a = parse_tuple(p);
+        need_block_end(p);
+        elif->b = stmt_body(p, words, at);
+        tip->c = elif;
+        tip = elif;
+    }
+    if (parser_take_name(p, "else")) {
+        need_block_end(p);
+        tip->c = stmt_body(p, last, at);
+    }
+    if (p->rc == 0) p->t++;
+    return n;
+}
+
+/* a   a, b   (a, b), c   ns.attribute (in set) */
+static struct node *parse_target(struct parser *p, bool may_be_attr)
+{
+    struct node *n;
+    uint32_t at = p->t->at;
+    if (!parser_enter(p)) {
+        parser_leave(p);
+        return parser_node(p, N_NAME, at);
+    }
+    if (parser_take_op(p, '(')) {
+        n = parse_target(p, may_be_attr);
+        parser_need_op(p, ')');
+    } else {
+        n = parser_name(p);
+        if (may_be_attr && parser_take_op(p, '.')) {
+            struct node *attr = parser_node(p, N_ATTR, at);
+            attr->a = n;
+            struct node *name = parser_name(p);
+            attr->text = name->text;
+            attr->n = name->n;
+            n = attr;
+        }
+    }
+    if (parser_is_op(p, ',')) {
+        struct node *tuple = parser_node(p, N_TUPLE, at), **tail = &n->next;
+        tuple->a = n;
+        while (parser_take_op(p, ',') && (p->t->kind == T_NAME || parser_is_op(p, '('))) {
+            if (parser_is_name(p, "in")) break;
+            bool nested = parser_is_op(p, '(');
+            *tail = nested ? parse_target(p, may_be_attr) : parser_name(p);
+            tail = &(*tail)->next;
+        }
+        n = tuple;
+    }
+    parser_leave(p);
+    return n;
+}
+
+static struct node *stmt_for(struct parser *p, uint32_t at)
+{
+    static const char *const words[] = {"else", "endfor", NULL};
+    static const char *const last[] = {"endfor", NULL};
+    struct node *n = parser_node(p, N_FOR, at);
+    n->a = parse_target(p, false);
+    if (!parser_take_name(p, "in")) parser_fail(p, "expected \"in\"");
+    n->b = parse_expr_no_cond(p);
+    if (parser_is_op(p, ',')) {
+        struct node *tuple = parser_node(p, N_TUPLE, at), **tail = &n->b->next;
+        tuple->a = n->b;
+        n->b = tuple;
+        while (p->rc == 0 && parser_take_op(p, ',')) {
+            *tail = parse_expr_no_cond(p);
+            tail = &(*tail)->next;
+        }
+    }
+    if (parser_take_name(p, "if")) n->c = parse_expr(p);
+    if (parser_take_name(p, "recursive")) n->op = 'r';
+    need_block_end(p);
+    p->loops++;
+    n->d = stmt_body(p, words, at);
+    p->loops--;
+    if (parser_take_name(p, "else")) {
+        need_block_end(p);
+        n->e = stmt_body(p, last, at);
+    }
+    if (p->rc == 0) p->t++;
+    return n;
+}
+
+static struct node *stmt_set(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_SET, at);
+    n->a = parse_target(p, true);
+    if (parser_take_op(p, '=')) {
+        n->b = parse_tuple(p);
+        return n;
+    }
+    n->kind = N_SET_BLOCK;
+    if (parser_take_op(p, '|')) n->b = parse_filters(p, NULL);
+    n->d = stmt_enclosed(p, "endset", at);
+    return n;
+}
+
+/* break and continue must not reach out of a macro into a loop around its definition. */
+static struct node *stmt_function_body(struct parser *p, const char *word, uint32_t at)
+{
+    int loops = p->loops;
+    p->loops = 0;
+    struct node *body = stmt_enclosed(p, word, at);
+    p->loops = loops;
+    return body;
+}
+
+static struct node *stmt_macro(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_MACRO, at), *name = parser_name(p);
+    n->sym = name->sym;
+    n->text = name->text;
+    n->n = name->n;
+    n->b = parse_params(p);
+    n->d = stmt_function_body(p, "endmacro", at);
+    return n;
+}
+
+static struct node *stmt_call(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_CALL_BLOCK, at);
+    n->text = "caller";
+    n->n = 6;
+    if (parser_is_op(p, '(')) n->b = parse_params(p);
+    n->a = parse_postfix_expr(p);
+    if (p->rc == 0 && n->a->kind != N_CALL) parser_fail(p, "expected a call behind \"call\"");
+    n->d = stmt_function_body(p, "endcall", at);
+    return n;
+}
+
+static struct node *stmt_filter(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_FILTER_BLOCK, at);
+    n->b = parse_filters(p, NULL);
+    n->d = stmt_enclosed(p, "endfilter", at);
+    return n;
+}
+
+static struct node *stmt_with(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_WITH, at), **tail = &n->a;
+    while (p->rc == 0 && p->t->kind != T_BLOCK_END) {
+        if (n->a) parser_need_op(p, ',');
+        struct node *set = parser_node(p, N_SET, p->t->at);
+        set->a = parser_name(p);
+        parser_need_op(p, '=');
+        set->b = parse_expr(p);
+        *tail = set;
+        tail = &set->next;
+    }
+    n->d = stmt_enclosed(p, "endwith", at);
+    return n;
+}
+
+static struct node *stmt_generation(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_SCOPE, at);
+    n->d = stmt_enclosed(p, "endgeneration", at);
+    return n;
+}
+
+static struct node *stmt_do(struct parser *p, uint32_t at)
+{
+    struct node *n = parser_node(p, N_DO, at);
+    n->a = parse_tuple(p);
+    return n;
+}
+
+static struct node *stmt_jump(struct parser *p, enum node_kind kind, uint32_t at)
+{
+    if (p->loops == 0) parser_fail(p, "break or continue outside of a loop");
+    return parser_node(p, kind, at);
+}
+
+static struct node *stmt_break(struct parser *p, uint32_t at)
+{
+    return stmt_jump(p, N_BREAK, at);
+}
+
+static struct node *stmt_continue(struct parser *p, uint32_t at)
+{
+    return stmt_jump(p, N_CONTINUE, at);
+}
+
+static struct node *stmt_refused(struct parser *p, uint32_t at)
+{
+    parser_fail(p, "a chat template cannot read other templates (include, import, extends, block)");
+    return parser_node(p, N_DO, at);
+}
+
+static const struct {
+    const char *name;
+    struct node *(*parse)(struct parser *p, uint32_t at);
+} statements[] = {
+    {"if", stmt_if},           {"for", stmt_for},           {"set", stmt_set},
+    {"macro", stmt_macro},     {"call", stmt_call},         {"filter", stmt_filter},
+    {"with", stmt_with},       {"generation", stmt_generation}, {"do", stmt_do},
+    {"break", stmt_break},     {"continue", stmt_continue}, {"include", stmt_refused},
+    {"import", stmt_refused},  {"from", stmt_refused},      {"extends", stmt_refused},
+    {"block", stmt_refused},
+};
+
+/* Behind "{%": one statement and its "%}". */
+static struct node *stmt_one(struct parser *p)
+{
+    const struct token *t = p->t;
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
+        if (parser_take_name(p, statements[i].name)) {
+            struct node *n = statements[i].parse(p, t->at);
+            need_block_end(p);
+            return n;
+        }
+    parser_fail(p, "there is no statement \"%.*s\"", t->kind == T_NAME ? (int)t->n : 0, t->text);
+    return parser_node(p, N_DO, t->at);
+}
+
+static bool is_one_of(const struct parser *p, const char *const *words)
+{
+    for (; words && *words; words++)
+        if (parser_is_name(p, *words)) return true;
+    return false;
+}
+
+/* Data, a print or a statement; *ended when it is one of the closing words instead. */
+static struct node *stmt_next(struct parser *p, const char *const *end, bool *ended)
+{
+    const struct token *t = p->t++;
+    struct node *n = NULL;
+    if (t->kind == T_DATA) {
+        n = parser_node(p, N_DATA, t->at);
+        n->text = t->text;
+        n->n = t->n;
+    } else if (t->kind == T_PRINT_BEGIN) {
+        n = parser_node(p, N_PRINT, t->at);
+        n->a = parse_tuple(p);
+        if (p->t->kind != T_PRINT_END)
+            parser_fail(p, "expected the end of the expression, \"}}\"");
+        else
+            p->t++;
+    } else if (is_one_of(p, end)) {
+        *ended = true;
+    } else {
+        n = stmt_one(p);
+    }
+    return n;
+}
+
+static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t opened_at)
+{
+    struct node *first = NULL, **tail = &first;
+    bool ended = false;
+    if (!parser_enter(p)) {
+        parser_leave(p);
+        return NULL;
+    }
+    while (p->rc == 0 && !ended && p->t->kind != T_END) {
+        struct node *n = stmt_next(p, end, &ended);
+        if (!n) break;
+        *tail = n;
+        tail = &n->next;
+    }
+    if (p->rc == 0 && !ended && end) {
+        p->rc = jinja_err(p->err, ERR_FORMAT, p->source, opened_at, "this block has no \"%s\"",
+                          end[1] ? (end[2] ? end[2] : end[1]) : end[0]);
+    }
+    parser_leave(p);
+    return first;
+}
+
+int jinja_parse(struct node **root, const struct tokens *tokens, const char *source,
+                struct arena *arena, struct err *e)
+{
+    struct parser p = {.t = tokens->v, .source = source, .arena = arena, .err = e};
+    static const char *const known[] = {"loop", "caller", "varargs", "kwargs"};
+    for (uint32_t i = 0; i < SYM_FIRST_FREE; i++)
+        if (!strmap_put(&p.syms, known[i], strlen(known[i]), i))
+            p.rc = err_memory(e, "template names", 0);
+    *root = stmt_body(&p, NULL, 0);
+    strmap_deinit(&p.syms);
+    return p.rc;
+}

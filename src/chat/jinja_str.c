@@ -1,0 +1,390 @@
+/* jinja_str.c - methods of strings, with the semantics of Python's str. */
+#include "chat/jinja_impl.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+#define METHOD(kind, name, id) builtin_fn method_##id;
+#include "chat/method.def"
+#undef METHOD
+
+/* ---- case and strip ---- */
+
+struct val method_text_upper(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 'u');
+}
+
+struct val method_text_lower(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 'l');
+}
+
+struct val method_text_title(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 't');
+}
+
+struct val method_text_capitalize(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return text_case(r, self, 'c');
+}
+
+static bool in_set(struct val set, const char *s, size_t n)
+{
+    return memmem(set.s, set.n, s, n) != NULL;
+}
+
+/* The last code point's length in bytes. */
+static size_t step_back(struct val v)
+{
+    size_t k = 1;
+    while (k < 4 && k < v.n && (v.s[v.n - k] & 0xC0) == 0x80) k++;
+    return k;
+}
+
+static struct val strip_set(struct render *r, struct val v, struct val set, bool left, bool right)
+{
+    while (left && v.n > 0 && render_charge(r, 1)) {
+        size_t k = text_step(v.s, v.n);
+        if (!in_set(set, v.s, k)) break;
+        v.s += k;
+        v.n -= (uint32_t)k;
+    }
+    while (right && v.n > 0 && render_charge(r, 1)) {
+        size_t k = step_back(v);
+        if (!in_set(set, v.s + v.n - k, k)) break;
+        v.n -= (uint32_t)k;
+    }
+    return v;
+}
+
+static struct val strip_by(struct render *r, struct val self, const struct args *a, bool left, bool right)
+{
+    const struct val *set = arg(a, 0, "chars");
+    render_charge(r, self.n / 256);
+    if (!set || set->kind != V_TEXT) return text_strip(self, left, right);
+    return strip_set(r, self, *set, left, right);
+}
+
+struct val method_text_strip(struct render *r, struct val self, const struct args *a)
+{
+    return strip_by(r, self, a, true, true);
+}
+
+struct val method_text_lstrip(struct render *r, struct val self, const struct args *a)
+{
+    return strip_by(r, self, a, true, false);
+}
+
+struct val method_text_rstrip(struct render *r, struct val self, const struct args *a)
+{
+    return strip_by(r, self, a, false, true);
+}
+
+/* ---- search ---- */
+
+static bool begins(struct val v, struct val prefix)
+{
+    return prefix.kind == V_TEXT && prefix.n <= v.n && (prefix.n == 0 || memcmp(v.s, prefix.s, prefix.n) == 0);
+}
+
+static bool ends(struct val v, struct val suffix)
+{
+    return suffix.kind == V_TEXT && suffix.n <= v.n &&
+           (suffix.n == 0 || memcmp(v.s + v.n - suffix.n, suffix.s, suffix.n) == 0);
+}
+
+/* The argument is a string or a tuple of strings, one of which must fit. */
+static struct val any_affix(struct render *r, struct val self, const struct args *a, bool (*fits)(struct val, struct val))
+{
+    const struct val *affix = arg(a, 0, NULL);
+    bool found = false;
+    if (!affix) return jinja_fail(r, "this method needs an argument");
+    if (affix->kind == V_TEXT) return val_bool(fits(self, *affix));
+    if (!val_is_seq(*affix)) return jinja_fail(r, "expected a string, not %s", val_type(*affix));
+    for (uint32_t i = 0; i < affix->list->n && !found && render_charge(r, 1); i++)
+        found = fits(self, affix->list->v[i]);
+    return val_bool(found);
+}
+
+struct val method_text_startswith(struct render *r, struct val self, const struct args *a)
+{
+    return any_affix(r, self, a, begins);
+}
+
+struct val method_text_endswith(struct render *r, struct val self, const struct args *a)
+{
+    return any_affix(r, self, a, ends);
+}
+
+struct val method_text_removeprefix(struct render *r, struct val self, const struct args *a)
+{
+    struct val prefix = arg_text(r, a, 0, NULL, NULL);
+    return begins(self, prefix) ? val_text(self.s + prefix.n, self.n - prefix.n) : self;
+}
+
+struct val method_text_removesuffix(struct render *r, struct val self, const struct args *a)
+{
+    struct val suffix = arg_text(r, a, 0, NULL, NULL);
+    return ends(self, suffix) ? val_text(self.s, self.n - suffix.n) : self;
+}
+
+/* The last occurrence that ends at or before `end`. */
+static const char *find_last(struct render *r, struct val hay, size_t end, struct val needle)
+{
+    if (needle.n > end || !render_charge(r, 1 + hay.n / 64)) return NULL;
+    for (size_t i = end - needle.n + 1; i-- > 0;)
+        if (needle.n == 0 || (hay.s[i] == needle.s[0] && memcmp(hay.s + i, needle.s, needle.n) == 0))
+            return hay.s + i;
+    return NULL;
+}
+
+static int64_t position(struct render *r, struct val self, const char *p)
+{
+    if (!p || r->rc != 0) return -1;
+    return text_count(val_text(self.s, (size_t)(p - self.s)));
+}
+
+struct val method_text_find(struct render *r, struct val self, const struct args *a)
+{
+    struct val needle = arg_text(r, a, 0, NULL, NULL);
+    int64_t from = arg_int(r, a, 1, NULL, 0);
+    size_t start = from > 0 && from < UINT32_MAX ? text_offset(self, (uint32_t)from) : 0;
+    return r->rc == 0 ? val_int(position(r, self, text_find(r, self, start, needle))) : VAL_UNDEFINED;
+}
+
+struct val method_text_rfind(struct render *r, struct val self, const struct args *a)
+{
+    struct val needle = arg_text(r, a, 0, NULL, NULL);
+    return r->rc == 0 ? val_int(position(r, self, find_last(r, self, self.n, needle))) : VAL_UNDEFINED;
+}
+
+struct val method_text_index(struct render *r, struct val self, const struct args *a)
+{
+    struct val v = method_text_find(r, self, a);
+    return v.kind == V_INT && v.i < 0 ? jinja_fail(r, "substring not found") : v;
+}
+
+struct val method_text_count(struct render *r, struct val self, const struct args *a)
+{
+    struct val needle = arg_text(r, a, 0, NULL, NULL);
+    int64_t count = 0;
+    if (r->rc != 0) return VAL_UNDEFINED;
+    if (needle.n == 0) return val_int((int64_t)text_count(self) + 1);
+    for (size_t i = 0; r->rc == 0; count++) {
+        const char *p = text_find(r, self, i, needle);
+        if (!p) break;
+        i = (size_t)(p - self.s) + needle.n;
+    }
+    return val_int(count);
+}
+
+/* ---- split and join ---- */
+
+static void add_piece(struct render *r, struct val out, struct val v, size_t from, size_t to)
+{
+    list_add(r, out.list, val_text(v.s + from, to - from));
+}
+
+static struct val split_space(struct render *r, struct val v, int64_t count)
+{
+    struct val out = val_list(r, V_LIST, 0);
+    render_charge(r, v.n / 64);
+    for (size_t i = 0, k; r->rc == 0;) {
+        while (i < v.n && (k = text_space(v.s + i, v.n - i)) > 0) i += k;
+        if (i >= v.n) break;
+        size_t end = i;
+        while (end < v.n && text_space(v.s + end, v.n - end) == 0) end += text_step(v.s + end, v.n - end);
+        if (count-- == 0) end = text_strip(v, false, true).n;
+        add_piece(r, out, v, i, end);
+        i = end;
+    }
+    return out;
+}
+
+struct val method_text_split(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *separator = arg(a, 0, "sep");
+    int64_t count = arg_int(r, a, 1, "maxsplit", -1);
+    if (!separator || separator->kind == V_NONE) return split_space(r, self, count);
+    struct val sep = arg_text(r, a, 0, "sep", NULL), out = val_list(r, V_LIST, 0);
+    if (r->rc == 0 && sep.n == 0) return jinja_fail(r, "empty separator");
+    size_t i = 0;
+    while (r->rc == 0 && count-- != 0) {
+        const char *p = text_find(r, self, i, sep);
+        if (!p) break;
+        add_piece(r, out, self, i, (size_t)(p - self.s));
+        i = (size_t)(p - self.s) + sep.n;
+    }
+    if (r->rc == 0) add_piece(r, out, self, i, self.n);
+    return out;
+}
+
+/* White space split from the right: the pieces of split_space, the first ones joined as they were. */
+static struct val rsplit_space(struct render *r, struct val v, int64_t count)
+{
+    struct val all = split_space(r, v, -1), out = val_list(r, V_LIST, 0);
+    if (r->rc != 0 || count < 0 || all.list->n <= count) return all;
+    uint32_t kept = all.list->n - (uint32_t)count;
+    const struct val *first = &all.list->v[0], *last = &all.list->v[kept - 1];
+    list_add(r, out.list, val_text(first->s, (size_t)(last->s + last->n - first->s)));
+    for (uint32_t i = kept; i < all.list->n; i++) list_add(r, out.list, all.list->v[i]);
+    return out;
+}
+
+struct val method_text_rsplit(struct render *r, struct val self, const struct args *a)
+{
+    const struct val *separator = arg(a, 0, "sep");
+    struct args none = {0};
+    int64_t count = arg_int(r, a, 1, "maxsplit", -1);
+    if (!separator || separator->kind == V_NONE) return rsplit_space(r, self, count);
+    struct val sep = arg_text(r, a, 0, "sep", NULL), out = val_list(r, V_LIST, 0);
+    if (r->rc == 0 && sep.n == 0) return jinja_fail(r, "empty separator");
+    size_t end = self.n;
+    while (r->rc == 0 && count-- != 0) {
+        const char *p = find_last(r, self, end, sep);
+        if (!p) break;
+        add_piece(r, out, self, (size_t)(p - self.s) + sep.n, end);
+        end = (size_t)(p - self.s);
+    }
+    if (r->rc != 0) return out;
+    add_piece(r, out, self, 0, end);
+    method_find(out, "reverse", 7)->fn(r, out, &none);
+    return out;
+}
+
+struct val method_text_splitlines(struct render *r, struct val self, const struct args *a)
+{
+    bool keep = arg_bool(a, 0, "keepends", false);
+    struct val out = val_list(r, V_LIST, 0);
+    for (size_t i = 0; i < self.n && r->rc == 0;) {
+        size_t end = i;
+        while (end < self.n && self.s[end] != '\n' && self.s[end] != '\r') end++;
+        size_t next = end + (end < self.n);
+        if (next < self.n && self.s[end] == '\r' && self.s[next] == '\n') next++;
+        add_piece(r, out, self, i, keep ? next : end);
+        i = next;
+    }
+    return out;
+}
+
+/* (before, separator, after); without a match the whole is before or, from the right, after. */
+static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep, bool right)
+{
+    struct val out = val_list(r, V_TUPLE, 3), empty = val_text("", 0);
+    size_t at = p ? (size_t)(p - v.s) : right ? 0 : v.n;
+    if (r->rc != 0) return out;
+    list_add(r, out.list, p || !right ? val_text(v.s, at) : empty);
+    list_add(r, out.list, p ? sep : empty);
+    list_add(r, out.list, p ? val_text(p + sep.n, v.n - at - sep.n) : right ? v : empty);
+    return out;
+}
+
+struct val method_text_partition(struct render *r, struct val self, const struct args *a)
+{
+    struct val sep = arg_text(r, a, 0, NULL, NULL);
+    return r->rc == 0 ? partition_at(r, self, text_find(r, self, 0, sep), sep, false) : VAL_UNDEFINED;
+}
+
+struct val method_text_rpartition(struct render *r, struct val self, const struct args *a)
+{
+    struct val sep = arg_text(r, a, 0, NULL, NULL);
+    return r->rc == 0 ? partition_at(r, self, find_last(r, self, self.n, sep), sep, true) : VAL_UNDEFINED;
+}
+
+struct val method_text_join(struct render *r, struct val self, const struct args *a)
+{
+    struct args by = {.v = &self, .n = 1};
+    if (a->n == 0) return jinja_fail(r, "join needs a list");
+    return filter_find("join", 4)->fn(r, a->v[0], &by);
+}
+
+struct val method_text_replace(struct render *r, struct val self, const struct args *a)
+{
+    struct val from = arg_text(r, a, 0, NULL, NULL), to = arg_text(r, a, 1, NULL, NULL);
+    int64_t count = arg_int(r, a, 2, "count", -1);
+    return r->rc == 0 ? text_replace(r, self, from, to, count) : VAL_UNDEFINED;
+}
+
+struct val method_text_format(struct render *r, struct val self, const struct args *a)
+{
+    return text_format_braces(r, self, a);
+}
+
+/* ---- kinds of characters ---- */
+
+static bool is_letter(utf8proc_int32_t cp)
+{
+    utf8proc_category_t c = utf8proc_category(cp);
+    return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_LO;
+}
+
+static bool is_decimal(utf8proc_int32_t cp)
+{
+    return utf8proc_category(cp) == UTF8PROC_CATEGORY_ND;
+}
+
+static bool is_letter_or_number(utf8proc_int32_t cp)
+{
+    utf8proc_category_t c = utf8proc_category(cp);
+    return is_letter(cp) || (c >= UTF8PROC_CATEGORY_ND && c <= UTF8PROC_CATEGORY_NO);
+}
+
+static bool is_blank(utf8proc_int32_t cp)
+{
+    char s[4];
+    utf8proc_ssize_t n = utf8proc_encode_char(cp, (uint8_t *)s);
+    return n > 0 && text_space(s, (size_t)n) > 0;
+}
+
+static struct val all_are(struct render *r, struct val v, bool (*is)(utf8proc_int32_t))
+{
+    bool all = v.n > 0;
+    render_charge(r, v.n / 64);
+    for (uint32_t i = 0; all && i < v.n;) {
+        utf8proc_int32_t cp = 0;
+        utf8proc_ssize_t k = utf8proc_iterate((const uint8_t *)v.s + i, v.n - i, &cp);
+        all = k > 0 && is(cp);
+        i += k > 0 ? (uint32_t)k : 1;
+    }
+    return val_bool(all);
+}
+
+struct val method_text_isalpha(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return all_are(r, self, is_letter);
+}
+
+struct val method_text_isdigit(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return all_are(r, self, is_decimal);
+}
+
+struct val method_text_isalnum(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return all_are(r, self, is_letter_or_number);
+}
+
+struct val method_text_isspace(struct render *r, struct val self, const struct args *a)
+{
+    (void)a;
+    return all_are(r, self, is_blank);
+}
+
+struct val method_text_islower(struct render *r, struct val self, const struct args *a)
+{
+    return is_find("lower", 5)->fn(r, self, a);
+}
+
+struct val method_text_isupper(struct render *r, struct val self, const struct args *a)
+{
+    return is_find("upper", 5)->fn(r, self, a);
+}

@@ -1,0 +1,171 @@
+/* shape.c - an OpenAI-style conversation in the form that a template takes.
+ *
+ * Templates differ in what they accept: content as a string or as a list of parts, tool-call arguments as an
+ * object or as JSON text, a system role or none. Clients send any of these; probe.c found out which ones this
+ * template wants. What is already in the wanted form, and every unknown field, is passed on untouched. */
+#include "chat/template_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct val message_field(struct render *r, struct val message, const char *name)
+{
+    const struct val *v = message.kind == V_DICT ? dict_find_text(r, message.dict, name) : NULL;
+    return v ? *v : VAL_UNDEFINED;
+}
+
+bool message_role_is(struct render *r, struct val message, const char *role)
+{
+    return text_is(message_field(r, message, "role"), role);
+}
+
+/* ---- content ---- */
+
+/* Text parts joined by newlines. */
+static struct val join_parts(struct render *r, const struct list *parts, uint32_t i_message)
+{
+    size_t mark = r->out.n;
+    for (uint32_t i = 0; i < parts->n && r->rc == 0; i++) {
+        struct val text = message_field(r, parts->v[i], "text");
+        if (text.kind != V_TEXT) {
+            r->rc = err_set(r->err, ERR_UNSUPPORTED,
+                            "messages[%u].content[%u]: this chat template takes text parts only", i_message, i);
+            break;
+        }
+        if (r->out.n > mark) buf_add_char(&r->out, '\n');
+        buf_add(&r->out, text.s, text.n);
+    }
+    return out_take(r, mark);
+}
+
+static struct val one_part(struct render *r, struct val text)
+{
+    struct val parts = val_list(r, V_LIST, 1), part = val_dict(r, V_DICT);
+    if (r->rc != 0) return parts;
+    dict_set(r, part.dict, "type", val_text("text", 4));
+    dict_set(r, part.dict, "text", text);
+    list_add(r, parts.list, part);
+    return parts;
+}
+
+static void shape_content(struct render *r, const struct template_caps *caps, struct val message, uint32_t i_message)
+{
+    struct val content = message_field(r, message, "content"), shaped = content;
+    if (content.kind == V_UNDEFINED || content.kind == V_NONE) shaped = val_text("", 0);
+    if (shaped.kind == V_LIST && !caps->typed_content) shaped = join_parts(r, shaped.list, i_message);
+    if (shaped.kind == V_TEXT && !caps->text_content && caps->typed_content) shaped = one_part(r, shaped);
+    if (shaped.kind != content.kind || shaped.s != content.s) dict_set(r, message.dict, "content", shaped);
+}
+
+/* ---- tool calls ---- */
+
+static struct val arguments_as_text(struct render *r, struct val arguments)
+{
+    struct args none = {0};
+    return filter_find("tojson", 6)->fn(r, arguments, &none);
+}
+
+/* Parsed JSON; text that is none stays text, for the template to print as it likes. */
+static struct val arguments_as_object(struct render *r, struct val arguments)
+{
+    struct args none = {0};
+    struct json *j = NULL;
+    if (json_parse(&j, arguments.s, arguments.n, NULL, NULL) != 0) return arguments;
+    json_drop(j);
+    return filter_find("from_json", 9)->fn(r, arguments, &none);
+}
+
+static void shape_tool_calls(struct render *r, const struct template_caps *caps, struct val message)
+{
+    struct val calls = message_field(r, message, "tool_calls");
+    for (uint32_t i = 0; calls.kind == V_LIST && i < calls.list->n && r->rc == 0; i++) {
+        struct val function = message_field(r, calls.list->v[i], "function");
+        struct val arguments = message_field(r, function, "arguments");
+        if (arguments.kind == V_TEXT && caps->object_arguments)
+            dict_set(r, function.dict, "arguments", arguments_as_object(r, arguments));
+        else if (arguments.kind == V_DICT && !caps->object_arguments && caps->tool_calls)
+            dict_set(r, function.dict, "arguments", arguments_as_text(r, arguments));
+    }
+}
+
+/* ---- roles ---- */
+
+static void shape_role(struct render *r, const struct template *t, struct val message)
+{
+    bool known = t->family && t->family->keeps_developer;
+    if (!known && message_role_is(r, message, "developer"))
+        dict_set(r, message.dict, "role", val_text("system", 6));
+}
+
+/* A leading system message that the template would refuse or lose goes into the one behind it. */
+static void merge_system(struct render *r, struct list *messages)
+{
+    if (messages->n == 0 || !message_role_is(r, messages->v[0], "system")) return;
+    struct val system = message_field(r, messages->v[0], "content");
+    messages->v++;
+    messages->n--;
+    messages->cap--;
+    struct val next = messages->n > 0 ? message_field(r, messages->v[0], "content") : VAL_UNDEFINED;
+    if (system.kind != V_TEXT || next.kind != V_TEXT) return;
+    struct val text = val_concat(r, system, val_text("\n", 1));
+    if (r->rc == 0) dict_set(r, messages->v[0].dict, "content", val_concat(r, text, next));
+}
+
+/* ---- the whole ---- */
+
+static struct val shape_messages(struct render *r, const struct template *t, const struct conversation *c)
+{
+    struct val messages = val_from_json(r, c->messages);
+    if (r->rc == 0 && messages.kind != V_LIST) {
+        r->rc = err_set(r->err, ERR_ARG, "messages is not a list");
+        return VAL_UNDEFINED;
+    }
+    if (c->continue_final != CHAT_CONTINUE_NO && messages.list && messages.list->n > 0) messages.list->n--;
+    for (uint32_t i = 0; r->rc == 0 && i < messages.list->n; i++) {
+        struct val message = messages.list->v[i];
+        if (message.kind != V_DICT || message_field(r, message, "role").kind != V_TEXT) {
+            r->rc = err_set(r->err, ERR_ARG, "messages[%u] is not an object with a \"role\"", i);
+            return VAL_UNDEFINED;
+        }
+        shape_role(r, t, message);
+        shape_content(r, &t->caps, message, i);
+        shape_tool_calls(r, &t->caps, message);
+    }
+    if (r->rc == 0 && !t->caps.system_role) merge_system(r, messages.list);
+    if (r->rc == 0 && t->family && t->family->adjust) t->family->adjust(r, t, messages.list);
+    return messages;
+}
+
+static void set_text(struct render *r, const char *name, const char *text)
+{
+    dict_set(r, r->globals, name, val_text(text ? text : "", text ? strlen(text) : 0));
+}
+
+/* Some templates print a date that they expect as a variable. */
+static void set_date(struct render *r, const char *name, const char *format)
+{
+    char text[40];
+    struct tm tm = {0};
+    time_t now = (time_t)r->now;
+    localtime_r(&now, &tm);
+    dict_set(r, r->globals, name, val_copy_text(r, text, strftime(text, sizeof text, format, &tm)));
+}
+
+int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
+{
+    set_text(r, "bos_token", c->bos_token);
+    set_text(r, "eos_token", c->eos_token);
+    set_date(r, "date_string", "%d %b %Y");
+    set_date(r, "datetime", "%b %d %Y");
+    dict_set(r, r->globals, "add_generation_prompt", val_bool(c->add_generation_prompt));
+    if (json_count(c->tools) > 0) dict_set(r, r->globals, "tools", val_from_json(r, c->tools));
+    if (json_count(c->documents) > 0) dict_set(r, r->globals, "documents", val_from_json(r, c->documents));
+    for (void *it = json_first(c->kwargs); it && r->rc == 0; it = json_next(c->kwargs, it)) {
+        size_t n;
+        const char *key = json_it_key(it, &n);
+        dict_put(r, r->globals, val_text(key, n), val_from_json(r, json_it_value(it)));
+    }
+    if (r->rc == 0) dict_set(r, r->globals, "messages", shape_messages(r, t, c));
+    return r->rc;
+}

@@ -1,0 +1,287 @@
+/* template.c - a chat template from source to prompt.
+ *
+ *   template_open: normalize newlines -> jinja_lex -> jinja_parse -> probe (what does it support?)
+ *   template_render: shape the conversation -> run -> the prompt; a second run without the generation prompt
+ *   tells where the assistant's turn begins, and a continued message is written behind it by hand. */
+#include "chat/template_impl.h"
+
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SOURCE_BYTE_MAX = 1 << 20, DEPTH_MAX = 600 };
+
+/* \r\n and \r become \n, and one newline at the end goes, as in jinja2. */
+static char *normalize(struct arena *a, const char *source, size_t n, size_t *n_out)
+{
+    char *s = arena_push(a, n + 1, 1);
+    size_t k = 0;
+    for (size_t i = 0; s && i < n; i++) {
+        if (source[i] == '\r' && i + 1 < n && source[i + 1] == '\n') continue;
+        s[k++] = source[i] == '\r' ? '\n' : source[i];
+    }
+    if (s && k > 0 && s[k - 1] == '\n') k--;
+    if (s) s[k] = 0;
+    *n_out = k;
+    return s;
+}
+
+static int compile(struct template *t, const char *source, size_t n, struct err *e)
+{
+    struct tokens tokens = {0};
+    char *s = normalize(&t->arena, source, n, &t->n);
+    if (!s) return err_memory(e, "a template", n);
+    t->source = s;
+    int rc = jinja_lex(&tokens, s, t->n, &t->arena, e);
+    if (rc == 0) rc = jinja_parse(&t->root, &tokens, s, &t->arena, e);
+    vec_deinit(&tokens);
+    return rc;
+}
+
+int template_open(struct template **out, const char *source, size_t n, struct err *e)
+{
+    *out = NULL;
+    if (n > SOURCE_BYTE_MAX) return err_set(e, ERR_LIMIT, "a chat template of %zu bytes; at most 1 MiB", n);
+    if (!utf8_valid(source, n)) return err_set(e, ERR_FORMAT, "a chat template is not valid UTF-8");
+    struct template *t = calloc(1, sizeof *t);
+    if (!t) return err_memory(e, "a template", sizeof *t);
+    int rc = compile(t, source, n, e);
+    if (rc != 0) {
+        template_close(t);
+        return rc;
+    }
+    t->family = family_of(t->source);
+    template_probe(t);
+    *out = t;
+    return 0;
+}
+
+void template_close(struct template *t)
+{
+    if (!t) return;
+    arena_deinit(&t->arena);
+    free(t);
+}
+
+const char *template_source(const struct template *t)
+{
+    return t->source;
+}
+
+const struct template_caps *template_caps(const struct template *t)
+{
+    return &t->caps;
+}
+
+void template_thinking(const struct template *t, const char **open, const char **close)
+{
+    *open = t->thinking.open;
+    *close = t->thinking.close;
+}
+
+/* ---- one run ---- */
+
+int render_begin(struct render *r, const struct template *t, const struct template_limits *limits, int64_t now,
+                 struct err *e)
+{
+    static const struct template_limits none;
+    if (!limits) limits = &none;
+    *r = (struct render){.err = e, .source = t->source, .now = now ? now : (int64_t)time(NULL)};
+    r->n_step_max = limits->n_step_max ? limits->n_step_max : 20 * 1000 * 1000;
+    r->depth_max = limits->depth_max ? limits->depth_max : DEPTH_MAX;
+    r->arena.n_byte_max = limits->n_byte_max ? limits->n_byte_max : (size_t)256 << 20;
+    r->out.max = limits->n_byte_out_max ? limits->n_byte_out_max : (size_t)64 << 20;
+    r->globals = val_dict(r, V_DICT).dict;
+    return r->rc;
+}
+
+int render_run(struct render *r, const struct template *t)
+{
+    if (r->rc == 0 && scope_push(r, NULL)) exec_body(r, t->root);
+    return r->rc;
+}
+
+void render_end(struct render *r)
+{
+    buf_deinit(&r->out);
+    arena_deinit(&r->arena);
+}
+
+static int append(struct buf *out, const struct buf *text, struct err *e)
+{
+    size_t before = out->n;
+    buf_add(out, text->data ? text->data : "", text->n);
+    if (!out->failed) return 0;
+    out->n = before;
+    return err_memory(e, "a rendered prompt", text->n);
+}
+
+int template_render_context(const struct template *t, const struct json *context, const struct template_limits *limits,
+                            int64_t now, struct buf *out, struct err *e)
+{
+    struct render r;
+    render_begin(&r, t, limits, now, e);
+    struct val v = json_kind(context) == JK_OBJECT ? val_from_json(&r, context) : VAL_UNDEFINED;
+    if (v.kind == V_DICT) r.globals = v.dict;
+    int rc = render_run(&r, t);
+    if (rc == 0) rc = append(out, &r.out, e);
+    render_end(&r);
+    return rc;
+}
+
+/* ---- a conversation ---- */
+
+static int render_conversation(const struct template *t, const struct conversation *c, struct buf *out, struct err *e)
+{
+    struct render r;
+    render_begin(&r, t, &c->limits, c->now, e);
+    shape_conversation(&r, t, c);
+    int rc = render_run(&r, t);
+    if (rc == 0) rc = append(out, &r.out, e);
+    render_end(&r);
+    return rc;
+}
+
+static bool ends_with(const struct buf *b, const char *end)
+{
+    size_t n = strlen(end);
+    return b->n >= n && memcmp(b->data + b->n - n, end, n) == 0;
+}
+
+/* Some templates open no turn behind certain messages; the family knows what is missing. */
+static void add_missing_turn(const struct template *t, struct buf *out)
+{
+    const struct family *f = t->family;
+    if (f && f->turn_end && ends_with(out, f->turn_end)) buf_add_text(out, f->turn_begin);
+}
+
+/* What add_generation_prompt adds: the rendering with it behind the prefix it shares with the one without. */
+static int generation_prompt(const struct template *t, const struct conversation *c, const char *with, size_t n_with,
+                             size_t *n_generation, struct err *e)
+{
+    struct conversation plain = *c;
+    struct buf without = {0};
+    size_t shared = 0;
+    plain.add_generation_prompt = false;
+    int rc = render_conversation(t, &plain, &without, e);
+    while (rc == 0 && shared < without.n && shared < n_with && without.data[shared] == with[shared]) shared++;
+    while (shared > 0 && shared < n_with && (with[shared] & 0xC0) == 0x80) shared--;
+    *n_generation = n_with - shared;
+    buf_deinit(&without);
+    return rc;
+}
+
+static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
+                           size_t *n_generation, struct err *e)
+{
+    size_t begin = out->n;
+    int rc = render_conversation(t, c, out, e);
+    if (rc != 0) return rc;
+    size_t n_rendered = out->n - begin;
+    if (c->add_generation_prompt) add_missing_turn(t, out);
+    size_t n_added = out->n - begin - n_rendered;
+    if (n_generation) *n_generation = n_added;
+    if (!n_generation || !c->add_generation_prompt || n_added > 0) return 0;
+    return generation_prompt(t, c, out->data + begin, n_rendered, n_generation, e);
+}
+
+/* ---- continuing the last message ---- */
+
+/* The text of a message's content, a string or a list of text parts. */
+static void add_content(struct buf *out, const struct json *content)
+{
+    size_t n = 0;
+    const char *text = json_text(content, &n);
+    if (text) buf_add(out, text, n);
+    for (size_t i = 0; i < json_count(content) && json_kind(content) == JK_LIST; i++) {
+        const char *part = json_text(json_field(json_item(content, i), "text"), &n);
+        if (part && i > 0) buf_add_text(out, "\n\n");
+        if (part) buf_add(out, part, n);
+    }
+}
+
+static enum chat_continue resolve(enum chat_continue how, const struct json *message)
+{
+    size_t n = 0;
+    const struct json *content = json_field(message, "content");
+    bool empty = json_count(content) == 0 && (!json_text(content, &n) || n == 0);
+    if (how != CHAT_CONTINUE_AUTO) return how;
+    return empty && json_text(json_field(message, "reasoning_content"), &n) && n > 0 ? CHAT_CONTINUE_REASONING
+                                                                                      : CHAT_CONTINUE_CONTENT;
+}
+
+/* The turn's opening: the family's, or the generation prompt up to where it opens the thinking block. */
+static void add_opening(const struct template *t, struct buf *out, const char *generated, size_t n)
+{
+    const struct thinking *k = &t->thinking;
+    const char *open = k->open && n > 0 ? memmem(generated, n, k->open, strlen(k->open)) : NULL;
+    if (k->opening)
+        buf_add_text(out, k->opening);
+    else
+        buf_add(out, generated, open ? (size_t)(open - generated) : n);
+}
+
+static void add_continued(const struct template *t, const struct json *message, enum chat_continue how,
+                          struct buf *out)
+{
+    size_t n = 0;
+    const char *reasoning = json_text(json_field(message, "reasoning_content"), &n);
+    const char *closed = t->family && n == 0 ? t->family->closed : NULL;
+    if (closed)
+        buf_add_text(out, closed);
+    else if (t->thinking.open) {
+        buf_add_text(out, t->thinking.open);
+        if (reasoning) buf_add(out, reasoning, n);
+        if (how == CHAT_CONTINUE_CONTENT) buf_add_text(out, t->thinking.close);
+    }
+    if (how == CHAT_CONTINUE_CONTENT) add_content(out, json_field(message, "content"));
+}
+
+static int render_continued(const struct template *t, const struct conversation *c, struct buf *out,
+                            size_t *n_generation, struct err *e)
+{
+    struct conversation rest = *c;
+    struct buf with = {0};
+    const struct json *last = json_item(c->messages, json_count(c->messages) - 1);
+    size_t n = 0, begin = out->n, n_opening = 0;
+    rest.add_generation_prompt = true;
+    int rc = render_conversation(t, &rest, &with, e);
+    if (rc == 0) rc = generation_prompt(t, &rest, with.data ? with.data : "", with.n, &n, e);
+    rest.add_generation_prompt = false;
+    if (rc == 0) rc = render_conversation(t, &rest, out, e);
+    if (rc == 0) {
+        n_opening = out->n;
+        add_missing_turn(t, out);
+        if (out->n == n_opening) add_opening(t, out, with.data + with.n - n, n);
+        add_continued(t, last, resolve(c->continue_final, last), out);
+        if (out->failed) rc = err_memory(e, "a rendered prompt", out->n);
+    }
+    if (rc != 0 && out->n > begin) out->n = begin;
+    if (n_generation) *n_generation = out->n - n_opening;
+    buf_deinit(&with);
+    return rc;
+}
+
+int template_render(const struct template *t, const struct conversation *c, struct buf *out, size_t *n_generation,
+                    struct err *e)
+{
+    if (c->continue_final == CHAT_CONTINUE_NO) return render_answered(t, c, out, n_generation, e);
+    if (json_count(c->messages) == 0) return err_set(e, ERR_ARG, "messages: there is none to continue");
+    return render_continued(t, c, out, n_generation, e);
+}
+
+int template_clock(const char *date, int64_t *now, struct err *e)
+{
+    static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        struct tm tm = {.tm_isdst = -1};
+        const char *end = strptime(date, formats[i], &tm);
+        time_t seconds = end && *end == 0 ? mktime(&tm) : -1;
+        if (seconds == -1) continue;
+        *now = (int64_t)seconds;
+        return 0;
+    }
+    return err_set(e, ERR_ARG, "the date \"%s\" is not of the form 2026-11-20 or 2026-11-20T14:30", date);
+}

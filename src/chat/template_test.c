@@ -1,0 +1,148 @@
+/* Goal: templates render byte for byte as recorded. Method: the recorded cases under shared/data/chat, each
+ * reported by name where it differs; small cases of our own stand in jinja_test.c. */
+#include "chat/chat.h"
+#include "base/os.h"
+#include "../../test/unit.h"
+
+#include <stdlib.h>
+
+#define DATA "chat/templates-and-cases/"
+
+/* Every line of a JSONL file under the data, parsed. */
+typedef bool case_fn(const struct json *c);
+
+static void each_case(const char *name, case_fn *run)
+{
+    const char *path = data_path(name);
+    if (!path) SKIP("%s is not there", name);
+    struct buf text = {0};
+    struct err e = {0};
+    NEED_OK(file_read(&text, path, 64 << 20, &e), &e);
+    int n = 0, n_ok = 0;
+    for (char *line = text.data, *end; line && *line; line = end + 1, n++) {
+        struct json *j = NULL;
+        end = strchr(line, '\n');
+        NEED(end);
+        NEED_OK(json_parse(&j, line, (size_t)(end - line), NULL, &e), &e);
+        n_ok += run(j);
+        json_drop(j);
+    }
+    test_note("%d of %d equal", n_ok, n);
+    EXPECT_INT(n_ok, n);
+    buf_deinit(&text);
+}
+
+static const char *field_text(const struct json *c, const char *name)
+{
+    const char *text = json_text(json_field(c, name), NULL);
+    return text ? text : "";
+}
+
+/* Where two texts part, with a little of both. */
+static bool same(const struct json *c, const char *name, const char *got, const char *want, const struct err *e)
+{
+    size_t i = 0;
+    if (got && strcmp(got, want) == 0) return true;
+    while (got && got[i] && got[i] == want[i]) i++;
+    size_t from = i > 20 ? i - 20 : 0;
+    test_fail(__FILE__, __LINE__, "%s %lld: %s; at %zu got \"%.60s\", want \"%.60s\"", name,
+              (long long)json_int(json_field(c, "id"), -1), e->text, i, got ? got + from : "(null)", want + from);
+    return false;
+}
+
+static bool unit_case(const struct json *c)
+{
+    struct template *t = NULL;
+    struct err e = {0};
+    struct buf out = {0};
+    const char *source = field_text(c, "template");
+    bool ok = template_open(&t, source, strlen(source), &e) == 0 &&
+              template_render_context(t, json_field(c, "context"), NULL, 0, &out, &e) == 0;
+    buf_add_text(&out, "");
+    ok = same(c, field_text(c, "name"), ok ? (out.data ? out.data : "") : NULL, field_text(c, "expected"), &e);
+    buf_deinit(&out);
+    template_close(t);
+    return ok;
+}
+
+TEST(jinja_unit_cases)
+{
+    each_case(DATA "jinja_unit_cases.jsonl", unit_case);
+}
+
+static bool template_case(const struct json *c)
+{
+    struct template *t = NULL;
+    struct err e = {0};
+    struct buf out = {0};
+    const char *source = field_text(c, "template");
+    struct conversation conversation = {
+        .messages = json_field(c, "messages"),
+        .bos_token = field_text(c, "bos_token"),
+        .eos_token = field_text(c, "eos_token"),
+        .add_generation_prompt = json_bool(json_field(c, "add_generation_prompt"), true),
+    };
+    bool ok = template_open(&t, source, strlen(source), &e) == 0 &&
+              template_render(t, &conversation, &out, NULL, &e) == 0;
+    ok = same(c, field_text(c, "name"), ok ? out.data : NULL, field_text(c, "expected_jinja"), &e);
+    buf_deinit(&out);
+    template_close(t);
+    return ok;
+}
+
+TEST(chat_template_cases)
+{
+    each_case(DATA "chat_template_cases.jsonl", template_case);
+}
+
+static const char default_messages[] = "[{\"role\":\"user\",\"content\":\"Hey there!\\nHow are you?\"}]";
+
+static struct template *recorded_template(const struct json *c, struct err *e)
+{
+    char name[256];
+    struct template *t = NULL;
+    struct buf source = {0};
+    const char *file = strrchr(field_text(c, "template"), '/');
+    snprintf(name, sizeof name, DATA "templates%s", file ? file : "/");
+    const char *path = data_path(name);
+    if (path && file_read(&source, path, 1 << 20, e) == 0) template_open(&t, source.data, source.n, e);
+    buf_deinit(&source);
+    return t;
+}
+
+static bool prompt_case(const struct json *c)
+{
+    static const enum chat_continue continues[] = {CHAT_CONTINUE_NO, CHAT_CONTINUE_AUTO, CHAT_CONTINUE_REASONING,
+                                                   CHAT_CONTINUE_CONTENT};
+    struct err e = {0};
+    struct buf out = {0};
+    struct json *messages = NULL, *kwargs = NULL;
+    bool thinking = json_bool(json_field(c, "enable_thinking"), true);
+    const char *options = thinking ? "{\"enable_thinking\":true}" : "{\"enable_thinking\":false}";
+    json_parse(&messages, default_messages, strlen(default_messages), NULL, &e);
+    json_parse(&kwargs, options, strlen(options), NULL, &e);
+    struct template *t = recorded_template(c, &e);
+    struct conversation conversation = {
+        .messages = json_field(c, "messages") ? json_field(c, "messages") : messages,
+        .tools = json_field(c, "tools"),
+        .kwargs = kwargs,
+        .add_generation_prompt = json_bool(json_field(c, "add_generation_prompt"), true),
+        .continue_final = continues[json_int(json_field(c, "continue_final_message"), 0) & 3],
+    };
+    size_t n = 0;
+    template_clock("2026-11-20T12:00", &conversation.now, &e);
+    bool ok = t && template_render(t, &conversation, &out, &n, &e) == 0;
+    const char *name = strrchr(field_text(c, "template"), '/');
+    ok = same(c, name, ok ? out.data : NULL, field_text(c, "llamacpp_prompt"), &e) &&
+         same(c, name, out.data + out.n - n, field_text(c, "llamacpp_generation_prompt"), &e);
+    buf_deinit(&out);
+    template_close(t);
+    json_drop(messages);
+    json_drop(kwargs);
+    return ok;
+}
+
+TEST(chat_parse_prompts)
+{
+    each_case(DATA "chat_parse_cases.jsonl", prompt_case);
+}
