@@ -4,6 +4,7 @@
 #                     asks nothing, and touches neither network nor package manager when all are there
 # build TARGET...     make, quietly: a line on stderr when there is something to do, make's output when it fails
 # The caller has set root to the repository's path.
+# shellcheck shell=sh disable=SC2154
 
 tools='cc:gcc make:make pkg-config:pkg-config awk:mawk'
 headers='stdio.h:libc6-dev'
