@@ -70,6 +70,13 @@ static void adjust_stepfun(struct render *r, const struct template *t, struct li
     }
 }
 
+/* Firefunction: the functions are a text that may be empty, but must be there. */
+static void adjust_firefunction(struct render *r, const struct template *t, struct list *messages)
+{
+    (void)t, (void)messages;
+    if (!dict_find_text(r, r->globals, "functions")) dict_set(r, r->globals, "functions", val_text("", 0));
+}
+
 /* ---- Gemma 4: a call, its results and the answer are one message ---- */
 
 /* The JSON value that a tool message's content spells, or the content itself. */
@@ -208,12 +215,23 @@ static const struct family families[] = {
      .thinking = {.open = "<|channel>thought\n", .close = "<channel|>"}},
     {.name = "stepfun",
      .has = {"You have access to the following functions in JSONSchema format"},
-     .adjust = adjust_stepfun},
+     .adjust = adjust_stepfun,
+     .thinking = {.open = "<think>\n", .close = "\n</think>\n\n"}},
+    {.name = "minicpm5",
+     .has = {"Tool usage guidelines:", "<function name=\"", "<param name=\""},
+     .thinking = {.open = "<think>\n", .close = "\n</think>\n\n"}},
+    {.name = "qwen3_xml",
+     .has = {"<tool_call>", "<function=", "<parameter=", "<think>"},
+     .thinking = {.open = "<think>\n", .close = "\n</think>\n\n"}},
+    {.name = "nemotron_nano_v2",
+     .has = {"<SPECIAL_10>", "<TOOLCALL>"},
+     .thinking = {.open = "<think>\n", .close = "</think>"}},
+    {.name = "firefunction", .has = {"functools[", "+ functions"}, .adjust = adjust_firefunction},
 };
 
 static bool fits(const struct family *f, const char *source)
 {
-    for (int i = 0; i < 3 && f->has[i]; i++)
+    for (int i = 0; i < 4 && f->has[i]; i++)
         if (!strstr(source, f->has[i])) return false;
     return !f->lacks || !strstr(source, f->lacks);
 }

@@ -90,6 +90,12 @@ struct val filter_join(struct render *r, struct val self, const struct args *a)
 
 /* ---- map and select ---- */
 
+/* map and select take anything false for an empty sequence, None included. */
+static const struct list *truthy_items(struct render *r, struct val v)
+{
+    return val_truth(v) ? val_iterate(r, v) : NULL;
+}
+
 static struct val map_attribute(struct render *r, struct val item, struct val path, const struct val *otherwise)
 {
     struct val v = val_path(r, item, path);
@@ -99,7 +105,7 @@ static struct val map_attribute(struct render *r, struct val item, struct val pa
 struct val filter_map(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = a->n == 0 ? arg(a, 0, "attribute") : NULL;
-    const struct list *items = val_iterate(r, self);
+    const struct list *items = truthy_items(r, self);
     struct val out = val_list(r, V_LIST, items ? items->n : 0);
     const struct builtin *filter = NULL;
     struct args tail = args_tail(a, 1);
@@ -114,7 +120,7 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
 /* select, reject and their attr forms: keep items for which the test (default: truth) is `wanted`. */
 static struct val select_items(struct render *r, struct val self, const struct args *a, bool by_attr, bool wanted)
 {
-    const struct list *items = val_iterate(r, self);
+    const struct list *items = truthy_items(r, self);
     struct val out = val_list(r, V_LIST, 0);
     struct args rest = args_tail(a, by_attr), tail = args_tail(a, by_attr + 1u);
     const struct builtin *test = NULL;

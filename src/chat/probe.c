@@ -63,9 +63,11 @@ static void probe_content(struct template *t, struct buf *prompt)
     caps->text_content = probe(t, with_text, prompt) && printed(prompt, "qUser");
     caps->typed_content = probe(t, with_parts, prompt) && printed(prompt, "qUser") &&
                           !printed(prompt, "'type'") && !printed(prompt, "\"type\"");
-    if (!caps->text_content && !caps->typed_content) caps->text_content = true;
+    /* A template that renders nothing here misses variables of its own: that tells nothing. */
+    bool told = caps->text_content || caps->typed_content;
+    if (!told) caps->text_content = true;
     probe(t, caps->text_content ? with_system : with_system_parts, prompt);
-    caps->system_role = printed(prompt, "qSystem");
+    caps->system_role = printed(prompt, "qSystem") || !told;
 }
 
 static void probe_tools(struct template *t, struct buf *prompt)

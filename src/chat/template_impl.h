@@ -17,7 +17,7 @@ struct thinking {
 /* A convention recognized by texts in the template's source. */
 struct family {
     const char *name;
-    const char *has[3]; /* all of these, */
+    const char *has[4]; /* all of these, */
     const char *lacks;  /* and not this  */
     void (*adjust)(struct render *r, const struct template *t, struct list *messages); /* NULL: nothing */
     struct thinking thinking;
