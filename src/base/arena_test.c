@@ -1,0 +1,50 @@
+/* arena_test.c - memory with one lifetime. */
+#include "arena.h"
+#include "../../test/unit.h"
+
+TEST(arena_alignment_and_contents)
+{
+    /* Goal: pieces are aligned as asked and do not overlap, in small and large sizes. */
+    struct arena a = {0};
+    unsigned char *piece[200];
+    for (int i = 0; i < 200; i++) {
+        size_t align = (size_t)1 << i % 13, n = (size_t)(i * 97 % 5000 + 1);
+        piece[i] = arena_push(&a, n, align);
+        NEED(piece[i] && (uintptr_t)piece[i] % align == 0);
+        memset(piece[i], i, n);
+    }
+    for (int i = 0; i < 200; i++) {
+        size_t n = (size_t)(i * 97 % 5000 + 1);
+        EXPECT(piece[i][0] == i && piece[i][n - 1] == i);
+    }
+    EXPECT_TEXT(arena_text(&a, "copyright", 4), "copy");
+    const char *zero = arena_push0(&a, 1000, 100);
+    for (int i = 0; i < 100000; i++) NEED(zero && zero[i] == 0);
+    EXPECT(arena_push0(&a, 0, 8));
+    arena_deinit(&a);
+    EXPECT(a.n_byte == 0);
+    arena_deinit(&a);
+}
+
+TEST(arena_limits)
+{
+    struct arena a = {.n_byte_max = 100};
+    EXPECT(arena_push(&a, 60, 1) && !arena_push(&a, 41, 1) && arena_push(&a, 40, 1) &&
+           a.n_byte == 100);
+    EXPECT(!arena_push0(&a, SIZE_MAX / 2, 3) && !arena_push(&a, SIZE_MAX, 1));
+    arena_deinit(&a);
+}
+
+TEST(arena_repeats_without_malloc)
+{
+    /* Goal: a step that repeats does not allocate once the arena has its size. */
+    struct arena a = {0};
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = test_n_malloc();
+        for (int k = 0; k < 300; k++) NEED(arena_push(&a, 1000, 64));
+        if (i == 2) EXPECT_INT(test_n_malloc() - before, 0);
+        arena_reset(&a);
+        EXPECT_INT(a.n_byte, 0);
+    }
+    arena_deinit(&a);
+}

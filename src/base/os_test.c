@@ -1,0 +1,81 @@
+/* os_test.c - files, folders, clocks. */
+#include "os.h"
+#include "../../test/unit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+TEST(os_file_write_read_map)
+{
+    /* Goal: what was written is read and mapped; writing again replaces it whole. */
+    struct err e = {""};
+    struct file_map m;
+    struct buf b = {0};
+    const char *path = temp_path("os.bin");
+    NEED_OK(file_write(path, "longer than that", 16, &e), &e);
+    NEED_OK(file_write(path, "a\0b", 3, &e), &e);
+    NEED_OK(file_map_open(&m, path, &e), &e);
+    EXPECT(m.n_byte == 3 && memcmp(m.data, "a\0b", 3) == 0);
+    file_map_close(&m);
+    file_map_close(&m);
+    buf_add_text(&b, "x");
+    NEED_OK(file_read(&b, path, 3, &e), &e);
+    EXPECT(b.n == 4 && memcmp(b.data, "xa\0b", 5) == 0 && file_exists(path) && !dir_exists(path));
+    EXPECT(file_read(&b, path, 2, &e) == ERR_LIMIT &&
+           strstr(e.text, "os.bin: larger than the limit of 2 bytes"));
+    buf_deinit(&b);
+    NEED_OK(file_write(path, "", 0, &e), &e);
+    NEED_OK(file_map_open(&m, path, &e), &e);
+    EXPECT(!m.data && m.n_byte == 0);
+    file_map_close(&m);
+}
+
+TEST(os_file_refusals)
+{
+    /* Goal: what is no file is refused with its path, and a FIFO does not block. */
+    struct err e = {""};
+    struct file_map m;
+    struct buf b = {0};
+    char dir[300], fifo[300];
+    snprintf(dir, sizeof dir, "%s", temp_path(""));
+    snprintf(fifo, sizeof fifo, "%s", temp_path("fifo"));
+    EXPECT(file_map_open(&m, "/nonexistent/x", &e) == ERR_IO && strstr(e.text, "/nonexistent/x"));
+    EXPECT(file_map_open(&m, dir, &e) == ERR_IO && strstr(e.text, "not a regular file"));
+    NEED(mkfifo(fifo, 0600) == 0);
+    EXPECT(file_map_open(&m, fifo, &e) == ERR_IO && strstr(e.text, "not a regular file"));
+    EXPECT(file_read(&b, dir, 100, &e) == ERR_IO &&
+           file_read(&b, "/nonexistent/x", 100, &e) == ERR_IO);
+    EXPECT(file_write("/nonexistent/x", "", 0, &e) == ERR_IO);
+    EXPECT(!file_exists(dir) && dir_exists(dir) && !file_exists("/nonexistent/x"));
+    buf_deinit(&b);
+    unlink(fifo);
+}
+
+TEST(os_dir_list_and_join)
+{
+    struct err e = {""};
+    struct buf b = {0};
+    char path[300], small[8];
+    snprintf(path, sizeof path, "%s", temp_path("list"));
+    NEED(mkdir(path, 0700) == 0);
+    NEED_OK(file_write(temp_path("list/b"), "", 0, &e), &e);
+    NEED_OK(file_write(temp_path("list/a"), "", 0, &e), &e);
+    NEED_OK(file_write(temp_path("list/.c"), "", 0, &e), &e);
+    NEED_OK(dir_list(&b, path, &e), &e);
+    EXPECT_TEXT(b.data, "a\nb\n");
+    buf_deinit(&b);
+    unlink(temp_path("list/a")), unlink(temp_path("list/b")), unlink(temp_path("list/.c"));
+    rmdir(path);
+    EXPECT(dir_list(&b, path, &e) == ERR_IO && e.text[0]);
+    EXPECT(path_join(small, sizeof small, "abc", "def") && strcmp(small, "abc/def") == 0);
+    EXPECT(path_join(small, sizeof small, "ab/", "def") && strcmp(small, "ab/def") == 0);
+    EXPECT(path_join(small, sizeof small, "", "def") && strcmp(small, "def") == 0);
+    EXPECT(!path_join(small, sizeof small, "abcd", "def"));
+}
+
+TEST(os_system)
+{
+    int64_t a = time_us(), b = time_us();
+    EXPECT(b >= a && time_wall_us() > 1700000000000000);
+    EXPECT(os_n_cpu() >= 1 && os_memory_bytes() > 1 << 20 && os_memory_free() <= os_memory_bytes());
+}

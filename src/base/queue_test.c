@@ -1,0 +1,92 @@
+/* queue_test.c - the queue alone and between threads. */
+#include "os.h"
+#include "queue.h"
+#include "../../test/unit.h"
+
+#include <pthread.h>
+
+TEST(queue_order_and_bound)
+{
+    struct queue *q = queue_open(3, sizeof(int));
+    NEED(q);
+    int x = -1;
+    EXPECT(!queue_pop(q, &x, 0));
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < 3; i++) EXPECT(queue_push(q, &i));
+        EXPECT(!queue_push(q, &round) && queue_len(q) == 3);
+        for (int i = 0; i < 3; i++) EXPECT(queue_pop(q, &x, 0) && x == i);
+        EXPECT(queue_push(q, &round) && queue_pop(q, &x, -1) &&
+               x == round); /* moves the ring on by one */
+    }
+    queue_close(q);
+    queue_close(NULL);
+    EXPECT(!queue_open(SIZE_MAX / 2, 16));
+}
+
+static void *wake_later(void *q)
+{
+    int64_t until = time_us() + 20000;
+    while (time_us() < until) continue;
+    queue_wake(q);
+    return NULL;
+}
+
+TEST(queue_waits)
+{
+    /* Goal: a wait ends after its time, or at once after a wake; a wake is used up by one pop. */
+    struct queue *q = queue_open(1, sizeof(int));
+    int x;
+    int64_t start = time_us();
+    EXPECT(!queue_pop(q, &x, 30000) && time_us() - start >= 29000);
+    pthread_t thread;
+    NEED(pthread_create(&thread, NULL, wake_later, q) == 0);
+    EXPECT(!queue_pop(q, &x, -1));
+    pthread_join(thread, NULL);
+    start = time_us();
+    EXPECT(!queue_pop(q, &x, 20000) && time_us() - start >= 19000);
+    queue_close(q);
+}
+
+enum { PER_PRODUCER = 20000, N_PRODUCER = 3 };
+struct shared {
+    struct queue *q;
+    uint64_t sum[N_PRODUCER]; /* by consumer */
+};
+
+static void *produce(void *arg)
+{
+    struct shared *s = arg;
+    for (uint64_t i = 1; i <= PER_PRODUCER;)
+        if (queue_push(s->q, &i)) i++;
+    return NULL;
+}
+
+static void *consume(void *arg)
+{
+    uint64_t x, *sum = ((void **)arg)[1];
+    struct queue *q = ((void **)arg)[0];
+    while (queue_pop(q, &x, -1) && x) *sum += x;
+    return NULL;
+}
+
+TEST(queue_between_threads)
+{
+    /* Goal: with several producers and consumers nothing is lost or doubled. Method: the sum. */
+    struct shared s = {.q = queue_open(64, sizeof(uint64_t))};
+    pthread_t producer[N_PRODUCER], consumer[N_PRODUCER];
+    void *arg[N_PRODUCER][2];
+    for (int i = 0; i < N_PRODUCER; i++) {
+        arg[i][0] = s.q, arg[i][1] = &s.sum[i];
+        NEED(pthread_create(&producer[i], NULL, produce, &s) == 0);
+        NEED(pthread_create(&consumer[i], NULL, consume, arg[i]) == 0);
+    }
+    uint64_t sum = 0, end = 0;
+    for (int i = 0; i < N_PRODUCER; i++) pthread_join(producer[i], NULL);
+    for (int i = 0; i < N_PRODUCER;) i += queue_push(s.q, &end);
+    for (int i = 0; i < N_PRODUCER; i++) {
+        pthread_join(consumer[i], NULL);
+        sum += s.sum[i];
+    }
+    EXPECT_INT(sum, (uint64_t)N_PRODUCER * PER_PRODUCER * (PER_PRODUCER + 1) / 2);
+    queue_close(s.q);
+}
