@@ -1,18 +1,16 @@
-/* bias.c - what may be picked at all: logit_bias, bad_words, allowed_token_ids, min_tokens,
- * ignore_eos.
+/* bias.c - what may be picked at all.
  *
- *   logit_bias   (OpenAI API)  logit += bias; -100 forbids, as OpenAI describes it
- *   bad_words    (vLLM, Hugging Face NoBadWordsLogitsProcessor)  where the history, prompt
- * included, ends with all but the last token of a word, that last token is forbidden allowed (vLLM
- * allowed_token_ids)  everything else is forbidden min_tokens   (vLLM)  until so many tokens are
- * out, end-of-generation and stop tokens are forbidden ignore_eos   (llama.cpp)  end-of-generation
- * tokens are forbidden throughout
+ *   logit_bias  (OpenAI API) logit += bias; -100 forbids
+ *   bad_words   (vLLM; Hugging Face's NoBadWordsLogitsProcessor) where the history, prompt
+ * included, ends with all but the last token of a word, that last token is forbidden allowed
+ * (vLLM's allowed_token_ids) everything else is forbidden min_tokens  (vLLM) until so many tokens
+ * are out, end-of-generation and stop tokens are forbidden ignore_eos  (llama.cpp)
+ * end-of-generation tokens are forbidden throughout
  *
  * All of them edit only the logits they name; `allowed` is a bit mask made at open. */
 #include "sample_impl.h"
 
-/* ---- logit_bias
- * ---------------------------------------------------------------------------------- */
+/* ---- logit_bias ------------------------------------------------------------------------------ */
 
 static bool logit_bias_wanted(const struct sample_params *p)
 {
@@ -41,8 +39,7 @@ static void logit_bias_apply(void *state, const struct sampler *s, struct sample
 const struct stage stage_logit_bias = {
     .wanted = logit_bias_wanted, .open = logit_bias_open, .apply = logit_bias_apply};
 
-/* ---- bad_words
- * ----------------------------------------------------------------------------------- */
+/* ---- bad_words ------------------------------------------------------------------------------- */
 
 static bool bad_words_wanted(const struct sample_params *p)
 {
@@ -79,8 +76,7 @@ const struct stage stage_bad_words = {.needs_history = true,
                                       .open = bad_words_open,
                                       .apply = bad_words_apply};
 
-/* ---- allowed_token_ids
- * --------------------------------------------------------------------------- */
+/* ---- allowed_token_ids ----------------------------------------------------------------------- */
 
 static bool allowed_wanted(const struct sample_params *p)
 {
@@ -103,8 +99,7 @@ static void allowed_apply(void *state, const struct sampler *s, struct sample_wo
 const struct stage stage_allowed = {
     .wanted = allowed_wanted, .open = allowed_open, .apply = allowed_apply};
 
-/* ---- min_tokens, ignore_eos
- * ---------------------------------------------------------------------- */
+/* ---- min_tokens, ignore_eos ------------------------------------------------------------------ */
 
 struct endings {
     int n_eog, n; /* the model's own come first, the request's stop tokens behind them */

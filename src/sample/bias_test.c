@@ -1,5 +1,5 @@
-/* bias_test.c - goal: what may not be picked is not, and nothing else changes. Method: the edited logits compared
- * with edits written out by hand on random logits; the corners by name. */
+/* bias_test.c - goal: what may not be picked is not, and nothing else changes. Method: the edited
+ * logits compared with edits written out by hand on random logits; the corners by name. */
 #include "sample_test.h"
 
 static bool forbidden(float x)
@@ -76,7 +76,8 @@ static int32_t next_pick(struct rig *r, const float *logits, const int32_t *acce
     return out.id;
 }
 
-/* Words {7}, {1 2 9} and {2 9}: 9 is best, but not after "2" nor after "1 2", also when they end the prompt. */
+/* Words {7}, {1 2 9} and {2 9}: 9 is best, but not after "2" nor after "1 2", also when they end
+ * the prompt. */
 TEST(sample_bad_words_are_never_completed)
 {
     float logits[10] = {0, 0, 0, 0, 0, 0, 0, 10, 0, 9};

@@ -19,8 +19,7 @@ static const struct stage *const stages[] = {
 };
 #undef STAGE
 
-/* ---- open and close
- * ------------------------------------------------------------------------------ */
+/* ---- open and close -------------------------------------------------------------------------- */
 
 static bool stage_serves(const struct stage *st, const struct sample_params *p)
 {
@@ -73,8 +72,7 @@ void sampler_close(struct sampler *s)
     free(s);
 }
 
-/* ---- history
- * ------------------------------------------------------------------------------------- */
+/* ---- history --------------------------------------------------------------------------------- */
 
 static void links_accept(const struct link *link, int n, const struct sampler *s, int32_t id)
 {
@@ -107,8 +105,7 @@ void sampler_accept(struct sampler *s, int32_t id)
     s->key.position++;
 }
 
-/* ---- a pick
- * -------------------------------------------------------------------------------------- */
+/* ---- a pick ---------------------------------------------------------------------------------- */
 
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask)

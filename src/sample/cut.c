@@ -1,12 +1,13 @@
-/* cut.c - the cuts that keep the best part of the distribution. p is the softmax of logit /
- * temperature over the candidates that earlier cuts left; each cut keeps at least one; among equal
- * tokens the lower ids stay.
+/* cut.c - the cuts that keep the best part of the distribution.
  *
- *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma, sigma the standard deviation
+ * p is the softmax of logit / temperature over the candidates that earlier cuts left. Each cut
+ * keeps at least one; among equal tokens the lower ids stay.
+ *
+ *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma: standard deviation
  * (population) of the logits that are not forbidden. Temperature cancels. top_k        (Fan et al.
  * 2018) the k most likely typical_p    (Meister et al. 2022) in ascending order of |-ln p -
- * entropy|, taken in float, the shortest prefix whose probabilities sum to at least typical_p top_p
- * (Holtzman et al. 2019) in descending order of p, the shortest prefix that sums to at least top_p
+ * entropy|, taken in float: the shortest prefix whose probabilities sum to at least typical_p top_p
+ * (Holtzman et al. 2019) in descending order of p: the shortest prefix that sums to at least top_p
  *   min_p        (Nguyen et al. 2024) p >= min_p * max p
  *
  * None of them sorts: top_k, typical_p and top_p search their last token by radix (rank.c), the
@@ -14,8 +15,7 @@
 #include "sample_impl.h"
 #include "sample_math.h"
 
-/* ---- top_n_sigma
- * --------------------------------------------------------------------------------- */
+/* ---- top_n_sigma ----------------------------------------------------------------------------- */
 
 static bool top_n_sigma_wanted(const struct sample_params *p)
 {
@@ -42,8 +42,7 @@ static void top_n_sigma_apply(void *state, const struct sampler *s, struct sampl
 const struct stage stage_top_n_sigma = {
     .kind = STAGE_CUT, .wanted = top_n_sigma_wanted, .apply = top_n_sigma_apply};
 
-/* ---- top_k
- * --------------------------------------------------------------------------------------- */
+/* ---- top_k ----------------------------------------------------------------------------------- */
 
 static bool top_k_wanted(const struct sample_params *p)
 {
@@ -66,8 +65,7 @@ static void top_k_apply(void *state, const struct sampler *s, struct sample_work
 const struct stage stage_top_k = {
     .kind = STAGE_CUT, .wanted = top_k_wanted, .floor = top_k_floor, .apply = top_k_apply};
 
-/* ---- typical_p
- * ----------------------------------------------------------------------------------- */
+/* ---- typical_p ------------------------------------------------------------------------------- */
 
 static bool typical_p_wanted(const struct sample_params *p)
 {
@@ -78,8 +76,13 @@ static bool typical_p_wanted(const struct sample_params *p)
  * - x. So the order needs no logarithm, and no division by the temperature either. */
 static double expected_logit(const struct sample_work *w)
 {
-    double sum = 0;
-    for (int i = 0; i < w->n; i++) sum += w->weight[i] * ((double)w->logit[i] - w->max);
+    double sum = 0, product[CHUNK_CANDS];
+    for (int from = 0; from < w->n; from += CHUNK_CANDS) {
+        int n = w->n - from < CHUNK_CANDS ? w->n - from : CHUNK_CANDS;
+        for (int i = 0; i < n; i++)
+            product[i] = w->weight[from + i] * ((double)w->logit[from + i] - w->max);
+        sum += sum_lanes(product, n);
+    }
     return sum / w->total;
 }
 
@@ -99,8 +102,7 @@ static void typical_p_apply(void *state, const struct sampler *s, struct sample_
 const struct stage stage_typical_p = {
     .kind = STAGE_CUT, .wanted = typical_p_wanted, .apply = typical_p_apply};
 
-/* ---- top_p
- * --------------------------------------------------------------------------------------- */
+/* ---- top_p ----------------------------------------------------------------------------------- */
 
 static bool top_p_wanted(const struct sample_params *p)
 {
@@ -122,8 +124,7 @@ static void top_p_apply(void *state, const struct sampler *s, struct sample_work
 
 const struct stage stage_top_p = {.kind = STAGE_CUT, .wanted = top_p_wanted, .apply = top_p_apply};
 
-/* ---- min_p
- * --------------------------------------------------------------------------------------- */
+/* ---- min_p ----------------------------------------------------------------------------------- */
 
 static bool min_p_wanted(const struct sample_params *p)
 {

@@ -1,10 +1,12 @@
-/* dry_test.c - goal: DRY penalizes by its definition. Method: a brute-force search of every earlier place for
- * every token, O(n^2) and more, over histories of few different tokens, where repetitions abound. */
+/* dry_test.c - goal: DRY penalizes by its definition. Method: a brute-force search of every earlier
+ * place for every token, O(n^2) and more, over histories of few different tokens, where repetitions
+ * abound. */
 #include "sample_test.h"
 
 #include "base/os.h"
 
-/* Tokens 0..5: letters, a breaker, half a breaker (the two halves together break), one that contains one. */
+/* Tokens 0..5: letters, a breaker, half a breaker (the two halves together break), one that
+ * contains one. */
 static const char *const words[] = {"a", "b", "\n", "<", ">", "x*y"};
 enum { N_WORD = 6 };
 
@@ -36,7 +38,8 @@ static int ref_length(const int32_t *history, int from, int n, int at)
 static double ref_dry(const struct sample_params *p, const int32_t *history, int n, int32_t id)
 {
     int longest = -1;
-    int from = p->dry_penalty_last_n > 0 && p->dry_penalty_last_n < n ? n - p->dry_penalty_last_n : 0;
+    int from =
+        p->dry_penalty_last_n > 0 && p->dry_penalty_last_n < n ? n - p->dry_penalty_last_n : 0;
     for (int at = from + 1; at < n; at++) {
         int length = ref_length(history, from, n, at);
         if (history[at] == id && length > longest) longest = length;

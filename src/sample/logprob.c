@@ -1,9 +1,9 @@
-/* logprob.c - log probabilities of the model's own distribution: log-softmax of the raw logits,
- * before any stage, mask or temperature (the OpenAI API's logprobs, as vLLM computes them by
- * default).
+/* logprob.c - log probabilities of the model's own distribution.
  *
- * Rank 1 is the most likely token; equal logits rank by id, so that ranks agree with top[]. Tokens
- * whose logit is -inf or NaN have logprob -inf and never appear in top[]. */
+ * They are the log-softmax of the raw logits, before any stage, mask or temperature (the OpenAI
+ * API's logprobs, as vLLM computes them by default). Rank 1 is the most likely token; equal logits
+ * rank by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob -inf
+ * and never appear in top[]. */
 #include "sample_impl.h"
 #include "sample_math.h"
 

@@ -1,7 +1,9 @@
-/* logprob_test.c - goal: logprobs are the log-softmax of the raw logits, ranked. Method: libm on random logits, sorted. */
+/* logprob_test.c - goal: logprobs are the log-softmax of the raw logits, ranked. Method: libm on
+ * random logits, sorted. */
 #include "sample_test.h"
 
-static void expect_logprobs(struct sample_work *w, const float *logits, int n, int32_t id, int n_top)
+static void expect_logprobs(struct sample_work *w, const float *logits, int n, int32_t id,
+                            int n_top)
 {
     struct pick out;
     struct dist d = dist_of(logits, n, 1);
@@ -32,12 +34,14 @@ TEST(sample_logprobs_match_reference)
     for (int v = 0; v < (test_long() ? 10000 : 500); v++) {
         int n = 1 + (int)rng_below(&rng, v % 10 ? 200 : N);
         random_logits(logits, n, &rng);
-        expect_logprobs(w, logits, n, (int32_t)rng_below(&rng, (uint64_t)n), (int)rng_below(&rng, 101));
+        expect_logprobs(w, logits, n, (int32_t)rng_below(&rng, (uint64_t)n),
+                        (int)rng_below(&rng, 101));
     }
     sample_work_close(w);
 }
 
-/* The probabilities of all sum to 1; the picked one's stands in the list; the mask and the penalties do not show. */
+/* The probabilities of all sum to 1; the picked one's stands in the list; the mask and the
+ * penalties do not show. */
 TEST(sample_logprobs_are_of_the_raw_distribution)
 {
     enum { N = 90 };

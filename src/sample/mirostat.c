@@ -1,9 +1,10 @@
 /* mirostat.c - mirostat 2 (Basu et al. 2021, "Mirostat: a neural text decoding algorithm that
  * directly controls perplexity"): hold the surprise (-log2 p) of the picked tokens at tau bits.
  *
- *   cut   candidates whose surprise exceeds mu are dropped; the most likely one always stays
- *   draw  from the rest; s = the picked one's surprise, p renormalized over the rest (as llama.cpp
- * does) learn mu -= eta * (s - tau), from mu = 2 tau
+ *   cut    candidates whose surprise exceeds mu are dropped; the most likely one always stays
+ *   draw   from the rest; s = the picked one's surprise, with p renormalized over the rest (so does
+ *          llama.cpp)
+ *   learn  mu -= eta * (s - tau), from mu = 2 tau
  *
  * It learns when the picked token is accepted, not at the pick: a pick that is repeated, or whose
  * token is replaced by another one, leaves no trace. */

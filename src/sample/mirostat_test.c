@@ -1,5 +1,5 @@
-/* mirostat_test.c - goal: the surprise of picked tokens settles at tau. Method: thousands of picks from one fixed Zipf
- * distribution, whose untruncated entropy lies well above each tau. */
+/* mirostat_test.c - goal: the surprise of picked tokens settles at tau. Method: thousands of picks
+ * from one fixed Zipf distribution, whose untruncated entropy lies well above each tau. */
 #include "sample_test.h"
 
 static double mean_surprise(float tau, int n_pick)
@@ -13,6 +13,7 @@ static double mean_surprise(float tau, int n_pick)
     p.top_k = 1; /* replaced, so without effect */
     struct rig r = {0};
     if (!rig_open(&r, &p, N)) return NAN;
+    r.s->context_max = INT32_MAX; /* no stage keeps a history here */
     double sum = 0;
     for (int i = 0; i < 2 * n_pick; i++) {
         struct pick out;

@@ -25,8 +25,7 @@ const struct sample_params sample_params_default = {
     .n_logprob = -1,
 };
 
-/* ---- scalars
- * ------------------------------------------------------------------------------------- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 #define FIELD(name) #name, offsetof(struct sample_params, name)
 
@@ -101,8 +100,7 @@ static int check_ints(const struct sample_params *p, struct err *e)
     return 0;
 }
 
-/* ---- lists
- * --------------------------------------------------------------------------------------- */
+/* ---- lists ----------------------------------------------------------------------------------- */
 
 static int check_id(const char *field, int at, int32_t id, int n_vocab, struct err *e)
 {

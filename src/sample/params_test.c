@@ -1,5 +1,5 @@
-/* params_test.c - goal: the defaults are legal, and every illegal value is refused with the field's name. Method: one
- * illegal value per field. */
+/* params_test.c - goal: the defaults are legal, and every illegal value is refused with the field's
+ * name. Method: one illegal value per field. */
 #include "sample_test.h"
 
 static void expect_refused(const struct sample_params *p, const char *field)

@@ -1,9 +1,10 @@
 /* penalty.c - repetition, frequency and presence penalty.
  *
- *   repetition (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form): a token that occurs
+ *   repetition  (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form) a token that occurs
  * in the prompt or the output: a positive logit is divided by the penalty, another one multiplied
- *   frequency  (OpenAI API): logit -= penalty * number of occurrences in the output
- *   presence   (OpenAI API): logit -= penalty, if it occurs in the output
+ *   frequency   (OpenAI API) logit -= penalty * number of occurrences in the output
+ *   presence    (OpenAI API) logit -= penalty, if it occurs in the output
+ *
  * in this order, each in float. repeat_last_n > 0 counts only in the last n tokens of the history.
  *
  * Memory: a dense index by token and a list of the tokens seen, so that a pick touches only these.

@@ -1,5 +1,5 @@
-/* penalty_test.c - goal: the three penalties as vLLM defines them, with and without a window. Method: counting the
- * whole history anew at every token, on random histories. */
+/* penalty_test.c - goal: the three penalties as vLLM defines them, with and without a window.
+ * Method: counting the whole history anew at every token, on random histories. */
 #include "sample_test.h"
 
 static float ref_penalty(const struct sample_params *p, float logit, const int32_t *history, int n,
@@ -11,7 +11,8 @@ static float ref_penalty(const struct sample_params *p, float logit, const int32
         n_any += history[i] == id;
         n_out += history[i] == id && i >= n_prompt;
     }
-    if (n_any > 0) logit = logit > 0 ? logit / p->repetition_penalty : logit * p->repetition_penalty;
+    if (n_any > 0)
+        logit = logit > 0 ? logit / p->repetition_penalty : logit * p->repetition_penalty;
     logit -= p->frequency_penalty * (float)n_out;
     if (n_out > 0) logit -= p->presence_penalty;
     return logit;
@@ -26,7 +27,8 @@ static void random_penalties(struct sample_params *p, uint64_t *rng)
     p->repeat_last_n = rng_below(rng, 2) ? -1 : (int)rng_below(rng, 20);
 }
 
-static bool penalties_agree(const struct sample_params *p, const float *logits, int n, uint64_t *rng)
+static bool penalties_agree(const struct sample_params *p, const float *logits, int n,
+                            uint64_t *rng)
 {
     int32_t history[60];
     int n_prompt = (int)rng_below(rng, 30), n_all = n_prompt + (int)rng_below(rng, 30);
@@ -59,7 +61,8 @@ TEST(sample_penalties_match_reference)
     }
 }
 
-/* A penalty of any size makes a token unlikely, never impossible; ids outside the vocabulary do no harm. */
+/* A penalty of any size makes a token unlikely, never impossible; ids outside the vocabulary do no
+ * harm. */
 TEST(sample_huge_penalties_forbid_nothing)
 {
     const float logits[3] = {FLT_MAX, -FLT_MAX, -INFINITY};

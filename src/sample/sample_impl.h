@@ -2,13 +2,12 @@
  *
  * A pick runs in three phases over one struct sample_work:
  *
- *   logits --edit stages--> logit[n_vocab] --gather--> candidates --cut stages--> fewer --draw-->
- * id
+ *   logits --edits--> logit[n_vocab] --gather--> candidates --cuts--> fewer --draw--> id
  *
  * (1) Candidates stay in ascending id order; a cut is a filter that keeps this order. So every sum
- * has one written order, and ties go to the lower id without anything being sorted. (2) Forbidden
- * means -inf (or NaN); such a token never becomes a candidate. An edit that lowers a token never
- *     forbids it: it stops at -FLT_MAX.
+ *     has one written order, and ties go to the lower id without anything being sorted.
+ * (2) Forbidden means -inf (or NaN); such a token never becomes a candidate. An edit that lowers a
+ *     token never forbids it: it stops at -FLT_MAX.
  * (3) A pick changes nothing that the next pick sees. Only accepting a token does. */
 #ifndef QUOTH_SAMPLE_IMPL_H
 #define QUOTH_SAMPLE_IMPL_H
@@ -21,8 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- scratch and candidates: cand.c
- * -------------------------------------------------------------- */
+/* ---- scratch and candidates: cand.c ---------------------------------------------------------- */
 
 enum {
     BLOCK_TOKENS = 64,  /* logits under one block maximum                        */
@@ -87,8 +85,7 @@ static inline void logit_set(float *logit, float edited)
     *logit = edited >= -FLT_MAX ? edited : -FLT_MAX;
 }
 
-/* ---- order: rank.c
- * ------------------------------------------------------------------------------- */
+/* ---- order: rank.c --------------------------------------------------------------------------- */
 
 /* Unsigned order of the ranks = descending order of the logits; -0 and 0 are equal. */
 static inline uint32_t rank_of_logit(float logit)
@@ -112,8 +109,7 @@ static inline float logit_of_rank(uint32_t rank)
  * weight above 0. */
 struct cut rank_cut(struct sample_work *w, const double *weight, int n, double target);
 
-/* ---- the chain: chain.c
- * -------------------------------------------------------------------------- */
+/* ---- the chain: chain.c ---------------------------------------------------------------------- */
 
 enum stage_kind {
     STAGE_EDIT,  /* changes w->logit[n_vocab] in place                             */
@@ -177,8 +173,7 @@ void chain_candidates(const struct sampler *s, struct sample_work *w, const floa
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask);
 
-/* ---- one string in a stream of bytes: match.c (Knuth, Morris, Pratt)
- * ----------------------------- */
+/* ---- one string in a stream of bytes: match.c (Knuth, Morris, Pratt) ------------------------- */
 
 struct match {
     const char *text; /* [n] a copy */

@@ -1,5 +1,5 @@
-/* sample_test.h - what the tests of src/sample share: a sampler with its scratch, random logits, and the
- * distribution as a plain sorted list, which the references work on. */
+/* sample_test.h - what the tests of src/sample share: a sampler with its scratch, random logits,
+ * and the distribution as a plain sorted list, which the references work on. */
 #ifndef QUOTH_SAMPLE_TEST_H
 #define QUOTH_SAMPLE_TEST_H
 
@@ -14,7 +14,8 @@ struct rig {
     struct sampler *s;
 };
 
-/* A sampler for n_vocab tokens; v->n_vocab alone is filled in. False (and a failed test) if it does not open. */
+/* A sampler for n_vocab tokens; v->n_vocab alone is filled in. False (and a failed test) if it does
+ * not open. */
 static inline bool rig_open(struct rig *r, const struct sample_params *p, int n_vocab)
 {
     struct err e = {{0}};
@@ -31,8 +32,8 @@ static inline void rig_close(struct rig *r)
     sample_work_close(r->w);
 }
 
-/* About normal (sum of four uniforms), of a random scale; in one vector of four coarse, so that many are equal;
- * in one of four with forbidden and broken entries (never all of them). */
+/* About normal (sum of four uniforms), of a random scale; in one vector of four coarse, so that
+ * many are equal; in one of four with forbidden and broken entries (never all of them). */
 static inline void random_logits(float *x, int n, uint64_t *rng)
 {
     float scale = 0.1f + 10 * rng_float(rng);
@@ -51,7 +52,7 @@ struct dist {
     struct entry {
         int32_t id;
         double logit, p;
-    } *at;
+    } * at;
 };
 
 static inline int entry_order(const void *a, const void *b)

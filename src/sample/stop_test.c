@@ -1,14 +1,17 @@
-/* stop_test.c - goal: shown text never contains any part of a stop string, and lacks nothing else. Method: a search
- * in the whole text, against random splits of texts over two letters, where stop strings overlap and nest. */
+/* stop_test.c - goal: shown text never contains any part of a stop string, and lacks nothing else.
+ * Method: a search in the whole text, against random splits of texts over two letters, where stop
+ * strings overlap and nest. */
 #include "sample_test.h"
 
 /* The stop string completed first, at *end; of several the longest, then the first. -1: none. */
-static int ref_stop(const char *text, size_t n, const struct text_span *stop, int n_stop, size_t *end)
+static int ref_stop(const char *text, size_t n, const struct text_span *stop, int n_stop,
+                    size_t *end)
 {
     for (*end = 1; *end <= n; ++*end) {
         int found = -1;
         for (int i = 0; i < n_stop; i++)
-            if (stop[i].n <= *end && memcmp(text + *end - stop[i].n, stop[i].text, stop[i].n) == 0 &&
+            if (stop[i].n <= *end &&
+                memcmp(text + *end - stop[i].n, stop[i].text, stop[i].n) == 0 &&
                 (found < 0 || stop[i].n > stop[found].n))
                 found = i;
         if (found >= 0) return found;

@@ -9,8 +9,7 @@ static bool xtc_wanted(const struct sample_params *p)
     return p->xtc_probability > 0 && p->xtc_threshold <= 0.5f;
 }
 
-/* The last in the order of (descending weight, ascending id) of those that reach `floor`; -1: none.
- */
+/* The last, by descending weight and ascending id, of those that reach `floor`; -1: none. */
 static int least_choice(const struct sample_work *w, double floor)
 {
     int least = -1;
