@@ -1,13 +1,12 @@
 /* f8.c - the two 8-bit floats of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022).
  *
- *     E4M3 (the "FN" form)  [s][exp:4][man:3]  bias 7,  no infinity, NaN = 0x7F and 0xFF only, max
- * 448 E5M2                  [s][exp:5][man:2]  bias 15, infinity 0x7C, NaN above; the upper byte of
- * an f16
+ *     E4M3  [s][exp:4][man:3]  bias 7; max 448, no infinity; NaN is 0x7F and 0xFF only ("FN")
+ *     E5M2  [s][exp:5][man:2]  bias 15; infinity 0x7C, NaN above; the upper byte of an f16
  *
  * The scalar conversions overflow as IEEE rounding says: beyond 464 (the tie to 448, which is even)
  * E4M3 gives NaN; from 61,440 on E5M2 gives infinity. Encoding a tensor saturates instead: too
- * large values and infinities become the largest finite one, as every checkpoint writer does; NaN
- * stays NaN. */
+ * large values and infinities become the largest finite one, as checkpoint writers do; NaN stays
+ * NaN. */
 #include "quant_impl.h"
 
 #define E4M3_NAN   0x7Fu

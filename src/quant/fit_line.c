@@ -32,7 +32,8 @@ static float line_error(const int8_t *q, const float *x, const float *w, int n, 
     return sum;
 }
 
-/* Weighted regression of x on u and v (both [n]): x ~ a u + b v. Where v adds nothing, b = 0. */
+/* Weighted regression of x on u and v (both [n]): x ~ a u + b v. One of them alone where the other
+ * adds nothing. */
 struct regression {
     double uu, uv, vv, xu, xv;
 };
@@ -54,21 +55,29 @@ static void regression_solve(const struct regression *r, float *a, float *b)
         *b = (float)((r->xv * r->uu - r->xu * r->uv) / det);
     } else {
         *a = r->uu > 0.0 ? (float)(r->xu / r->uu) : 0.0f;
-        *b = 0.0f;
+        *b = r->uu == 0.0 && r->vv > 0.0 ? (float)(r->xv / r->vv) : 0.0f;
     }
 }
 
-/* The best line for given integers; with keep_low_positive the best of those with low >= 0. */
+/* The best line for given integers; with low_positive the best of those with low >= 0. */
 static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
                               bool low_positive)
 {
-    struct regression r = {0};
+    float one = 0.0f, x1 = 0.0f, q1 = 0.0f, qq = 0.0f, xq = 0.0f;
+    for (int i = 0; i < n; i++) {
+        float wq = w[i] * (float)q[i];
+        one += w[i];
+        x1 += w[i] * x[i];
+        q1 += wq;
+        qq += wq * (float)q[i];
+        xq += wq * x[i];
+    }
+    struct regression r = {.uu = qq, .uv = -q1, .vv = one, .xu = xq, .xv = -x1};
     struct line l;
-    for (int i = 0; i < n; i++) regression_add(&r, w[i], x[i], (float)q[i], -1.0f);
     regression_solve(&r, &l.step, &l.low);
     if (low_positive && l.low < 0.0f) {
         l.low = 0.0f;
-        l.step = r.uu > 0.0 ? (float)(r.xu / r.uu) : 0.0f;
+        l.step = qq > 0.0f ? xq / qq : 0.0f;
     }
     if (l.step < 0.0f) l.step = 0.0f;
     return l;
@@ -78,7 +87,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
 static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {
-    enum { N_ROUND = 3 };
+    enum { N_ROUND = 2 };
     int8_t q[BLOCK_MAX];
     for (int round = 0; round < N_ROUND; round++) {
         line_nearest(q, x, n, *l, hi);
@@ -90,7 +99,7 @@ static float line_improve(struct line *l, const float *x, const float *w, int n,
 
 static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
 {
-    enum { N_SPAN = 10, N_PLACE = 3 };
+    enum { N_SPAN = 6, N_PLACE = 3 };
     struct line best = {0};
     float least = INFINITY, min = x[0], max = x[0];
     for (int i = 1; i < n; i++) {
@@ -189,25 +198,21 @@ static void unit_solve(struct lines *s, const struct block *b)
 
 void fit_lines(struct block *b, const struct values *v, int sub, int hi, int scale_max)
 {
-    enum { N_TRY = 5, N_ROUND = 3 };
+    enum { N_ROUND = 3 };
     struct lines s = {.v = v, .n_sub = v->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
-    struct line max = {0};
     struct block now = {0};
     float least = INFINITY;
     for (int j = 0; j < s.n_sub; j++) {
         s.wish[j] = line_search(v->x + j * sub, v->w + j * sub, sub, hi, true);
-        max.step = fmaxf(max.step, s.wish[j].step);
-        max.low = fmaxf(max.low, s.wish[j].low);
+        s.unit.step = fmaxf(s.unit.step, s.wish[j].step / (float)scale_max);
+        s.unit.low = fmaxf(s.unit.low, s.wish[j].low / (float)scale_max);
     }
-    for (int t = 0; t < N_TRY; t++) {
-        float reach =
-            (float)scale_max + 0.5f * (float)t; /* the largest rounds to scale_max, or is capped */
-        s.unit = (struct line){max.step / reach, max.low / reach};
-        for (int round = 0; round < N_ROUND; round++) {
-            float e = block_choose(&now, &s);
-            if (e < least) *b = now;
-            least = fminf(e, least);
-            unit_solve(&s, &now);
+    for (int round = 0; round < N_ROUND; round++) {
+        float e = block_choose(&now, &s);
+        if (e < least) {
+            least = e;
+            *b = now;
         }
+        unit_solve(&s, &now);
     }
 }

@@ -28,15 +28,14 @@ void level_nearest(const struct coder *c, int8_t *q, const float *x, const float
 {
     (void)w;
     float per_step = fabsf(step) > 1e-30f ? 1.0f / step : 0.0f;
+    float middle[16];
+    for (int k = 0; k < 15; k++) middle[k] = 0.5f * (float)(c->level[k] + c->level[k + 1]);
+    middle[15] = INFINITY;
     for (int i = 0; i < n; i++) {
-        float target = x[i] * per_step, least = INFINITY;
-        for (int k = 0; k < 16; k++) {
-            float e = fabsf(target - (float)c->level[k]);
-            if (e < least) {
-                least = e;
-                q[i] = c->level[k];
-            }
-        }
+        float target = x[i] * per_step;
+        int n_below = 0;
+        for (int k = 0; k < 16; k++) n_below += middle[k] < target;
+        q[i] = c->level[n_below];
     }
 }
 
@@ -65,13 +64,12 @@ static struct wish step_search(const struct coder *c, const float *x, const floa
 {
     struct wish best = {0};
     float gain_best = 0.0f, max = 0.0f;
-    float peak = (float)(c->hi > -c->lo ? c->hi : -c->lo);
-    float from = 1.0f + 0.4f / peak; /* the largest value rounds to just the outermost integer */
     int n_sign = c->lo == -c->hi ? 1 : 2;
-    for (int i = 0; i < n; i++) max = fmaxf(max, fabsf(x[i]));
+    for (int i = 0; i < n; i++)
+        if (fabsf(x[i]) > max) max = fabsf(x[i]);
     for (int t = 0; t < c->n_try * n_sign; t++) {
-        float reach = from + (c->reach - from) * (float)(t / n_sign) / (float)(c->n_try - 1);
-        struct wish s = {max * reach / peak * (t % n_sign ? -1.0f : 1.0f), 0.0f};
+        float multiple = c->from + (c->to - c->from) * (float)(t / n_sign) / (float)(c->n_try - 1);
+        struct wish s = {max / multiple * (t % n_sign ? -1.0f : 1.0f), 0.0f};
         step_improve(c, &s, x, w, n);
         float gain = step_improve(c, &s, x, w, n);
         if (gain <= gain_best) continue;
@@ -170,8 +168,10 @@ void fit_scales(struct block *b, const struct values *v, const struct coder *c, 
             int first = scale_near(c, d_near != 0.0f ? wish[j].step / d_near : 0.0f);
             e += scale_choose(&now, v, c, sub, j, first, d_near);
         }
-        if (e < least) *b = now;
-        least = fminf(e, least);
+        if (e < least) {
+            least = e;
+            *b = now;
+        }
         d = d_solve(&now, v, sub);
     }
 }

@@ -76,7 +76,8 @@ static void nearest_8(const struct coder *c, int8_t *q, const float *x, const fl
     bool odd = c->even && __builtin_popcount(signs) & 1;
     for (int at = 0; at < 8; at += g->dim) {
         cost_fill(&cost, g, x + at, w + at, step);
-        float e = grid_search(g, &cost, false, q + at);
+        bool no_choice = odd && g->dim == 8;
+        float e = no_choice ? 0.0f : grid_search(g, &cost, false, q + at);
         if (!odd) continue;
         float harm = grid_search(g, &cost, true, flipped + at) - e;
         if (harm >= harm_least) continue;

@@ -1,12 +1,14 @@
 /* iq1_m.c - IQ1_M: 256 values in 16 sub-blocks of 16, points of an 8-value code book of 2048.
  * Published by llama.cpp.
  *
- *     0                   32                                   48 56 [ 32 codes, low byte ][ 32
- * nibbles: code bits 8..10, shift ][ 4 u16: 4 x 3-bit scales, 4 bits of d ]
+ *     0                     32            48               56
+ *     [ 32 codes, low bytes ][ 32 nibbles ][ 4 u16, scales ]
  *
- * d is an f16 of which u16 k holds bits 4k..4k+3 on top. The sign of the shift belongs to 8 values
- * (nibble i, bit 3). value = d * (2 scale + 1) * (g +- 1/8), g in {-1, 0, 1}. isum = sum_j (2
- * scale_j + 1) sum (8 g +- 1) * a, w_scale = d / 8 (iq1.c). */
+ *     nibble i  bits 8..10 of code i, then the sign of its shift
+ *     u16 k     four 3-bit scales; bits 4k..4k+3 of d, an f16, on top
+ *
+ * value = d * (2 scale + 1) * (g +- 1/8), g in {-1, 0, 1}.
+ * isum = sum_j (2 scale_j + 1) sum (8 g +- 1) * a, w_scale = d / 8 (iq1.c). */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -50,8 +52,9 @@ static const struct coder coder = {
     .scale_hi = 15,
     .scale_by = 2,
     .d_factor = 8,
-    .reach = 0.3f,
-    .n_try = 8,
+    .from = 7.0f,
+    .to = 30.0f,
+    .n_try = 5,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,11 +1,12 @@
 /* iq1_s.c - IQ1_S: 256 values in 8 sub-blocks of 32, points of an 8-value code book of 2048.
  * Published by llama.cpp.
  *
- *     0    2                   34                                                        50
- *     [ d ][ 32 codes, low byte ][ 8 u16: 4 x 3 code bits 8..10, 3-bit scale, sign of shift ]     d
- * f16
+ *     0    2                     34        50
+ *     [ d ][ 32 codes, low bytes ][ 8 u16  ]     d f16
  *
- * value = d * (2 scale + 1) * (g +- 1/8), g in {-1, 0, 1}; the shift's sign is the sub-block's.
+ *     u16 j  bits 8..10 of the sub-block's four codes, its 3-bit scale, the sign of its shift
+ *
+ * value = d * (2 scale + 1) * (g +- 1/8), g in {-1, 0, 1}.
  * isum = sum_j (2 scale_j + 1) sum (8 g +- 1) * a, w_scale = d / 8 (iq1.c). */
 #include "quant_impl.h"
 
@@ -45,8 +46,9 @@ static const struct coder coder = {
     .scale_hi = 15,
     .scale_by = 2,
     .d_factor = 8,
-    .reach = 0.3f,
-    .n_try = 8,
+    .from = 7.0f,
+    .to = 30.0f,
+    .n_try = 5,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,9 +1,10 @@
 /* iq2_s.c - IQ2_S: 256 values in 16 sub-blocks of 16, points of an 8-value code book of 1024.
  * Published by llama.cpp.
  *
- *     0    2                   34              66                74               82
- *     [ d ][ 32 codes, low byte ][ 32 sign bytes ][ codes, bits 8..9 ][ 16 4-bit scales ]     d
- * f16; code i: bits 2i; scale j: bits 4j
+ *     0    2                     34              66                 74               82
+ *     [ d ][ 32 codes, low bytes ][ 32 sign bytes ][ codes, bits 8..9 ][ 16 4-bit scales ]
+ *
+ *     d f16; bits 8..9 of code i: bits 2i of their 8 bytes; scale j: bits 4j of its 8 bytes
  *
  * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43; all eight signs are stored.
  * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8. */
@@ -44,8 +45,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 2,
     .d_factor = 8,
-    .reach = 0.45f,
-    .n_try = 10,
+    .from = 8.0f,
+    .to = 95.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -5,8 +5,8 @@
  *     [ d ][ 32 u16: 9-bit code, 7 signs ][ 16 4-bit scales ]     d f16; scale j: bits 4j
  *
  * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43; the signs of 8 values have even
- * parity, the eighth is not stored. isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8.
- */
+ * parity, the eighth is not stored.
+ * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -41,8 +41,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 2,
     .d_factor = 8,
-    .reach = 0.45f,
-    .n_try = 10,
+    .from = 8.0f,
+    .to = 95.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

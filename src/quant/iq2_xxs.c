@@ -6,8 +6,8 @@
  *     sub-block: [ code ][ code ][ code ][ code ][ u32: 4 x 7 sign bits, 4-bit scale on top ]
  *
  * value = d / 8 * (2 scale + 1) * +-level, levels 8, 25, 43; the signs of 8 values have even
- * parity, the eighth is not stored. isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8.
- */
+ * parity, the eighth is not stored.
+ * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 8. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -50,8 +50,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 2,
     .d_factor = 8,
-    .reach = 0.45f,
-    .n_try = 10,
+    .from = 8.0f,
+    .to = 95.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,10 +1,10 @@
 /* iq3_s.c - IQ3_S: 256 values in 8 sub-blocks of 32, points of a 4-value code book of 512.
  * Published by llama.cpp.
  *
- *     0    2                   66           74              106              110
- *     [ d ][ 64 codes, low byte ][ ninth bits ][ 32 sign bytes ][ 8 4-bit scales ]     d f16;
- *                                                    code i: bit i of the ninth bits; scale j: bits
- * 4j
+ *     0    2                     66           74              106             110
+ *     [ d ][ 64 codes, low bytes ][ ninth bits ][ 32 sign bytes ][ 8 4-bit scales ]     d f16
+ *
+ *     ninth bit of code i: bit i of its 8 bytes; scale j: bits 4j of its 4 bytes
  *
  * value = d * (2 scale + 1) * +-level, levels 1, 3 .. 15; all eight signs are stored.
  * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d. */
@@ -43,8 +43,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 2,
     .d_factor = 1,
-    .reach = 0.6f,
-    .n_try = 10,
+    .from = 1.0f,
+    .to = 25.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

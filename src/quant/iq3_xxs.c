@@ -1,12 +1,12 @@
 /* iq3_xxs.c - IQ3_XXS: 256 values in 8 sub-blocks of 32, points of a 4-value code book of 256.
  * Published by llama.cpp.
  *
- *     0    2           66                                             98
- *     [ d ][ 64 codes  ][ 8 u32: 4 x 7 sign bits, 4-bit scale on top   ]     d f16
+ *     0    2          66                                            98
+ *     [ d ][ 64 codes ][ 8 u32: 4 x 7 sign bits, 4-bit scale on top ]     d f16
  *
- * value = d / 4 * (2 scale + 1) * +-level, levels 4, 12, 20 .. 52, 62; the signs of 8 values have
- * even parity, the eighth is not stored. isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d
- * / 4. */
+ * value = d / 4 * (2 scale + 1) * +-level, levels 4, 12 .. 52, 62; the signs of 8 values have even
+ * parity, the eighth is not stored.
+ * isum = sum_j (2 scale_j + 1) sum +-level * a, w_scale = d / 4. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -42,8 +42,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 2,
     .d_factor = 4,
-    .reach = 0.6f,
-    .n_try = 10,
+    .from = 4.0f,
+    .to = 100.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

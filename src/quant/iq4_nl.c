@@ -29,8 +29,9 @@ static const struct coder coder = {
     .level = level_iq4,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.6f,
-    .n_try = 14,
+    .from = 110.0f,
+    .to = 210.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,13 +1,14 @@
-/* iq4_xs.c - IQ4_XS: 256 values in 8 sub-blocks of 32, 4-bit codes of a table. Published by
+/* iq4_xs.c - IQ4_XS: 256 values in 8 sub-blocks of 32, codes of a 16-entry table. Published by
  * llama.cpp.
  *
- *     0    2           4            8                    136
- *     [ d ][ scales hi ][ scales lo ][ 128 bytes of codes ]     d f16; scale j: bits 4j of the lo
- * bytes, bits 2j of the hi bytes above them; eight runs of 16 bytes: byte m holds m low, m + 16
- * high
+ *     0    2                4               8                    136
+ *     [ d ][ 2 bytes, scales ][ 4 bytes, scales ][ 128 bytes of codes ]     d f16
  *
- * value = d * (scale - 32) * level_iq4[code]. isum = sum_j (scale_j - 32) sum level * a, w_scale =
- * d. */
+ *     scale j  bits 4j of the four bytes, with bits 2j of the two bytes above them
+ *     codes    eight runs of 16 bytes: byte m: value m low nibble, value m + 16 high nibble
+ *
+ * value = d * (scale - 32) * level_iq4[code].
+ * isum = sum_j (scale_j - 32) sum level * a, w_scale = d. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -41,8 +42,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 1,
     .d_factor = 1,
-    .reach = 0.6f,
-    .n_try = 14,
+    .from = 110.0f,
+    .to = 210.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

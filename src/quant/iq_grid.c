@@ -1,14 +1,13 @@
 /* iq_grid.c - the code books of the IQ formats, and the search for the nearest point of one.
  *
- * The point lists are facts of the formats, published by llama.cpp (they were found there by
- * clustering on an E8 lattice's points); they are kept as digits (quant_impl.h, struct grid), 2
- * bits for each of 8 values or 3 bits for each of 4. They ascend, so encoding finds a point's code
- * by binary search.
+ * The point lists are facts of the formats, published by llama.cpp. They are kept as digits
+ * (quant_impl.h, struct grid): 2 bits for each of 8 values or 3 bits for each of 4. They ascend, so
+ * encoding finds a point's code by binary search.
  *
  * The search sums a cost for each value. A key is split into an upper and a lower half of equal
  * width; the sums of all halves are tabled first (at most 81 or 64 of each are ever used), and then
- * every point costs two loads and an addition. Exhaustive, hence exact: 256 to 2048 points in 0.2
- * to 2 us. */
+ * every point costs two loads and an addition. Exhaustive, hence exact; measured 0.7 us for 256
+ * points, 2.3 us for 2048. */
 #include "quant_impl.h"
 
 static const uint16_t key_iq2_xxs[256] = {
@@ -406,21 +405,25 @@ int grid_code(const struct grid *g, const int8_t *q)
 
 /* Sums over the values of half a key, indexed by that half's digits. */
 struct half {
-    float cost[256], extra[256]; /* extra: the least surcharge among those values */
+    float cost[256], extra[256]; /* extra: the least surcharge among those values, if flip */
 };
 
-static void half_fill(struct half *h, const struct grid *g, const struct grid_cost *c, int first)
+static float least_of(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+static void half_fill(struct half *h, const struct grid *g, const struct grid_cost *c, int first,
+                      bool flip)
 {
     h->cost[0] = 0.0f;
     h->extra[0] = INFINITY;
-    for (int i = 0, size = 1; i < g->dim / 2; i++, size <<= g->n_bit) {
-        const float *cost = c->cost[first + i], *extra = c->extra[first + i];
-        for (int l = g->n_level - 1; l >= 0; l--) /* level 0 last: it overwrites what it reads */
-            for (int k = 0; k < size; k++) {
-                h->extra[l * size + k] = fminf(h->extra[k], extra[l]);
-                h->cost[l * size + k] = h->cost[k] + cost[l];
-            }
-    }
+    for (int i = first, size = 1; i < first + g->dim / 2; i++, size <<= g->n_bit)
+        for (int l = g->n_level - 1; l >= 0; l--) { /* level 0 last: it overwrites what it reads */
+            for (int k = 0; k < size; k++) h->cost[l * size + k] = h->cost[k] + c->cost[i][l];
+            for (int k = 0; flip && k < size; k++)
+                h->extra[l * size + k] = least_of(h->extra[k], c->extra[i][l]);
+        }
 }
 
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q)
@@ -428,12 +431,12 @@ float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, in
     struct half low, high;
     int n_bit = g->n_bit * g->dim / 2, mask = (1 << n_bit) - 1, best = 0;
     float least = INFINITY;
-    half_fill(&low, g, c, 0);
-    half_fill(&high, g, c, g->dim / 2);
+    half_fill(&low, g, c, 0, flip);
+    half_fill(&high, g, c, g->dim / 2, flip);
     for (int i = 0; i < g->n; i++) {
         int l = g->key[i] & mask, h = g->key[i] >> n_bit;
         float cost = low.cost[l] + high.cost[h];
-        if (flip) cost += low.extra[l] < high.extra[h] ? low.extra[l] : high.extra[h];
+        if (flip) cost += least_of(low.extra[l], high.extra[h]);
         if (cost >= least) continue;
         least = cost;
         best = i;

@@ -1,10 +1,9 @@
-/* k_scale.c - the 12 bytes of scales that Q4_K and Q5_K share: eight 6-bit scales, eight 6-bit
- * minimums.
+/* k_scale.c - the 12 bytes of scales that Q4_K and Q5_K share: eight scales and eight minimums of
+ * 6 bits. For j = 0 .. 3:
  *
- *     byte j      (j < 4)   scale j           in bits 0..5, the upper bits of scale j + 4 in
- * bits 6..7 byte j + 4  (j < 4)   minimum j         in bits 0..5, the upper bits of minimum j + 4
- * in bits 6..7 byte j + 8  (j < 4)   scale j + 4       low nibble,   minimum j + 4 high nibble:
- * their lower four bits */
+ *     byte j      bits 0..5 scale j,    bits 6..7 the upper two bits of scale j + 4
+ *     byte j + 4  bits 0..5 minimum j,  bits 6..7 the upper two bits of minimum j + 4
+ *     byte j + 8  low nibble: the other four bits of scale j + 4, high: of minimum j + 4 */
 #include "quant_impl.h"
 
 void k_scales_unpack(struct block *b, const uint8_t *x)

@@ -1,9 +1,10 @@
-/* mxfp4.c - MXFP4: 32 values of FP4 E2M1 with a power of two as scale (OCP Microscaling
- * formats 1.0).
+/* mxfp4.c - MXFP4: 32 values of FP4 E2M1 and a power of two (OCP Microscaling formats 1.0; block
+ * layout published by llama.cpp).
  *
  *     0    1                  17
- *     [ e ][ 16 bytes of codes ]     e is E8M0: 2^(e - 127); byte i: value i low nibble, i + 16
- * high nibble
+ *     [ e ][ 16 bytes of codes ]     e is E8M0, 2^(e - 127)
+ *
+ *     codes  byte i: value i low nibble, value i + 16 high nibble
  *
  * value = 2^(e - 128) * level_e2m1[code], the table being doubled. isum = sum level * a,
  * w_scale = 2^(e - 128), a subnormal at e < 2. e = 255, NaN in the OCP text, is read as 2^127 like
@@ -28,7 +29,7 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 1, code, 32, 16, 4, 0);
 }
 
-static const struct coder coder = {.nearest = level_nearest, .level = level_e2m1};
+static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m1};
 
 /* The exponents at which the largest value is the outermost level or a little more or less. */
 static void fit(struct block *b, const struct values *v)

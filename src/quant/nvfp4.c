@@ -2,13 +2,15 @@
  * block layout published by llama.cpp).
  *
  *     0          4                  36
- *     [ 4 scales ][ 32 bytes of codes ]     scale: E4M3 without its sign bit (0x7F counts as 0);
- * four runs of 8 bytes: byte m holds value m low nibble, m + 8 high nibble
+ *     [ 4 scales ][ 32 bytes of codes ]
+ *
+ *     scales  E4M3 without the sign bit; 0x7F counts as 0
+ *     codes   four runs of 8 bytes: byte m: value m low nibble, value m + 8 high nibble
  *
  * value = e4m3(scale) / 2 * level_e2m1[code], the table being doubled. The scales have no common
- * unit that an integer could hold, so a sub-block counts as a weight block of 16: isum = sum level
- * * a, w_scale = e4m3(scale) / 2. The tensor-wide scale that goes with such weights is a tensor of
- * its own. */
+ * unit that an integer could hold, so each sub-block counts as a weight block of its own:
+ * isum = sum level * a over 16 values, w_scale = e4m3(scale) / 2. The tensor-wide scale that goes
+ * with such weights is a tensor of its own. */
 #include "quant_impl.h"
 
 enum { SUB = 16, N_SUB = 4 };
@@ -34,7 +36,7 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + N_SUB, code, 64, 8, 4, 0);
 }
 
-static const struct coder coder = {.nearest = level_nearest, .level = level_e2m1};
+static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m1};
 
 /* All scales from half to one and a half times the one that puts the largest value on the outermost
  * level (8 codes are a factor of two). */
@@ -67,9 +69,12 @@ static void decode(float *y, const void *x, int64_t n)
 {
     struct block b;
     const uint8_t *at = x;
-    for (int64_t i = 0; i < n; i++) {
-        if (i % 64 == 0) unpack(&b, at + i / 64 * 36);
-        y[i] = step_of(b.scale[i % 64 / SUB]) * (float)b.q[i % 64];
+    for (int64_t i = 0; i < n; i += 64, at += 36) {
+        unpack(&b, at);
+        for (int j = 0; j < N_SUB; j++, y += SUB) {
+            float step = step_of(b.scale[j]);
+            for (int k = 0; k < SUB; k++) y[k] = step * (float)b.q[j * SUB + k];
+        }
     }
 }
 

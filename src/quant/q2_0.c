@@ -28,8 +28,9 @@ static const struct coder coder = {
     .hi = 2,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.25f,
-    .n_try = 24,
+    .from = 0.8f,
+    .to = 8.0f,
+    .n_try = 12,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,11 +1,14 @@
 /* q2_k.c - Q2_K: 256 values in 16 sub-blocks of 16, 2 bits each. Published by llama.cpp.
  *
  *     0            16                  80   82     84
- *     [ 16 scales  ][ 64 bytes of codes ][ d ][ dmin ]     f16; scale byte j: scale low, minimum
- * high nibble; two runs of 32 bytes, 128 values each: bits 2k of byte m belong to value 32 k + m
+ *     [ 16 scales  ][ 64 bytes of codes ][ d ][ dmin ]     d, dmin f16
  *
- * value = d * scale * code - dmin * min. isum = sum_j scale_j sum code * a, w_scale = d; then
- * T = fma(-msum, dmin, T), msum = sum_j min_j sum a. */
+ *     scales  byte j: scale j low nibble, minimum j high nibble
+ *     codes   two runs of 32 bytes, 128 values each: bits 2k of byte m: value 32 k + m of the run
+ *
+ * value = d * scale * code - dmin * min.
+ * isum = sum_j scale_j sum code * a, w_scale = d; then T = fma(-msum, dmin, T) with
+ * msum = sum_j min_j sum a. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)

@@ -4,12 +4,12 @@
  *     [ 32 third bits   ][ 64 bytes, low 2 bits ][ 12 scales ][ d ]     d f16
  *
  *     third bits  bit k of byte m: value 32 k + m
- *     low bits    two runs of 32 bytes, 128 values each; bits 2k of byte m: value 32 k + m of the
- * run scales      6 bits each: bytes 0..7 the low nibbles of scales 0..7 (low) and 8..15 (high);
- *                 bytes 8..11 the upper two bits, bits 2k of byte m: scale 4 k + m
+ *     low bits    two runs of 32 bytes, 128 values each: bits 2k of byte m: value 32 k + m
+ *     scales      6 bits each: bytes 0..7 the low four of scales 0..7 (low nibbles) and 8..15
+ *                 (high nibbles); bytes 8..11 the upper two, bits 2k of byte m: scale 4 k + m
  *
- * value = d * (scale - 32) * (code - 4). isum = sum_j (scale_j - 32) sum (code - 4) * a, w_scale =
- * d. */
+ * value = d * (scale - 32) * (code - 4).
+ * isum = sum_j (scale_j - 32) sum (code - 4) * a, w_scale = d. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -45,8 +45,9 @@ static const struct coder coder = {
     .scale_hi = 31,
     .scale_by = 1,
     .d_factor = 1,
-    .reach = 0.5f,
-    .n_try = 14,
+    .from = 3.6f,
+    .to = 8.0f,
+    .n_try = 7,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -28,8 +28,9 @@ static const struct coder coder = {
     .hi = 7,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.6f,
-    .n_try = 12,
+    .from = 7.6f,
+    .to = 13.0f,
+    .n_try = 6,
 };
 
 static void fit(struct block *b, const struct values *v)

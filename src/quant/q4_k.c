@@ -1,11 +1,14 @@
 /* q4_k.c - Q4_K: 256 values in 8 sub-blocks of 32, 4 bits each. Published by llama.cpp.
  *
  *     0    2     4                    16                   144
- *     [ d ][ dmin ][ 12 bytes of scales ][ 128 bytes of codes ]     f16; scales: k_scale.c; four
- * runs of 32 bytes, 64 values each: byte m holds value m low nibble, m + 32 high nibble
+ *     [ d ][ dmin ][ 12 bytes of scales ][ 128 bytes of codes ]     d, dmin f16
  *
- * value = d * scale * code - dmin * min. isum = sum_j scale_j sum code * a, w_scale = d; then
- * T = fma(-msum, dmin, T), msum = sum_j min_j sum a. */
+ *     scales  k_scale.c
+ *     codes   four runs of 32 bytes, 64 values each: byte m: value m low nibble, m + 32 high
+ *
+ * value = d * scale * code - dmin * min.
+ * isum = sum_j scale_j sum code * a, w_scale = d; then T = fma(-msum, dmin, T) with
+ * msum = sum_j min_j sum a. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)

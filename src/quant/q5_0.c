@@ -1,9 +1,10 @@
 /* q5_0.c - Q5_0: 32 values, 5 bits each, one scale. Published by llama.cpp.
  *
  *     0    2             6                     22
- *     [ d ][ fifth bits ][ 16 bytes, low 4 bits ]     d f16; bit i of the u32 belongs to value i;
- *                                                     byte i: value i low nibble, value i + 16 high
- * nibble
+ *     [ d ][ fifth bits ][ 16 bytes, low 4 bits ]     d f16
+ *
+ *     fifth bits  bit i of the u32: value i
+ *     low bits    byte i: value i low nibble, value i + 16 high nibble
  *
  * value = d * (code - 16). isum = sum (code - 16) * a, w_scale = d. */
 #include "quant_impl.h"
@@ -34,8 +35,9 @@ static const struct coder coder = {
     .hi = 15,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.75f,
-    .n_try = 12,
+    .from = 15.6f,
+    .to = 21.0f,
+    .n_try = 6,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -5,11 +5,11 @@
  *
  *     scales      k_scale.c
  *     fifth bits  bit k of byte m: value 32 k + m
- *     low bits    four runs of 32 bytes, 64 values each: byte m holds m low nibble, m + 32 high
- * nibble
+ *     low bits    four runs of 32 bytes, 64 values each: byte m: value m low nibble, m + 32 high
  *
- * value = d * scale * code - dmin * min. isum = sum_j scale_j sum code * a, w_scale = d; then
- * T = fma(-msum, dmin, T), msum = sum_j min_j sum a. */
+ * value = d * scale * code - dmin * min.
+ * isum = sum_j scale_j sum code * a, w_scale = d; then T = fma(-msum, dmin, T) with
+ * msum = sum_j min_j sum a. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)

@@ -3,9 +3,8 @@
  *     0                       128                      192                208  210
  *     [ 128 bytes, low 4 bits ][ 64 bytes, upper 2 bits ][ 16 signed scales ][ d ]     d f16
  *
- *     low bits    two runs of 64 bytes, 128 values each: byte m holds m low nibble, m + 64 high
- * nibble upper bits  two runs of 32 bytes, 128 values each: bits 2k of byte m belong to value 32 k
- * + m
+ *     low bits    two runs of 64 bytes, 128 values each: byte m: value m low nibble, m + 64 high
+ *     upper bits  two runs of 32 bytes, 128 values each: bits 2k of byte m: value 32 k + m
  *
  * value = d * scale * (code - 32). isum = sum_j scale_j sum (code - 32) * a, w_scale = d. */
 #include "quant_impl.h"
@@ -39,8 +38,9 @@ static const struct coder coder = {
     .scale_hi = 127,
     .scale_by = 1,
     .d_factor = 1,
-    .reach = 0.88f,
-    .n_try = 10,
+    .from = 31.6f,
+    .to = 36.0f,
+    .n_try = 5,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -3,8 +3,7 @@
  *     0    2                  34
  *     [ d ][ 32 signed bytes q ]     d f16
  *
- * value = d * q. isum = sum q * a, w_scale = d. The encoder never writes -128 (kernels may negate).
- */
+ * value = d * q. isum = sum q * a, w_scale = d. The encoder never writes q = -128. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)
@@ -26,7 +25,8 @@ static const struct coder coder = {
     .hi = 127,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.98f,
+    .from = 126.6f,
+    .to = 130.0f,
     .n_try = 6,
 };
 

@@ -1,10 +1,9 @@
-/* quant_impl.h - what the format files share.                                     private to
- * src/quant
+/* quant_impl.h - what the format files share; private to src/quant.
  *
- *     bytes --unpack--> struct block --> decode, dot_group          the same loops for every block
- * format f32 --clean--> struct values --fit--> struct block --pack--> bytes
+ *     bytes --unpack--> struct block --> decode, dot_group
+ *     f32 --format_encode--> struct values --fit--> struct block --pack--> bytes
  *
- * A format file says how its bytes map to integers (unpack, pack: exact inverses on what an encoder
+ * A format file says how its bytes map to integers (unpack and pack, inverses on what an encoder
  * writes) and which fit chooses the integers; BLOCK_OPS makes the qtype_ops from that. The loops
  * are inline here with a constant `format`, so that the compiler sees all lengths. */
 #ifndef QUOTH_QUANT_IMPL_H
@@ -200,21 +199,21 @@ float half_near(float x);
 /* sum w (x - step q)^2 */
 float step_error(const int8_t *q, const float *x, const float *w, int n, float step);
 
-/* How a sub-block's values become integers once their step is known: fit_scale.c searches steps
- * with it. */
+/* How a sub-block's values become integers once their step is known, and which steps fit_scale.c
+ * tries. */
 struct coder {
     /* q [n] = the admissible integers with the least sum w (x - step q)^2. step 0: any. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
-    int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi  */
-    const int8_t *level;     /* for level_nearest: 16 integers in code order, else NULL     */
-    const struct grid *grid; /* for grid_nearest and shift_nearest, else NULL               */
-    int run;                 /* shift_nearest: values that share a shift; see iq1.c         */
-    bool even;               /* grid_nearest: the signs of each 8 values have even parity   */
-    int scale_lo, scale_hi, scale_by; /* admissible integer scales; SCALE_ONE: there are none */
-    int d_factor; /* what the block stores as f16 is d * d_factor                */
-    float reach;  /* the search goes down to steps of reach * max|x| / max|q|    */
-    int n_try;    /* and tries that many                                         */
+    int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi      */
+    const int8_t *level;     /* level_nearest: 16 integers, ascending                           */
+    const struct grid *grid; /* grid_nearest                                                    */
+    bool even;               /* grid_nearest: the signs of each 8 values have even parity       */
+    int run;                 /* shift_nearest: how many values share a shift                    */
+    float from, to;          /* steps are tried of which max|x| is from .. to                   */
+    int n_try;               /* this many, evenly spaced in that multiple                       */
+    int d_factor;            /* what the block stores as f16 is d * d_factor                    */
+    int scale_lo, scale_hi, scale_by; /* admissible integer scales; SCALE_ONE: the block has none */
 };
 
 #define SCALE_ONE .scale_lo = 1, .scale_hi = 1, .scale_by = 1
@@ -236,8 +235,9 @@ void fit_lines(struct block *b, const struct values *v, int sub, int hi, int sca
 
 /* ---- 16-level code tables ---- */
 
-extern const int8_t level_iq4[16];  /* IQ4_NL, IQ4_XS           */
-extern const int8_t level_e2m1[16]; /* MXFP4, NVFP4: 2 x E2M1   */
+extern const int8_t level_iq4[16];   /* IQ4_NL, IQ4_XS         */
+extern const int8_t level_e2m1[16];  /* MXFP4, NVFP4: 2 x E2M1 */
+extern const int8_t ladder_e2m1[16]; /* its levels, ascending  */
 
 static inline void levels_of_codes(int8_t *q, const int8_t level[16], int n)
 {
@@ -249,9 +249,9 @@ void codes_of_levels(int8_t *code, const int8_t *q, const int8_t level[16], int 
 
 /* ---- code books of the IQ formats (iq_grid.c) ---- */
 
-/* n points of dim values each. A point is stored as its digits, digit i (n_bit bits from bit i *
- * n_bit up) being the index of value i in `level`; keys ascend, a point's index in the list is its
- * code in the format. */
+/* n points of dim values each. A point is kept as its digits: digit i, n_bit bits from bit i *
+ * n_bit up, is the index of value i in `level`. Keys ascend; a point's index is its code in the
+ * format. */
 struct grid {
     const uint16_t *key;
     int n, dim, n_bit, n_level;

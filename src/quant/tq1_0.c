@@ -1,13 +1,12 @@
-/* tq1_0.c - TQ1_0: 256 ternary values, five to a byte, one scale. Published by llama.cpp (BitNet
- * b1.58).
+/* tq1_0.c - TQ1_0: 256 ternary values, five to a byte, one scale. Published by llama.cpp.
  *
  *     0            32           48          52   54
  *     [ 32 bytes   ][ 16 bytes  ][ 4 bytes  ][ d ]     d f16
  *       160 values    80 values    16 values
  *
- * A part of m bytes holds values t * m + i, t = 0 .. 4 (3 in the last part), in byte i as base-3
- * digits, the first the most significant: the byte is the fraction digits / 3^5 of 256, rounded up,
- * so that multiplying by 3^t mod 256 and then by 3 leaves digit t above bit 8.
+ * A part of m bytes holds values t * m + i (t = 0 .. 4, in the last part 0 .. 3) in byte i as
+ * base-3 digits, the first the most significant. The byte is the fraction digits / 3^5 in 256ths,
+ * rounded up: multiplied by 3^t modulo 256, and then by 3, it has digit t above bit 8.
  *
  * value = d * (digit - 1). isum = sum (digit - 1) * a, w_scale = d. */
 #include "quant_impl.h"
@@ -51,8 +50,9 @@ static const struct coder coder = {
     .hi = 1,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.2f,
-    .n_try = 24,
+    .from = 0.8f,
+    .to = 5.0f,
+    .n_try = 12,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,9 +1,9 @@
-/* tq2_0.c - TQ2_0: 256 ternary values in 2 bits each, one scale. Published by llama.cpp (BitNet
- * b1.58).
+/* tq2_0.c - TQ2_0: 256 ternary values in 2 bits each, one scale. Published by llama.cpp.
  *
  *     0                    64   66
- *     [ 64 bytes of codes  ][ d ]     d f16; two runs of 32 bytes, 128 values each:
- *                                     bits 2k of byte m belong to value 32 k + m of the run
+ *     [ 64 bytes of codes  ][ d ]     d f16
+ *
+ *     codes  two runs of 32 bytes, 128 values each: bits 2k of byte m: value 32 k + m of the run
  *
  * value = d * (code - 1). isum = sum (code - 1) * a, w_scale = d. */
 #include "quant_impl.h"
@@ -30,8 +30,9 @@ static const struct coder coder = {
     .hi = 1,
     SCALE_ONE,
     .d_factor = 1,
-    .reach = 0.2f,
-    .n_try = 24,
+    .from = 0.8f,
+    .to = 5.0f,
+    .n_try = 12,
 };
 
 static void fit(struct block *b, const struct values *v)

@@ -1,0 +1,478 @@
+/* quant_test.c - what must hold for every block format: errors within bounds on ordinary and on
+ * hostile rows, importance respected, no allocation; dot_group against decode in double, and
+ * against formulas written value by value from the published layouts, apart from the code under
+ * test. */
+#include "quant_impl.h"
+
+#include <stdlib.h>
+
+#include "../../test/unit.h"
+#include "base/rng.h"
+
+enum { N = 2048 };
+
+static float gauss(uint64_t *random)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < 12; i++) sum += rng_float(random);
+    return sum - 6.0f;
+}
+
+static void gauss_row(float *x, int n, uint64_t seed)
+{
+    for (int i = 0; i < n; i++) x[i] = gauss(&seed);
+}
+
+static void random_bytes(uint8_t *y, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++) y[i] = (uint8_t)rng_next(&seed);
+}
+
+static void random_activations(int8_t *a, int n, uint64_t seed)
+{
+    for (int i = 0; i < n; i++) a[i] = (int8_t)((int)rng_below(&seed, 255) - 127);
+}
+
+/* y = decode(encode(x)). */
+static void through(int t, float *y, const float *x, int n, const float *importance)
+{
+    static uint8_t bytes[N * 4];
+    qtype_info[t].ops->encode(bytes, x, n, importance);
+    qtype_info[t].ops->decode(y, bytes, n);
+}
+
+static double error(const float *x, const float *y, const float *w, int n)
+{
+    double sum = 0.0;
+    for (int i = 0; i < n; i++)
+        sum += (w ? w[i] : 1.0) * ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+    return sum;
+}
+
+#define FOR_EACH_BLOCK_TYPE(t)                                                                     \
+    for (int t = 0; t < QT_COUNT; t++)                                                             \
+        if (qtype_is_block((enum qtype)t))
+
+TEST(qtypes_are_found_by_name_and_id)
+{
+    for (int t = 0; t < QT_COUNT; t++) {
+        char lower[16];
+        int i = 0;
+        for (; qtype_info[t].name[i]; i++) lower[i] = (char)(qtype_info[t].name[i] | 32);
+        lower[i] = 0;
+        for (char *p = lower; *p; p++)
+            if (*p == ('_' | 32)) *p = '_';
+        EXPECT_INT(qtype_of_name(lower), t);
+        EXPECT_INT(qtype_of_name(qtype_info[t].name), t);
+        if (qtype_info[t].gguf_id >= 0)
+            EXPECT_INT(qtype_of_gguf((uint32_t)qtype_info[t].gguf_id), t);
+    }
+    EXPECT_INT(qtype_of_name("Q4"), -1);
+    EXPECT_INT(qtype_of_gguf(UINT32_MAX), -1);
+    EXPECT_INT(qtype_of_gguf(4), -1); /* Q4_2, withdrawn */
+    EXPECT_INT(qtype_bytes(QT_q4_k, 4096), 2304);
+    EXPECT(qtype_is_block(QT_iq1_m) && !qtype_is_block(QT_f16) && !qtype_is_block(QT_i8));
+    EXPECT(!qtype_info[QT_i64].ops && !qtype_info[QT_bool].ops && qtype_info[QT_q2_0].ops);
+}
+
+TEST(encoding_normal_numbers_keeps_its_error)
+{
+    /* Root-mean-square error over the standard deviation: measured, plus a few %. */
+    static const double bound[QT_COUNT] = {
+        [QT_q4_0] = 0.0850,    [QT_q4_1] = 0.0720,   [QT_q5_0] = 0.0425,    [QT_q5_1] = 0.0352,
+        [QT_q8_0] = 0.0053,    [QT_q2_k] = 0.2690,   [QT_q3_k] = 0.1500,    [QT_q4_k] = 0.0725,
+        [QT_q5_k] = 0.0364,    [QT_q6_k] = 0.0182,   [QT_iq2_xxs] = 0.3380, [QT_iq2_xs] = 0.2950,
+        [QT_iq3_xxs] = 0.1820, [QT_iq1_s] = 0.4650,  [QT_iq4_nl] = 0.0770,  [QT_iq3_s] = 0.1330,
+        [QT_iq2_s] = 0.2470,   [QT_iq4_xs] = 0.0773, [QT_iq1_m] = 0.4350,   [QT_tq1_0] = 0.4560,
+        [QT_tq2_0] = 0.4560,   [QT_mxfp4] = 0.1180,  [QT_nvfp4] = 0.0850,   [QT_q1_0] = 0.6170,
+        [QT_q2_0] = 0.3620,
+    };
+    static float x[N], y[N];
+    gauss_row(x, N, 1);
+    FOR_EACH_BLOCK_TYPE(t)
+    {
+        through(t, y, x, N, NULL);
+        double e = sqrt(error(x, y, NULL, N) / N);
+        if (!(e <= bound[t]))
+            test_fail(__FILE__, __LINE__, "%s: %.4f, bound %.4f", qtype_info[t].name, e, bound[t]);
+    }
+}
+
+TEST(encoding_scales_with_its_input)
+{
+    static float x[N], big[N], y[N], y_big[N];
+    gauss_row(x, N, 2);
+    static const int power[] = {3, -2};
+    for (int k = 0; k < 2; k++) FOR_EACH_BLOCK_TYPE(t)
+        {
+            for (int i = 0; i < N; i++) big[i] = ldexpf(x[i], power[k]);
+            through(t, y, x, N, NULL);
+            through(t, y_big, big, N, NULL);
+            for (int i = 0; i < N; i++) y[i] = ldexpf(y[i], power[k]);
+            if (memcmp(y, y_big, sizeof y))
+                test_fail(__FILE__, __LINE__, "%s at 2^%d", qtype_info[t].name, power[k]);
+        }
+}
+
+TEST(encoding_zeros_and_constants)
+{
+    static float x[N], y[N];
+    FOR_EACH_BLOCK_TYPE(t)
+    {
+        memset(x, 0, sizeof x);
+        through(t, y, x, N, NULL);
+        for (int i = 0; i < N; i++)
+            if (y[i] != 0.0f) {
+                test_fail(__FILE__, __LINE__, "%s: zero became %g", qtype_info[t].name,
+                          (double)y[i]);
+                break;
+            }
+        double within = t == QT_mxfp4 ? 0.15 : t == QT_nvfp4 ? 0.035 : 0.001;
+        for (int sign = -1; sign <= 1; sign += 2) {
+            for (int i = 0; i < N; i++) x[i] = (float)sign * 0.37f;
+            through(t, y, x, N, NULL);
+            double e = sqrt(error(x, y, NULL, N) / N) / 0.37;
+            if (!(e <= within))
+                test_fail(__FILE__, __LINE__, "%s: %+d constant: %g", qtype_info[t].name, sign, e);
+        }
+    }
+}
+
+/* Rows that a format can hold exactly, up to the f16 rounding of its scale. */
+TEST(encoding_finds_representable_rows)
+{
+    static const struct {
+        int t, lo, hi;
+    } row[] = {{QT_tq1_0, -1, 1},  {QT_tq2_0, -1, 1}, {QT_q2_0, -1, 2},   {QT_q4_0, -8, 7},
+               {QT_q5_0, -16, 15}, {QT_q4_1, 3, 18},  {QT_q5_1, -40, -9}, {QT_q6_k, -32, 31}};
+    static float x[N], y[N];
+    uint64_t random = 3;
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        for (int i = 0; i < N; i++) {
+            int q = row[k].lo + (int)rng_below(&random, (uint64_t)(row[k].hi - row[k].lo + 1));
+            if (i % 16 < 2) q = i % 16 ? row[k].hi : row[k].lo;
+            x[i] = 0.0137f * (float)q;
+        }
+        through(row[k].t, y, x, N, NULL);
+        double e = sqrt(error(x, y, NULL, N) / N) / 0.0137;
+        if (!(e < 0.02))
+            test_fail(__FILE__, __LINE__, "%s: off by %g steps", qtype_info[row[k].t].name, e);
+    }
+}
+
+TEST(encoding_huge_and_tiny_numbers_stays_sane)
+{
+    static float x[N], y[N];
+    static const float size[] = {1e-45f, 1e-38f, 1e-9f, 1e-6f, 1e4f, 1e8f, 1e30f, 5e37f};
+    for (size_t k = 0; k < sizeof size / sizeof *size; k++) FOR_EACH_BLOCK_TYPE(t)
+        {
+            float max = 0.0f;
+            bool sane = true;
+            gauss_row(x, N, 4);
+            for (int i = 0; i < N; i++) max = fmaxf(max, fabsf(x[i] *= size[k]));
+            through(t, y, x, N, NULL);
+            for (int i = 0; i < N; i++) sane &= fabsf(y[i]) <= 2.0f * max;
+            double kept = error(x, y, NULL, N), all = error(x, (float[N]){0}, NULL, N);
+            if (!sane || kept > all)
+                test_fail(__FILE__, __LINE__, "%s at %g", qtype_info[t].name, (double)size[k]);
+        }
+}
+
+TEST(encoding_takes_nan_and_infinity_as_zero)
+{
+    static float x[N], clean[N];
+    static uint8_t a[N * 4], b[N * 4];
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    gauss_row(x, N, 5);
+    memcpy(clean, x, sizeof x);
+    for (int i = 0; i < N; i += 37) {
+        x[i] = bad[i / 37 % 3];
+        clean[i] = 0.0f;
+    }
+    FOR_EACH_BLOCK_TYPE(t)
+    {
+        size_t n_byte = qtype_bytes((enum qtype)t, N);
+        qtype_info[t].ops->encode(a, x, N, NULL);
+        qtype_info[t].ops->encode(b, clean, N, NULL);
+        if (memcmp(a, b, n_byte)) test_fail(__FILE__, __LINE__, "%s", qtype_info[t].name);
+    }
+}
+
+TEST(encoding_spends_its_bits_where_importance_is)
+{
+    static float x[N], w[N], plain[N], weighted[N];
+    static uint8_t a[N * 4], b[N * 4];
+    uint64_t random = 6;
+    gauss_row(x, N, 7);
+    FOR_EACH_BLOCK_TYPE(t)
+    {
+        for (int i = 0; i < N; i++) w[i] = rng_below(&random, 8) == 0 ? 50.0f : 0.5f;
+        through(t, plain, x, N, NULL);
+        through(t, weighted, x, N, w);
+        double gain = error(x, weighted, w, N) / error(x, plain, w, N);
+        if (!(gain < 1.0))
+            test_fail(__FILE__, __LINE__, "%s: weighted error %.4f of the plain",
+                      qtype_info[t].name, gain);
+        memset(w, 0, sizeof w); /* no value counts: as if none was given */
+        qtype_info[t].ops->encode(a, x, N, w);
+        qtype_info[t].ops->encode(b, x, N, NULL);
+        if (memcmp(a, b, qtype_bytes((enum qtype)t, N)))
+            test_fail(__FILE__, __LINE__, "%s: zero weights", qtype_info[t].name);
+    }
+}
+
+TEST(quant_does_not_allocate)
+{
+    static float x[256], y[256];
+    static uint8_t bytes[1024];
+    static int8_t a[256];
+    uint64_t before = test_n_malloc();
+    FOR_EACH_BLOCK_TYPE(t)
+    {
+        qtype_info[t].ops->encode(bytes, x, 256, NULL);
+        qtype_info[t].ops->decode(y, bytes, 256);
+        qtype_info[t].ops->dot_group(bytes, a, 256);
+    }
+    EXPECT_INT(test_n_malloc() - before, 0);
+}
+
+/* |dot_group - decode(w) . a| <= n_round * 2^-24 * (sum of what the exact terms can amount to): one
+ * rounding of isum and one per fma. Formats with minimums have two terms per block, each as large
+ * as the block's span times sum |a|, and a decode that rounds too. */
+TEST(dot_group_is_the_dot_product_of_what_decode_gives)
+{
+    static float x[256], y[256];
+    static uint8_t bytes[1024];
+    static int8_t a[256];
+    FOR_EACH_BLOCK_TYPE(t)
+    for (int trial = 0; trial < 50; trial++) {
+        int block = qtype_info[t].block;
+        int n = block * (1 + trial % (256 / block));
+        gauss_row(x, 256, (uint64_t)(1000 + trial));
+        random_activations(a, 256, (uint64_t)trial);
+        qtype_info[t].ops->encode(bytes, x, 256, NULL);
+        qtype_info[t].ops->decode(y, bytes, n);
+        bool has_min = t == QT_q4_1 || t == QT_q5_1 || t == QT_q2_k || t == QT_q4_k || t == QT_q5_k;
+        double want = 0.0, size = 0.0, max = 0.0, sum_a = 0.0;
+        for (int i = 0; i < n; i++) {
+            want += (double)y[i] * a[i];
+            size += fabs((double)y[i] * a[i]);
+            max = fmax(max, fabs((double)y[i]));
+            sum_a += abs(a[i]);
+        }
+        if (has_min) size = 4.0 * max * sum_a;
+        int n_round = 1 + n / (t == QT_nvfp4 ? 16 : block) * (has_min ? 2 : 1);
+        double e = fabs((double)qtype_info[t].ops->dot_group(bytes, a, n) - want);
+        if (!(e <= n_round * size * 0x1p-24))
+            test_fail(__FILE__, __LINE__, "%s n=%d: off by %g", qtype_info[t].name, n, e);
+    }
+}
+
+/* Values of formats without minimums are exact multiples of w_scale, and so is their dot product in
+ * double: T of one block is that number rounded once (while isum stays below 2^24). NVFP4 rounds
+ * after every 16 values. */
+TEST(dot_group_of_one_block_rounds_once)
+{
+    static const int type[] = {QT_iq4_nl, QT_mxfp4, QT_iq2_xxs, QT_iq2_xs, QT_iq2_s, QT_iq3_xxs,
+                               QT_iq3_s,  QT_iq1_s, QT_iq1_m,   QT_tq1_0,  QT_nvfp4};
+    static float x[256], y[256];
+    static uint8_t bytes[1024];
+    static int8_t a[256];
+    for (size_t k = 0; k < sizeof type / sizeof *type; k++)
+        for (int trial = 0; trial < 50; trial++) {
+            const struct qtype_info *info = &qtype_info[type[k]];
+            int n_round = type[k] == QT_nvfp4 ? 16 : info->block;
+            float want = 0.0f;
+            gauss_row(x, 256, (uint64_t)(2000 + trial));
+            random_activations(a, 256, (uint64_t)trial);
+            info->ops->encode(bytes, x, 256, NULL);
+            info->ops->decode(y, bytes, info->block);
+            for (int at = 0; at < info->block; at += n_round) {
+                double sum = 0.0;
+                for (int i = at; i < at + n_round; i++) sum += (double)y[i] * a[i];
+                want = (float)(want + sum);
+            }
+            float got = info->ops->dot_group(bytes, a, info->block);
+            if (got != want)
+                test_fail(__FILE__, __LINE__, "%s: %a, not %a", info->name, (double)got,
+                          (double)want);
+        }
+}
+
+/* ---- formulas from the layouts, one value at a time ---- */
+
+struct part { /* value i of a block is d * scale * q - dmin * min */
+    int q, scale, min;
+};
+
+static int nibble(const uint8_t *x, int i, int half)
+{
+    return i % (2 * half) < half ? x[i / (2 * half) * half + i % half] & 15
+                                 : x[i / (2 * half) * half + i % half] >> 4;
+}
+static int bit(const uint8_t *x, int i)
+{
+    return x[i / 8] >> (i % 8) & 1;
+}
+static int pair32(const uint8_t *x, int i)
+{
+    return x[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
+}
+
+static struct part part_q4_0(const uint8_t *x, int i)
+{
+    return (struct part){nibble(x + 2, i, 16) - 8, 1, 0};
+}
+static struct part part_q4_1(const uint8_t *x, int i)
+{
+    return (struct part){nibble(x + 4, i, 16), 1, -1};
+}
+static struct part part_q5_0(const uint8_t *x, int i)
+{
+    return (struct part){(nibble(x + 6, i, 16) | bit(x + 2, i) << 4) - 16, 1, 0};
+}
+static struct part part_q5_1(const uint8_t *x, int i)
+{
+    return (struct part){nibble(x + 8, i, 16) | bit(x + 4, i) << 4, 1, -1};
+}
+static struct part part_q8_0(const uint8_t *x, int i)
+{
+    return (struct part){(int8_t)x[2 + i], 1, 0};
+}
+static struct part part_q2_k(const uint8_t *x, int i)
+{
+    return (struct part){pair32(x + 16, i), x[i / 16] & 15, x[i / 16] >> 4};
+}
+static struct part part_q3_k(const uint8_t *x, int i)
+{
+    int j = i / 16, low = j < 8 ? x[96 + j] & 15 : x[96 + j - 8] >> 4,
+        high = x[104 + j % 4] >> (2 * (j / 4)) & 3;
+    int third = x[i % 32] >> (i / 32) & 1;
+    return (struct part){pair32(x + 32, i) + 4 * third - 4, low + 16 * high - 32, 0};
+}
+static struct part part_k_scale(const uint8_t *s, int j, int q)
+{
+    if (j < 4) return (struct part){q, s[j] & 63, s[j + 4] & 63};
+    return (struct part){q, (s[j + 4] & 15) + 16 * (s[j - 4] >> 6),
+                         (s[j + 4] >> 4) + 16 * (s[j] >> 6)};
+}
+static struct part part_q4_k(const uint8_t *x, int i)
+{
+    return part_k_scale(x + 4, i / 32, nibble(x + 16, i, 32));
+}
+static struct part part_q5_k(const uint8_t *x, int i)
+{
+    int fifth = x[16 + i % 32] >> (i / 32) & 1;
+    return part_k_scale(x + 4, i / 32, nibble(x + 48, i, 32) + 16 * fifth);
+}
+static struct part part_q6_k(const uint8_t *x, int i)
+{
+    int q = nibble(x, i, 64) + 16 * pair32(x + 128, i) - 32;
+    return (struct part){q, (int8_t)x[192 + i / 16], 0};
+}
+static struct part part_iq4_xs(const uint8_t *x, int i)
+{
+    static const int level[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+    int j = i / 32, low = x[4 + j / 2] >> (4 * (j % 2)) & 15,
+        high = (x[2] | x[3] << 8) >> (2 * j) & 3;
+    return (struct part){level[nibble(x + 8, i, 16)], low + 16 * high - 32, 0};
+}
+static struct part part_tq1_0(const uint8_t *x, int i)
+{
+    int at = i < 160 ? i % 32 : i < 240 ? 32 + (i - 160) % 16 : 48 + (i - 240) % 4;
+    int digit = i < 160 ? i / 32 : i < 240 ? (i - 160) / 16 : (i - 240) / 4;
+    unsigned fraction = x[at];
+    for (int k = 0; k < digit; k++) fraction = fraction * 3 % 256;
+    return (struct part){(int)(fraction * 3 / 256) - 1, 1, 0};
+}
+static struct part part_tq2_0(const uint8_t *x, int i)
+{
+    return (struct part){pair32(x, i) - 1, 1, 0};
+}
+static struct part part_q1_0(const uint8_t *x, int i)
+{
+    return (struct part){bit(x + 2, i) ? 1 : -1, 1, 0};
+}
+static struct part part_q2_0(const uint8_t *x, int i)
+{
+    return (struct part){(x[2 + i / 4] >> (2 * (i % 4)) & 3) - 1, 1, 0};
+}
+
+static const struct layout {
+    int t, d_at, dmin_at; /* dmin_at -1: no minimums */
+    struct part (*part)(const uint8_t *x, int i);
+} layout[] = {
+    {QT_q4_0, 0, -1, part_q4_0},    {QT_q4_1, 0, 2, part_q4_1},      {QT_q5_0, 0, -1, part_q5_0},
+    {QT_q5_1, 0, 2, part_q5_1},     {QT_q8_0, 0, -1, part_q8_0},     {QT_q2_k, 80, 82, part_q2_k},
+    {QT_q3_k, 108, -1, part_q3_k},  {QT_q4_k, 0, 2, part_q4_k},      {QT_q5_k, 0, 2, part_q5_k},
+    {QT_q6_k, 208, -1, part_q6_k},  {QT_iq4_xs, 0, -1, part_iq4_xs}, {QT_tq1_0, 52, -1, part_tq1_0},
+    {QT_tq2_0, 64, -1, part_tq2_0}, {QT_q1_0, 0, -1, part_q1_0},     {QT_q2_0, 0, -1, part_q2_0},
+};
+
+static float formula(const struct layout *l, const uint8_t *w, const int8_t *a, int n)
+{
+    float t = 0.0f;
+    int block = qtype_info[l->t].block;
+    for (int at = 0; at < n; at += block, w += qtype_info[l->t].n_byte) {
+        long isum = 0, msum = 0;
+        for (int i = 0; i < block; i++) {
+            struct part p = l->part(w, i);
+            isum += (long)p.scale * p.q * a[at + i];
+            msum += (long)p.min * a[at + i];
+        }
+        t = fmaf((float)isum, f32_of_f16((uint16_t)(w[l->d_at] | w[l->d_at + 1] << 8)), t);
+        if (l->dmin_at >= 0)
+            t = fmaf((float)-msum, f32_of_f16((uint16_t)(w[l->dmin_at] | w[l->dmin_at + 1] << 8)),
+                     t);
+    }
+    return t;
+}
+
+TEST(dot_group_is_bit_for_bit_the_layouts_formula)
+{
+    static uint8_t bytes[1024];
+    static int8_t a[256];
+    for (size_t k = 0; k < sizeof layout / sizeof *layout; k++) {
+        const struct layout *l = &layout[k];
+        for (int trial = 0; trial < 200; trial++) {
+            int block = qtype_info[l->t].block, n = block * (1 + trial % (256 / block));
+            random_bytes(bytes, sizeof bytes, (uint64_t)trial);
+            random_activations(a, 256, (uint64_t)trial);
+            float got = qtype_info[l->t].ops->dot_group(bytes, a, n),
+                  want = formula(l, bytes, a, n);
+            bool same = bits_of_f32(got) == bits_of_f32(want) || (isnan(got) && isnan(want));
+            if (!same) {
+                test_fail(__FILE__, __LINE__, "%s n=%d: %a, not %a", qtype_info[l->t].name, n,
+                          (double)got, (double)want);
+                break;
+            }
+        }
+    }
+}
+
+/* Any bytes are a valid block: no index leaves its table (sanitizers watch), and activations at
+ * their extremes do not overflow the integer sums. */
+TEST(dot_group_and_decode_take_any_bytes)
+{
+    static uint8_t bytes[1024];
+    static int8_t a[256];
+    static float y[256];
+    memset(a, 127, sizeof a);
+    FOR_EACH_BLOCK_TYPE(t)
+    for (int trial = 0; trial < 100; trial++) {
+        if (trial < 2)
+            memset(bytes, trial ? 0xFF : 0x00, sizeof bytes);
+        else
+            random_bytes(bytes, sizeof bytes, (uint64_t)trial);
+        qtype_info[t].ops->decode(y, bytes, 256);
+        float got = qtype_info[t].ops->dot_group(bytes, a, 256);
+        double want = 0.0, size = 0.0;
+        for (int i = 0; i < 256; i++) {
+            want += 127.0 * y[i];
+            size += 127.0 * fabs((double)y[i]);
+        }
+        if (isfinite(size) && isfinite(got) && !(fabs((double)got - want) <= 0x1p-10 * size))
+            test_fail(__FILE__, __LINE__, "%s: %g, not %g", qtype_info[t].name, (double)got, want);
+    }
+}
