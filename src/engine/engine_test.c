@@ -1,0 +1,315 @@
+/* engine_test.c - goal: many requests at once each get the answer they would get alone; nothing leaks; a decode step
+ * allocates nothing. Method: the golden models under a hand-stepped engine, with known greedy continuations. */
+#include "../../test/unit.h"
+
+#include "base/os.h"
+#include "base/rng.h"
+#include "engine_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct rig {
+    struct checkpoint *c;
+    struct backend *b;
+    struct model *m;
+    struct engine *en;
+};
+
+static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq, struct err *e)
+{
+    *r = (struct rig){0};
+    char path[64];
+    snprintf(path, sizeof path, "test/golden/%s/model.gguf", model);
+    int rc = checkpoint_open(&r->c, repo_path(path), e);
+    if (rc == 0) rc = backend_open(&r->b, "cpu", &(struct backend_options){.n_thread = 2, .act = ACT_CHOICE_F32}, e);
+    struct model_options o = {.backend = r->b, .kv_type = KV_F32, .page_rows = 16, .n_page = n_page, .context_max = 256,
+                              .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}};
+    if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
+    if (rc == 0) rc = engine_open(&r->en, &(struct engine_options){.model = r->m, .queue_max = 32}, e);
+    return rc;
+}
+
+static void rig_close(struct rig *r)
+{
+    engine_close(r->en);
+    model_close(r->m);
+    backend_close(r->b);
+    checkpoint_close(r->c);
+}
+
+static struct buf golden_ids(const char *model, const char *file)
+{
+    struct buf b = {0};
+    struct err e;
+    char path[96];
+    snprintf(path, sizeof path, "test/golden/%s/%s", model, file);
+    file_read(&b, repo_path(path), 1 << 20, &e);
+    return b;
+}
+
+static struct request *make(const int32_t *ids, int n, int max_tokens, struct queue *q)
+{
+    struct err e;
+    struct request *r = request_open(&e);
+    for (int i = 0; i < n; i++) (void)!vec_push(&r->prompt, ids[i]);
+    r->max_tokens = max_tokens;
+    r->params.temperature = 0;
+    r->reply = q;
+    return r;
+}
+
+struct told {
+    int32_t id[256];
+    float logprob[256];
+    int n, n_prompt, n_done;
+    enum finish finish;
+    struct usage usage;
+};
+
+static void listen(struct queue *q, struct told *t)
+{
+    struct event ev;
+    while (queue_pop(q, &ev, 0)) {
+        if (ev.kind == EVENT_TOKEN && t->n < 256) t->logprob[t->n] = ev.chosen.logprob, t->id[t->n++] = ev.token;
+        if (ev.kind == EVENT_PROMPT) t->n_prompt++;
+        if (ev.kind == EVENT_DONE) t->n_done++, t->finish = ev.finish, t->usage = ev.usage;
+    }
+}
+
+TEST(greedy_continuation_equals_transformers)
+{
+    static const char *const models[] = {"llama3", "llama-untied", "mistral", "qwen2", "qwen3", "smollm3"};
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    for (int i = 0; i < 6; i++) {
+        struct rig r;
+        struct err e;
+        NEED_OK(rig_open(&r, models[i], 64, 8, 4, &e), &e);
+        struct buf ids = golden_ids(models[i], "tokens.i32"), want = golden_ids(models[i], "greedy.i32");
+        struct queue *q = engine_reply_queue();
+        struct told t = {0};
+        NEED_OK(engine_submit(r.en, make((int32_t *)ids.data, 16, 24, q), &e), &e);
+        while (engine_step(r.en)) listen(q, &t);
+        listen(q, &t);
+        EXPECT_INT(t.n, 24);
+        EXPECT_INT(t.finish, FINISH_LENGTH);
+        EXPECT_BITS(t.id, want.data, want.n);
+        rig_close(&r);
+        queue_close(q);
+        buf_deinit(&ids), buf_deinit(&want);
+    }
+}
+
+enum { N_REQUEST = 20 };
+
+/* Request i: its own stretch of the tokens, length, temperature and seed. */
+static struct request *request_i(int i, const struct buf *ids, struct queue *q)
+{
+    struct request *r = make((const int32_t *)ids->data + i, 3 + i * 7 % 50, 5 + i % 13, q);
+    r->params.temperature = i % 3 ? 0.9f : 0;
+    r->params.top_p = 0.95f;
+    r->params.seed = (uint64_t)i;
+    r->params.seeded = true;
+    r->params.n_logprob = i % 4 - 1;
+    r->n_prompt_logprob = i % 5 == 0 ? 2 : -1;
+    return r;
+}
+
+static void answers(const char *model, int n_page, int n_row, int n_seq, bool together, struct told *t)
+{
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, model, n_page, n_row, n_seq, &e), &e);
+    struct buf ids = golden_ids(model, "tokens.i32");
+    struct queue *q[N_REQUEST];
+    for (int i = 0; i < N_REQUEST; i++) {
+        q[i] = engine_reply_queue();
+        NEED_OK(engine_submit(r.en, request_i(i, &ids, q[i]), &e), &e);
+        while (!together && engine_step(r.en)) EXPECT(!engine_check(r.en));
+    }
+    while (engine_step(r.en)) EXPECT(!engine_check(r.en));
+    for (int i = 0; i < N_REQUEST; i++) {
+        listen(q[i], &t[i]);
+        EXPECT_INT(t[i].n_done, 1);
+        EXPECT_INT(t[i].n_prompt, i % 5 == 0 ? t[i].usage.n_prompt - 1 : 0);
+        queue_close(q[i]);
+    }
+    EXPECT_INT(pages_n_free(r.en->pages), n_page);
+    rig_close(&r);
+    buf_deinit(&ids);
+}
+
+TEST(many_requests_together_equal_each_alone)
+{
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    static struct told alone[N_REQUEST], other[N_REQUEST];
+    static const struct { int n_page, n_row, n_seq; } way[] = {{64, 64, 8}, {64, 5, 8}, {8, 16, 3}, {200, 512, 20}, {5, 1, 1}};
+    memset(alone, 0, sizeof alone);
+    answers("qwen3", 64, 512, 1, false, alone);
+    for (size_t w = 0; w < sizeof way / sizeof way[0]; w++) {
+        memset(other, 0, sizeof other);
+        answers("qwen3", way[w].n_page, way[w].n_row, way[w].n_seq, true, other);
+        for (int i = 0; i < N_REQUEST; i++) {
+            EXPECT_INT(other[i].n, alone[i].n);
+            EXPECT_BITS(other[i].id, alone[i].id, sizeof alone[i].id);
+            EXPECT_BITS(other[i].logprob, alone[i].logprob, sizeof alone[i].logprob);
+        }
+    }
+}
+
+TEST(a_decode_step_allocates_nothing)
+{
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "llama3", 64, 64, 8, &e), &e);
+    struct buf ids = golden_ids("llama3", "tokens.i32");
+    struct queue *q[4];
+    for (int i = 0; i < 4; i++) {
+        q[i] = engine_reply_queue();
+        struct request *rq = make((int32_t *)ids.data + i, 10, 60, q[i]);
+        rq->params.temperature = i ? 0.8f : 0;
+        rq->params.top_k = i == 1 ? 5 : -1;
+        rq->params.top_p = i == 2 ? 0.9f : 1;
+        rq->params.repetition_penalty = i == 3 ? 1.2f : 1;
+        rq->params.dry_multiplier = i == 3 ? 0.8f : 0;
+        rq->params.ignore_eos = true;
+        rq->params.n_logprob = 5;
+        NEED_OK(engine_submit(r.en, rq, &e), &e);
+    }
+    for (int i = 0; i < 5; i++) engine_step(r.en);
+    uint64_t before = test_n_malloc();
+    for (int i = 0; i < 40; i++) EXPECT(engine_step(r.en));
+    EXPECT_INT(test_n_malloc() - before, 0);
+    rig_close(&r);
+    for (int i = 0; i < 4; i++) queue_close(q[i]);
+    buf_deinit(&ids);
+}
+
+TEST(cancelling_frees_pages_within_a_step)
+{
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "llama3", 16, 4, 8, &e), &e);
+    struct buf ids = golden_ids("llama3", "tokens.i32");
+    struct queue *q[3];
+    struct request *rq[3];
+    uint64_t id[3];
+    for (int i = 0; i < 3; i++) {
+        q[i] = engine_reply_queue();
+        rq[i] = make((int32_t *)ids.data, 60, 60, q[i]);
+        id[i] = rq[i]->id;
+        NEED_OK(engine_submit(r.en, rq[i], &e), &e);
+    }
+    engine_step(r.en); /* 0 and 1 hold 8 pages each and are in their prompts; 2 waits */
+    EXPECT_INT(pages_n_free(r.en->pages), 0);
+    EXPECT_INT(engine_n_waiting(r.en), 1);
+    engine_cancel(r.en, id[0]);
+    engine_cancel(r.en, id[2]);
+    engine_cancel(r.en, id[2]);
+    engine_cancel(r.en, 999999);
+    engine_step(r.en);
+    EXPECT_INT(pages_n_free(r.en->pages), 8);
+    EXPECT_INT(engine_n_running(r.en), 1);
+    for (int i = 0; i < 3; i++) {
+        struct told t = {0};
+        if (i == 1)
+            while (engine_step(r.en)) {}
+        listen(q[i], &t);
+        EXPECT_INT(t.n_done, 1);
+        EXPECT_INT(t.finish, i == 1 ? FINISH_LENGTH : FINISH_ABORT);
+        queue_close(q[i]);
+    }
+    EXPECT_INT(pages_n_free(r.en->pages), 16);
+    rig_close(&r);
+    buf_deinit(&ids);
+}
+
+TEST(requests_that_cannot_be_are_refused_by_name)
+{
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "llama3", 4, 8, 8, &e), &e);
+    struct queue *q = engine_reply_queue();
+    int32_t ids[80] = {0};
+    struct { int n, max_tokens; int32_t first; int rc; const char *word; } bad[] = {
+        {0, 5, 0, ERR_ARG, "prompt"}, {65, 5, 0, ERR_LIMIT, "64"}, {64, 1, 0, ERR_LIMIT, "64"},
+        {5, -1, 0, ERR_ARG, "max_tokens"}, {5, 5, 260, ERR_ARG, "260"}, {5, 5, -1, ERR_ARG, "-1"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ids[0] = bad[i].first;
+        struct request *rq = make(ids, bad[i].n, bad[i].max_tokens, q);
+        int rc = engine_submit(r.en, rq, &e);
+        if (rc != bad[i].rc || !strstr(e.text, bad[i].word)) test_fail(__FILE__, __LINE__, "case %zu: %d %s", i, rc, e.text);
+        request_close(rq);
+    }
+    ids[0] = 0;
+    struct request *rq = make(ids, 5, 5, q);
+    rq->params.top_p = 7;
+    EXPECT_INT(engine_submit(r.en, rq, &e), ERR_ARG);
+    EXPECT(strstr(e.text, "top_p"));
+    request_close(rq);
+    for (int i = 0; i < 32; i++) NEED_OK(engine_submit(r.en, make(ids, 5, 1, q), &e), &e);
+    rq = make(ids, 5, 1, q);
+    EXPECT_INT(engine_submit(r.en, rq, &e), ERR_BUSY);
+    request_close(rq);
+    rig_close(&r); /* with all of them still in the inbox */
+    queue_close(q);
+}
+
+TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
+{
+    if (!repo_path("test/golden/qwen2")) SKIP("test/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "qwen2", 64, 64, 8, &e), &e);
+    struct buf ids = golden_ids("qwen2", "tokens.i32"), logits = golden_ids("qwen2", "logits.f32");
+    struct queue *q = engine_reply_queue();
+    struct request *rq = make((int32_t *)ids.data, 40, 0, q);
+    rq->n_prompt_logprob = 3;
+    NEED_OK(engine_submit(r.en, rq, &e), &e);
+    while (engine_step(r.en)) {}
+    struct event ev;
+    int n_vocab = model_info(r.m)->n_vocab, pos = 1;
+    for (; queue_pop(q, &ev, 0) && ev.kind == EVENT_PROMPT; pos++) {
+        const float *x = (const float *)logits.data + (int64_t)(pos - 1) * n_vocab;
+        double sum = 0;
+        for (int i = 0; i < n_vocab; i++) sum += exp(x[i]);
+        EXPECT(fabs(ev.chosen.logprob - (x[ev.token] - log(sum))) < 1e-3);
+        EXPECT_INT(ev.n_top, 3);
+        EXPECT(ev.top[0].logprob >= ev.top[1].logprob && ev.top[0].rank == 1);
+    }
+    EXPECT_INT(pos, 40);
+    EXPECT_INT(ev.finish, FINISH_LENGTH);
+    EXPECT_INT(ev.usage.n_output, 0);
+    rig_close(&r);
+    queue_close(q);
+    buf_deinit(&ids), buf_deinit(&logits);
+}
+
+TEST(a_started_engine_serves_several_threads_worth_of_requests)
+{
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "llama3", 32, 32, 4, &e), &e);
+    NEED_OK(engine_start(r.en, &e), &e);
+    struct buf ids = golden_ids("llama3", "tokens.i32");
+    struct queue *q[12];
+    for (int i = 0; i < 12; i++) {
+        q[i] = engine_reply_queue();
+        struct request *rq = make((int32_t *)ids.data + i, 8, 20, q[i]);
+        uint64_t id = rq->id;
+        NEED_OK(engine_submit(r.en, rq, &e), &e);
+        if (i % 3 == 0) engine_cancel(r.en, id);
+    }
+    for (int i = 0; i < 12; i++) {
+        struct event ev = {0};
+        while (queue_pop(q[i], &ev, 10000000) && ev.kind != EVENT_DONE) {}
+        EXPECT_INT(ev.kind, EVENT_DONE);
+    }
+    rig_close(&r);
+    for (int i = 0; i < 12; i++) queue_close(q[i]);
+    buf_deinit(&ids);
+}
