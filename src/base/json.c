@@ -5,8 +5,8 @@
  * json_settle goes once over a private copy of the text, before anything recurses: it holds the
  * limits on depth and nodes, and rewrites in place what jansson refuses though RFC 8259 allows it:
  * lone surrogate escapes (U+FFFD), integers beyond int64 (spelled as doubles) and NUL in a key (a
- * stand-in, taken back after parsing). Every rewrite keeps the length, so jansson's line and column
- * are those of the caller's text. */
+ * stand-in, taken back after parsing). Every rewrite keeps the length, so that jansson's line and
+ * column are those of the caller's text. */
 #include <jansson.h> /* before json.h, which renames json_real: jansson exports one too */
 
 #include "json.h"
@@ -85,8 +85,7 @@ static bool is_key(const struct settle *s)
     return i < s->n && s->text[i] == ':';
 }
 
-/* Step over the string at s->at. An unterminated one ends at the text's end; jansson will say so.
- */
+/* Step over the string at s->at. An unterminated one ends with the text; jansson will say so. */
 static int settle_string(struct settle *s)
 {
     size_t first_nul = s->nul_key.n;
@@ -188,8 +187,8 @@ static bool contains(const struct settle *s, const char *word, size_t n, bool an
     return false;
 }
 
-/* Put a noncharacter that the document has nowhere in place of each NUL of a key. Its code point;
- * 0: none is free. */
+/* Put a noncharacter that the document has nowhere in place of each NUL of a key. Answers its code
+ * point; 0: none is free. */
 static uint32_t nul_keys_hide(struct settle *s)
 {
     for (uint32_t cp = 0xFDD0; cp <= 0xFDEF; cp++) {

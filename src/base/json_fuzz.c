@@ -1,5 +1,4 @@
-/* json_fuzz.c - mutated JSON: what is accepted can be read whole, and written so that it reads back
- * alike. */
+/* json_fuzz.c - mutated JSON: what is accepted can be written, and reads back alike. */
 #include "json.h"
 #include "../../test/fuzz/fuzz.h"
 

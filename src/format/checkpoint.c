@@ -1,8 +1,7 @@
 /* checkpoint.c - opening whatever the path is, and looking things up; see format.h.
  *
  * The kind is told by content where the content can tell (GGUF and llama2.c have magic numbers,
- * safetensors begins with a length and a brace), by name only for what is JSON (an index) or a
- * folder. */
+ * safetensors begins with a length and a brace), by name only for a folder and its index. */
 #include "format_impl.h"
 
 #include <stdlib.h>

@@ -1,17 +1,19 @@
 /* format.h - model files as they lie on disk, behind one view.
  *
- *   GGUF v2/v3 (also split)         names and metadata as they are
- *   Hugging Face directory          safetensors (one file or sharded) + config.json ...; tensor
- * names and config keys are presented under their GGUF names llama2.c .bin (v0, v1, v2) presented
- * as architecture "llama"
+ *   GGUF v2/v3 (also split)     names and metadata as they are
+ *   Hugging Face directory      safetensors (one file or sharded) + config.json ...: tensor names
+ *                               and config keys are presented under their GGUF names
+ *   llama2.c .bin (v0, v1, v2)  presented as architecture "llama"
  *
  * so that the model folder reads one vocabulary of names. Values are never changed: the rows of
  * attn_q and attn_k of llama and mistral pair their rotary halves as (i, i + d/2) in a Hugging Face
- * directory, and as (2i, 2i + 1) in GGUF (its converter permutes them) and llama2.c;
- * checkpoint_kind tells which. Files are mapped read-only; tensor data and text are borrowed from
- * the checkpoint and live until checkpoint_close. Everything is bounds-checked at open: after a
- * successful open every tensor lies inside its file and every metadata value can be read. Open and
- * close from one thread; reading from any. */
+ * directory, and as (2i, 2i + 1) in GGUF (its converter permutes them) and in llama2.c;
+ * checkpoint_kind tells which.
+ *
+ * Files are mapped read-only; tensor data and text are borrowed from the checkpoint and live until
+ * checkpoint_close. Everything is bounds-checked at open: after a successful open every tensor lies
+ * inside its file and every metadata value can be read.
+ * Open and close from one thread; reading from any. */
 #ifndef QUOTH_FORMAT_H
 #define QUOTH_FORMAT_H
 
@@ -24,22 +26,24 @@ struct checkpoint; /* opaque */
 
 enum checkpoint_kind { CKPT_GGUF, CKPT_HF, CKPT_LLAMA2C };
 
+/* dim[0] varies fastest: a linear weight is [k, n_out] with dim[0] = k. Unused dimensions are 1. A
+ * scalar has n_dim 1; of a safetensors tensor with more than four, dim[3] holds the product of the
+ * slowest. A safetensors tensor may be empty (a dimension of 0, n_byte 0). */
 struct tensor_info {
-    const char *name;     /* canonical (GGUF) name, NUL-terminated           */
-    const char *name_raw; /* as the file spells it                           */
+    const char *name;     /* canonical (GGUF) name, NUL-terminated      */
+    const char *name_raw; /* as the file spells it                      */
     enum qtype type;
-    int n_dim; /* 1 .. 4; a scalar has 1, a safetensors tensor of more has its slowest folded into
-                  dim[3] */
-    int64_t
-        dim[4]; /* dim[0] varies fastest (a linear weight is [k, n_out]: dim[0] = k); unused = 1 */
-    const uint8_t *data; /* borrowed, n_byte bytes, at any alignment         */
-    size_t n_byte;       /* exactly qtype_bytes of all rows                 */
-    int file;            /* index of the file it lies in                    */
+    int n_dim; /* 1 .. 4                                     */
+    int64_t dim[4];
+    const uint8_t *data; /* borrowed, n_byte bytes, at any alignment   */
+    size_t n_byte;       /* exactly qtype_bytes of all rows            */
+    int file;            /* index of the file it lies in               */
 };
 
 enum meta_kind { META_NONE, META_BOOL, META_INT, META_UINT, META_REAL, META_TEXT, META_LIST };
-struct meta; /* one metadata value, opaque; getters accept NULL and a wrong kind, and answer
-                `otherwise` */
+
+/* One metadata value, opaque. */
+struct meta;
 
 /* path: a .gguf file (any part of a split one), a directory, the model.safetensors, a shard or the
  * index in a directory with a config.json (that directory is taken), any other .safetensors file
@@ -51,40 +55,43 @@ void checkpoint_close(struct checkpoint *c); /* NULL is fine */
  * data is NULL. */
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
 
+/* dir is the folder in which the other files (tokenizer ...) lie; file_bytes counts all parts. */
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);
 const char *checkpoint_path(const struct checkpoint *c);
-const char *
-checkpoint_dir(const struct checkpoint *c); /* the folder its other files (tokenizer ...) lie in */
+const char *checkpoint_dir(const struct checkpoint *c);
 size_t checkpoint_file_bytes(const struct checkpoint *c);
 
+/* Tensors by position in [0, n_tensor), or by canonical name (NULL: there is none). */
 int checkpoint_n_tensor(const struct checkpoint *c);
 const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i);
-const struct tensor_info *checkpoint_tensor(const struct checkpoint *c,
-                                            const char *name); /* NULL: none */
+const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const char *name);
 
 /* Metadata by GGUF key, e.g. "general.architecture", "llama.block_count", "tokenizer.ggml.tokens".
  * Of a Hugging Face directory: config.json, generation_config.json (general.sampling.temp, .top_k,
- * .top_p, .min_p, tokenizer.ggml.eos_token_ids as a list) and the chat template
+ * .top_p, .min_p, .penalty_repeat; tokenizer.ggml.eos_token_ids as a list) and the chat template
  * (tokenizer.chat_template, and tokenizer.chat_template.NAME) under their GGUF names; the tokenizer
- * itself stays in its files. */
+ * itself stays in its files. hf_keys.def is the table. */
 int checkpoint_n_meta(const struct checkpoint *c);
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
 
+/* Getters accept NULL and a value of another kind, and then answer `otherwise`, NULL or 0.
+ *   meta_int   BOOL, INT, UINT up to INT64_MAX, whole REAL
+ *   meta_real  INT, UINT, REAL
+ *   meta_text  NUL-terminated, but may hold NULs; n may be NULL */
 enum meta_kind meta_kind(const struct meta *m);
 bool meta_bool(const struct meta *m, bool otherwise);
-int64_t meta_int(const struct meta *m,
-                 int64_t otherwise); /* BOOL, INT, and UINT up to INT64_MAX; whole reals */
-double meta_real(const struct meta *m, double otherwise); /* INT, UINT, REAL */
-const char *meta_text(const struct meta *m,
-                      size_t *n);        /* NULL if not text; may hold NULs; NUL-terminated */
-size_t meta_count(const struct meta *m); /* items of a list, else 0 */
-enum meta_kind meta_item_kind(const struct meta *m); /* kind of a list's items  */
+int64_t meta_int(const struct meta *m, int64_t otherwise);
+double meta_real(const struct meta *m, double otherwise);
+const char *meta_text(const struct meta *m, size_t *n);
+
+/* Of a list: how many items, of what kind, and each. An item's text is not NUL-terminated. */
+size_t meta_count(const struct meta *m);
+enum meta_kind meta_item_kind(const struct meta *m);
 int64_t meta_item_int(const struct meta *m, size_t i, int64_t otherwise);
 double meta_item_real(const struct meta *m, size_t i, double otherwise);
-const char *meta_item_text(const struct meta *m, size_t i, size_t *n); /* not NUL-terminated */
-const struct meta *meta_item_list(const struct meta *m,
-                                  size_t i); /* of a list of lists; else NULL */
+const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
+const struct meta *meta_item_list(const struct meta *m, size_t i); /* a list inside the list */
 
 /* An architecture may add names to those that decoders share: raw Hugging Face names with one %d
  * for the layer, e.g. {"model.layers.%d.self_attn.q_norm.weight", "blk.%d.attn_q_norm.weight"}. */

@@ -1,5 +1,5 @@
-/* format_impl.h - what the readers of this folder share: the checkpoint while it is built, and the
- * form of a metadata value. Private to src/format.
+/* format_impl.h - what the readers of this folder share: the checkpoint while it is built, and a
+ * metadata value's form. Private to src/format.
  *
  *   checkpoint_open --kind of path--> gguf_load | hf_load | safetensors_load | llama2c_load
  *        each: checkpoint_add_file, then checkpoint_add_meta and checkpoint_add_tensor
@@ -69,8 +69,7 @@ struct checkpoint {
 /* Map a file; its index (>= 0), or ERR_*. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
 
-/* Add a tensor whose names are in t->name and t->name_raw (copied here). Refuses a name that is
- * there already. */
+/* Add a tensor; its two names are copied. Refuses a name that is there already. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e);
 
 /* Add a value under a key (copied). Refuses a key that is there already. */
@@ -87,8 +86,7 @@ size_t value_bytes(enum value_type type);
 /* Set t->n_byte from type and dimensions (dim[0] a multiple of the block). False: it overflows. */
 bool tensor_set_bytes(struct tensor_info *t);
 
-/* The readers. `path` is a file (a folder for hf_load); the checkpoint is empty but for kind, path
- * and dir. */
+/* The readers: they fill a checkpoint that has kind, path and dir. */
 int gguf_load(struct checkpoint *c, const char *path, struct err *e);
 int hf_load(struct checkpoint *c, const char *dir, struct err *e);
 int safetensors_load(struct checkpoint *c, const char *path,
@@ -99,8 +97,7 @@ int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 /* True if the bytes begin like a file that llama2c_load reads. */
 bool llama2c_looks_like(const uint8_t *data, size_t n);
 
-/* The GGUF name of a raw Hugging Face tensor name, in out[n_out]; the raw name where none is known.
- */
+/* out[n_out] = the GGUF name of a raw Hugging Face tensor name; the raw one where none is known. */
 void hf_tensor_name(char *out, size_t n_out, const char *raw);
 
 #endif

@@ -1,7 +1,7 @@
 /* gguf.c - GGUF version 2 and 3, little-endian, one file or several (-00001-of-0000N.gguf).
  *
- *   "GGUF" version n_tensor n_kv | n_kv x (key, type, value) | n_tensor x (name, dims, type,
- * offset) | pad | data
+ *   "GGUF" version n_tensor n_kv | n_kv x (key, type, value)
+ *                                | n_tensor x (name, dims, type, offset) | padding | data
  *
  * A reader walks the mapped bytes with one sticky error: after the first failure every further read
  * answers zero, and loops stop. Counts from the file are never trusted for more than a loop's end;
@@ -231,8 +231,8 @@ static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offse
              t->name, (unsigned long long)*offset, (unsigned long long)r->alignment);
 }
 
-/* Point t->data into the file; the padding behind the data belongs to it, so that a cut file is
- * noticed. */
+/* Point t->data into the file. The padding behind it must be there too, so that a cut file is
+ * noticed as llama.cpp would. */
 static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offset,
                          uint64_t data_start)
 {

@@ -1,5 +1,4 @@
-/* gguf_test.c - GGUF files made here byte by byte, the handcrafted good and bad ones, and real
- * ones. */
+/* gguf_test.c - GGUF files made here byte by byte, handcrafted good and bad ones, real ones. */
 #include "format.h"
 #include "base/os.h"
 #include "gguf_make_test.h"

@@ -1,6 +1,5 @@
-/* hf.c - a Hugging Face directory: its weights (one safetensors file, or shards named by an index)
- * under GGUF names. hf_config.c reads the JSON files beside them; the tokenizer's files are read by
- * src/token. */
+/* hf.c - a Hugging Face directory: its weights, one safetensors file or shards named by an index,
+ * under GGUF names. hf_config.c reads the JSON files beside them, src/token the tokenizer's. */
 #include "format_impl.h"
 
 #include <ctype.h>
@@ -17,8 +16,7 @@ static const struct name_pair names[] = {
 #undef HF_NAME
 };
 
-/* How much of raw the pattern matches, its %d put into layer[n_digit] ("" without one); 0: it does
- * not. */
+/* How much of raw the pattern matches, 0 for none; its %d is at layer[n_digit]. */
 static size_t match(const char *raw, const char *pattern, const char **layer, int *n_digit)
 {
     const char *s = raw;

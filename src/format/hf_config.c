@@ -1,14 +1,12 @@
-/* hf_config.c - the JSON files of a Hugging Face directory -> metadata under GGUF keys (the table
- * is hf_keys.def).
+/* hf_config.c - the JSON files of a Hugging Face directory -> metadata under GGUF keys.
  *
  *   config.json              "ARCH.key"; fields of text_config count before those around it
  *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
- *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json,
- * tokenizer_config.json tokenizer.chat_template, tokenizer.chat_template.NAME; the first that has
- * it wins
+ *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
+ *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first that has it wins
  *
- * Only config.json must be there. A field that is null or absent has no key; one of an impossible
- * kind is refused. */
+ * The table of fields is hf_keys.def. Only config.json must be there. A field that is null or
+ * absent has no key; one of an impossible kind is refused. */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -33,21 +31,29 @@ static const struct json *field(const struct config *h, const char *name)
 
 /* ---- JSON values as metadata ---- */
 
-/* The type that holds every item; VT_COUNT: there is none. */
-static enum value_type item_type(const struct json *list)
+static enum value_type type_of(const struct json *item)
 {
-    enum value_type type = VT_I64;
-    for (size_t i = 0; i < json_count(list); i++) {
-        enum json_kind kind = json_kind(json_item(list, i));
-        enum value_type own = kind == JK_TEXT   ? VT_TEXT
-                              : kind == JK_INT  ? VT_I64
-                              : kind == JK_REAL ? VT_F64
-                              : kind == JK_BOOL ? VT_BOOL
-                                                : VT_COUNT;
-        bool widens = (own == VT_F64 && type == VT_I64) || (own == VT_I64 && type == VT_F64);
-        if (i == 0)
-            type = own;
-        else if (widens)
+    switch (json_kind(item)) {
+    case JK_TEXT:
+        return VT_TEXT;
+    case JK_INT:
+        return VT_I64;
+    case JK_REAL:
+        return VT_F64;
+    case JK_BOOL:
+        return VT_BOOL;
+    default:
+        return VT_COUNT;
+    }
+}
+
+/* The type that holds every item; VT_COUNT: there is none. */
+static enum value_type common_type(const struct json *list)
+{
+    enum value_type type = json_count(list) ? type_of(json_item(list, 0)) : VT_I64;
+    for (size_t i = 1; i < json_count(list); i++) {
+        enum value_type own = type_of(json_item(list, i));
+        if ((own == VT_F64 && type == VT_I64) || (own == VT_I64 && type == VT_F64))
             type = VT_F64;
         else if (own != type)
             return VT_COUNT;
@@ -70,7 +76,7 @@ static bool fill_item(struct checkpoint *c, enum value_type type, void *data, si
 
 static int add_list(struct config *h, const char *key, const char *name, const struct json *list)
 {
-    enum value_type type = item_type(list);
+    enum value_type type = common_type(list);
     if (type == VT_COUNT)
         return err_set(h->e, ERR_FORMAT,
                        "%s/%s: \"%s\" is a mixed list, expected numbers, strings or booleans",
@@ -153,9 +159,8 @@ static int read_plain(struct config *h)
     return rc;
 }
 
-/* Rope parameters stood at the top level (rope_theta) and in rope_scaling; transformers 5 has them
- * all in rope_parameters, one object, or one per layer type of which "full_attention" is the base.
- */
+/* Rope parameters stood at the top level (rope_theta) and in rope_scaling; transformers 5 has all
+ * in rope_parameters, one object, or one per layer type: then "full_attention" is the base. */
 static int read_rope(struct config *h)
 {
     static const struct name_pair key[] = {
@@ -277,8 +282,7 @@ static int read_templates(struct config *h, const struct json *root)
 
 /* ---- files ---- */
 
-/* Parse a file of the folder, hand its object to read, drop it; absent is fine if it is optional.
- */
+/* Parse a file of the folder, hand its object to read, drop it. */
 static int with_file(struct config *h, const char *file, bool optional,
                      int (*read)(struct config *h, const struct json *root))
 {

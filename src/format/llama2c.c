@@ -1,13 +1,14 @@
-/* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama" under GGUF names.
+/* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama".
  *
- *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32. No
- * magic, so the file's size must be exactly what the header asks for. vocab_size < 0: an output
- * matrix of its own at the end. Two tables of rope cosines stand before it, unused. v1  "ak42" 1,
- * the same 7, u8 shared; padded to 256 bytes; f32, norms first v2  "ak42" 2, the same 7, u8 shared,
- * i32 group_size; padded to 256; f32 norms, then per tensor (and layer) int8 [n] and f32 scale [n /
- * group_size]. Decoded to F32 at open: the group size fits no type of ours.
+ *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32.
+ *       vocab_size < 0: an output matrix of its own at the end, behind two tables of rope
+ *       sines that nobody uses. No magic, so the file must be exactly as long as this asks for.
+ *   v1  "ak42" 1, the same 7, u8 shared, padded to 256 bytes; then f32, norms first.
+ *   v2  "ak42" 2, the same 7, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms, and
+ *       per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open: groups may
+ *       run on across rows, which fits no type of ours.
  *
- * Each version is a list of parts in file order; a walk over it places the tensors and measures the
+ * Each version is a list of parts in file order; one walk places the tensors and measures the
  * file. */
 #include "format_impl.h"
 
@@ -56,8 +57,7 @@ static void read_fields(struct header *h, const uint8_t *p)
     for (int i = 0; i < 7; i++) *to[i] = i32_at(p + 4 * i);
 }
 
-/* Fields that a model can have; v0 has no other mark, so this is also how it is told from other
- * files. */
+/* Fields that a model can have; v0 has no other mark by which it is told from other files. */
 static bool header_plausible(const struct header *h)
 {
     const int64_t field[7] = {h->dim,       h->hidden,  h->n_layer, h->n_head,
@@ -124,8 +124,7 @@ static const uint8_t *take(struct walk *w, const char *name, int64_t n)
     return p;
 }
 
-/* int8 q [n] and f32 scale [n / group] in the file (groups run on across rows) -> f32 [n] of ours.
- */
+/* int8 q [n] and f32 scale [n / group] in the file -> f32 [n] of ours. */
 static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n)
 {
     int64_t group = w->h->group;

@@ -1,5 +1,4 @@
-/* llama2c_test.c - llama2.c checkpoints: the three versions made here, and a real model in all of
- * them. */
+/* llama2c_test.c - llama2.c checkpoints: the three versions made here, and a real model in each. */
 #include "format.h"
 #include "gguf_make_test.h"
 #include "base/os.h"

@@ -1,6 +1,6 @@
-/* meta.c - reading one metadata value, whatever format it came from; see struct meta in
- * format_impl.h. Values were checked when they were added, so nothing here can fail: a wrong kind
- * is answered by `otherwise`. */
+/* meta.c - reading one metadata value, whatever format it came from; see struct meta.
+ * Values were checked when they were added, so nothing here can fail: getters answer `otherwise`
+ * for a wrong kind. */
 #include "format_impl.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
-/* safetensors.c - one .safetensors file: a little-endian u64 length, that many bytes of JSON, then
- * the data.
+/* safetensors.c - one .safetensors file: a u64 length, that many bytes of JSON, then the data.
  *
- *   {"NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, ...,
- * "__metadata__": {...}}
+ *   {"NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, ...}
  *
  * As the format demands, the tensors' ranges must tile the data section: no overlap, no hole,
  * nothing behind. Shapes are row-major there and are turned around (dim[0] varies fastest). Names
