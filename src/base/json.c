@@ -46,7 +46,7 @@ static int fail_at(const struct settle *s, int code, const char *what)
 /* The value of the escape \uXXXX at text[at], or -1. */
 static int escape_value(const struct settle *s, size_t at)
 {
-    if (s->n - at < 6 || s->text[at] != '\\' || s->text[at + 1] != 'u') return -1;
+    if (at > s->n || s->n - at < 6 || s->text[at] != '\\' || s->text[at + 1] != 'u') return -1;
     int v = 0;
     for (int i = 2; i < 6; i++) {
         int c = (unsigned char)s->text[at + i];
@@ -66,16 +66,16 @@ static bool is_low(int v)
     return v >= 0xDC00 && v <= 0xDFFF;
 }
 
-/* Step over the \u escape at s->at, making a lone surrogate U+FFFD. */
+/* Step over the escape at s->at, making a lone surrogate U+FFFD. */
 static void settle_escape(struct settle *s)
 {
     int v = escape_value(s, s->at);
-    if (is_high(v) && s->n - s->at >= 12 && is_low(escape_value(s, s->at + 6))) {
-        s->at += 12;
-        return;
-    }
-    if (is_high(v) || is_low(v)) memcpy(s->text + s->at, "\\uFFFD", 6);
-    s->at += v < 0 ? 2 : 6;
+    size_t n = v < 0 ? 2 : 6;
+    if (is_high(v) && is_low(escape_value(s, s->at + 6)))
+        n = 12;
+    else if (is_high(v) || is_low(v))
+        memcpy(s->text + s->at, "\\uFFFD", 6);
+    s->at += n < s->n - s->at ? n : s->n - s->at;
 }
 
 static bool is_key(const struct settle *s)
@@ -89,17 +89,14 @@ static bool is_key(const struct settle *s)
 static int settle_string(struct settle *s)
 {
     size_t first_nul = s->nul_key.n;
-    s->at++;
-    while (s->at < s->n && s->text[s->at] != '"') {
-        if (s->text[s->at] != '\\') {
-            s->at++;
-        } else if (s->n - s->at >= 2 && s->text[s->at + 1] == 'u') {
-            if (escape_value(s, s->at) == 0 && !vec_push(&s->nul_key, s->at))
-                return err_memory(s->e, "JSON keys", s->n);
-            settle_escape(s);
-        } else {
-            s->at += s->n - s->at >= 2 ? 2 : 1;
-        }
+    for (s->at++;;) {
+        size_t i = s->at;
+        while (i < s->n && s->text[i] != '"' && s->text[i] != '\\') i++;
+        s->at = i;
+        if (i >= s->n || s->text[i] == '"') break;
+        if (escape_value(s, i) == 0 && !vec_push(&s->nul_key, i))
+            return err_memory(s->e, "JSON keys", s->n);
+        settle_escape(s);
     }
     if (s->at < s->n) s->at++;
     if (!is_key(s)) s->nul_key.n = first_nul; /* jansson keeps NUL in values by itself */
@@ -142,27 +139,30 @@ static void settle_number(struct settle *s)
     respell_integer(s->text + first, n);
 }
 
-static int settle_open(struct settle *s)
-{
-    if (++s->depth > s->depth_max) return fail_at(s, ERR_LIMIT, "nested deeper than the limit");
-    return 0;
-}
-
 static int settle_next(struct settle *s)
 {
-    int rc = 0;
-    char c = s->text[s->at];
-    if (c == '"') return settle_string(s);
-    if (c == '-' || isdigit((unsigned char)c)) {
+    switch (s->text[s->at]) {
+    case '"':
+        return settle_string(s);
+    case '[':
+    case '{':
+        if (++s->depth > s->depth_max) return fail_at(s, ERR_LIMIT, "nested deeper than the limit");
+        /* fall through */
+    case ',':
+    case ':':
+        if (++s->n_node > s->node_max) return fail_at(s, ERR_LIMIT, "more values than the limit");
+        break;
+    case ']':
+    case '}':
+        if (s->depth > 0) s->depth--;
+        break;
+    default:
+        if (s->text[s->at] != '-' && !isdigit((unsigned char)s->text[s->at])) break;
         settle_number(s);
         return 0;
     }
-    if (c == '[' || c == '{') rc = settle_open(s);
-    if ((c == ']' || c == '}') && s->depth > 0) s->depth--;
-    if (memchr("[{,:", c, 4) && ++s->n_node > s->node_max)
-        rc = fail_at(s, ERR_LIMIT, "more values than the limit");
     s->at++;
-    return rc;
+    return 0;
 }
 
 static int json_settle(struct settle *s)
@@ -179,27 +179,30 @@ static int json_settle(struct settle *s)
 
 /* ---- NUL in keys: jansson's objects can hold it, its parser refuses it ---- */
 
-static bool contains(const struct settle *s, const char *word, size_t n, bool any_case)
+/* Bit i: the document has the noncharacter U+FDD0 + i (UTF-8: EF B7 90+i), plain or escaped. */
+static uint32_t nonchars_used(const struct settle *s)
 {
-    for (size_t i = 0; n <= s->n && i <= s->n - n; i++)
-        if (any_case ? strncasecmp(s->text + i, word, n) == 0 : memcmp(s->text + i, word, n) == 0)
-            return true;
-    return false;
+    uint32_t used = 0;
+    for (size_t i = 0; s->n - i >= 3; i++) {
+        const uint8_t *t = (const uint8_t *)s->text + i;
+        int v = escape_value(s, i);
+        if (t[0] == 0xEF && t[1] == 0xB7) v = 0xFDD0 + t[2] - 0x90;
+        if (v >= 0xFDD0 && v <= 0xFDEF) used |= 1u << (v - 0xFDD0);
+    }
+    return used;
 }
 
 /* Put a noncharacter that the document has nowhere in place of each NUL of a key. Answers its code
  * point; 0: none is free. */
 static uint32_t nul_keys_hide(struct settle *s)
 {
-    for (uint32_t cp = 0xFDD0; cp <= 0xFDEF; cp++) {
-        char escape[7], raw[4];
-        snprintf(escape, sizeof escape, "\\u%04x", (unsigned)cp);
-        if (contains(s, raw, (size_t)utf8_encode(raw, cp), false) || contains(s, escape, 6, true))
-            continue;
-        for (size_t i = 0; i < s->nul_key.n; i++) memcpy(s->text + s->nul_key.v[i], escape, 6);
-        return cp;
-    }
-    return 0;
+    uint32_t used = nonchars_used(s);
+    if (used == UINT32_MAX) return 0;
+    uint32_t cp = 0xFDD0 + (uint32_t)__builtin_ctz(~used);
+    char escape[7];
+    snprintf(escape, sizeof escape, "\\u%04x", (unsigned)cp);
+    for (size_t i = 0; i < s->nul_key.n; i++) memcpy(s->text + s->nul_key.v[i], escape, 6);
+    return cp;
 }
 
 /* Add key: value to an object, with NUL where the key has the three bytes of the stand-in. */

@@ -79,6 +79,11 @@ TEST(json_nul)
     EXPECT(n == 3 && memcmp(key, "a\0b", 3) == 0);
     json_drop(j);
     EXPECT_TEXT(rewritten("{\"a\\u0000\":[\"\\u0000\"]}"), "{\"a\\u0000\":[\"\\u0000\"]}");
+    char all[32 * 6 + 20] = "[{\"\\u0000\":1},\"";
+    for (int i = 0; i < 32; i++)
+        snprintf(all + strlen(all), 7, i % 2 ? "\\ufd%02X" : "\\uFd%02x", 0xD0 + i);
+    snprintf(all + strlen(all), 3, "\"]");
+    EXPECT_TEXT(rewritten(all), "error: NUL in a key beside all noncharacters U+FDD0..FDEF");
     EXPECT(strncmp(rewritten_n("[\"a\0b\"]", 7), "error: ", 7) == 0);
     EXPECT(strncmp(rewritten_n("[1]\0", 4), "error: ", 7) == 0);
 }
