@@ -71,14 +71,20 @@ struct conversation {
     struct template_limits limits;
 };
 
+/* Bytes at the end of a prompt. */
+struct chat_turn {
+    size_t n_turn;   /* the opened assistant's turn: generation prompt, or what is continued             */
+    size_t n_answer; /* at the end of that, what belongs to the answer already: "<think>\n", continued text;
+                      * push them into a chat_parser first                                                */
+};
+
 /* Append the prompt of a conversation to *out. The messages are first brought into the form that the template
  * takes: null content becomes "", lists of text parts are joined, tool-call arguments are parsed or
  * written as a string, an unsupported system message is merged into the next one.
- *   n_generation  bytes at the end of *out which open the assistant's turn (generation prompt, or what is
- *                 continued): chat_parser_open wants them. NULL: not asked, which saves a second rendering.
+ *   turn  where the assistant's turn begins in the prompt; NULL: not asked, which saves a second rendering.
  * ERR_ARG: the conversation or the template's raise_exception; ERR_LIMIT; ERR_UNSUPPORTED: a content part the
  * template cannot take. *out keeps what it had before. Any thread. */
-int template_render(const struct template *t, const struct conversation *c, struct buf *out, size_t *n_generation,
+int template_render(const struct template *t, const struct conversation *c, struct buf *out, struct chat_turn *turn,
                     struct err *e);
 
 /* Append a rendering with exactly the variables of `context` (an object; NULL: none). Nothing is reshaped. */
@@ -87,5 +93,49 @@ int template_render_context(const struct template *t, const struct json *context
 
 /* "2026-11-20", "2026-11-20T14:30" or with seconds, local time, to seconds since 1970: --now DATE. */
 int template_clock(const char *date, int64_t *now, struct err *e);
+
+/* ---- reading what the model wrote ---- */
+
+/* Reads generated text as it comes. It never fails: what is malformed is content. The pieces' borders do not matter:
+ * the concatenated deltas are the same for every way of cutting the text. */
+struct chat_parser;
+
+enum chat_delta_kind { CHAT_REASONING, CHAT_CONTENT, CHAT_CALL };
+
+struct chat_delta {
+    enum chat_delta_kind kind;
+    const char *text; /* a piece of reasoning or content, or of a call's arguments (JSON text); borrowed */
+    size_t n;
+    int i_call;       /* CHAT_CALL: which call, from 0                                                  */
+    const char *name; /* CHAT_CALL: the function's name in a call's first delta, else NULL; borrowed     */
+    const char *id;   /* ... and its id where the model wrote one, else NULL                             */
+};
+typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
+
+/* Names of the rows of parser.def; NULL: that part is not looked for and stays content. ERR_ARG for an unknown name
+ * lists the known ones. One thread at a time. */
+int chat_parser_open(struct chat_parser **p, const char *tool_parser, const char *reasoning_parser, struct err *e);
+void chat_parser_close(struct chat_parser *p); /* NULL is fine */
+
+/* The next piece of text. fn NULL: read, but tell nobody (for the prompt's n_answer bytes that a client has). */
+void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn, void *ctx);
+void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx); /* no more text: all is told */
+
+/* The parsers that fit a template's conventions, or NULL. Static strings. */
+const char *chat_tool_parser_of(const struct template *t);
+const char *chat_reasoning_parser_of(const struct template *t);
+
+/* A whole message at once: the same through one call. Zeroed is empty. */
+struct chat_call {
+    char *name, *id; /* owned; id may be NULL */
+    struct buf arguments;
+};
+struct chat_message {
+    struct buf content, reasoning;
+    struct chat_call *call; /* [n_call], owned */
+    size_t n_call, cap_call;
+};
+void chat_message_add(void *message, const struct chat_delta *d); /* a chat_delta_fn that collects */
+void chat_message_deinit(struct chat_message *m);
 
 #endif

@@ -173,8 +173,20 @@ static int generation_prompt(const struct template *t, const struct conversation
     return rc;
 }
 
+/* A generation prompt may have opened (or opened and closed) the thinking block: from there on it is answer. */
+static size_t answered(const struct template *t, const char *turn, size_t n)
+{
+    const char *marks[2] = {t->thinking.open, t->thinking.close};
+    for (int i = 0; i < 2; i++) {
+        struct val mark = text_strip(val_text(marks[i] ? marks[i] : "", marks[i] ? strlen(marks[i]) : 0), true, true);
+        const char *p = mark.n > 0 ? memmem(turn, n, mark.s, mark.n) : NULL;
+        if (p) return n - (size_t)(p - turn);
+    }
+    return 0;
+}
+
 static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
-                           size_t *n_generation, struct err *e)
+                           struct chat_turn *turn, struct err *e)
 {
     size_t begin = out->n;
     int rc = render_conversation(t, c, out, e);
@@ -182,9 +194,12 @@ static int render_answered(const struct template *t, const struct conversation *
     size_t n_rendered = out->n - begin;
     if (c->add_generation_prompt) add_missing_turn(t, out);
     size_t n_added = out->n - begin - n_rendered;
-    if (n_generation) *n_generation = n_added;
-    if (!n_generation || !c->add_generation_prompt || n_added > 0) return 0;
-    return generation_prompt(t, c, out->data + begin, n_rendered, n_generation, e);
+    if (!turn) return 0;
+    *turn = (struct chat_turn){.n_turn = n_added};
+    if (c->add_generation_prompt && n_added == 0)
+        rc = generation_prompt(t, c, out->data + begin, n_rendered, &turn->n_turn, e);
+    if (rc == 0) turn->n_answer = answered(t, out->data + out->n - turn->n_turn, turn->n_turn);
+    return rc;
 }
 
 /* ---- continuing the last message ---- */
@@ -240,36 +255,37 @@ static void add_continued(const struct template *t, const struct json *message, 
 }
 
 static int render_continued(const struct template *t, const struct conversation *c, struct buf *out,
-                            size_t *n_generation, struct err *e)
+                            struct chat_turn *turn, struct err *e)
 {
     struct conversation rest = *c;
     struct buf with = {0};
     const struct json *last = json_item(c->messages, json_count(c->messages) - 1);
-    size_t n = 0, begin = out->n, n_opening = 0;
+    size_t n = 0, begin = out->n;
     rest.add_generation_prompt = true;
     int rc = render_conversation(t, &rest, &with, e);
     if (rc == 0) rc = generation_prompt(t, &rest, with.data ? with.data : "", with.n, &n, e);
     rest.add_generation_prompt = false;
     if (rc == 0) rc = render_conversation(t, &rest, out, e);
     if (rc == 0) {
-        n_opening = out->n;
+        size_t n_before = out->n;
         add_missing_turn(t, out);
-        if (out->n == n_opening) add_opening(t, out, with.data + with.n - n, n);
+        if (out->n == n_before) add_opening(t, out, with.data + with.n - n, n);
+        size_t n_opened = out->n;
         add_continued(t, last, resolve(c->continue_final, last), out);
+        if (turn) *turn = (struct chat_turn){.n_turn = out->n - n_before, .n_answer = out->n - n_opened};
         if (out->failed) rc = err_memory(e, "a rendered prompt", out->n);
     }
     if (rc != 0 && out->n > begin) out->n = begin;
-    if (n_generation) *n_generation = out->n - n_opening;
     buf_deinit(&with);
     return rc;
 }
 
-int template_render(const struct template *t, const struct conversation *c, struct buf *out, size_t *n_generation,
+int template_render(const struct template *t, const struct conversation *c, struct buf *out, struct chat_turn *turn,
                     struct err *e)
 {
-    if (c->continue_final == CHAT_CONTINUE_NO) return render_answered(t, c, out, n_generation, e);
+    if (c->continue_final == CHAT_CONTINUE_NO) return render_answered(t, c, out, turn, e);
     if (json_count(c->messages) == 0) return err_set(e, ERR_ARG, "messages: there is none to continue");
-    return render_continued(t, c, out, n_generation, e);
+    return render_continued(t, c, out, turn, e);
 }
 
 int template_clock(const char *date, int64_t *now, struct err *e)

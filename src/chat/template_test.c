@@ -79,11 +79,12 @@ static bool template_case(const struct json *c)
     /* One case needs its tokenizer's list of tokens, which the case does not carry: recovered from what it expects. */
     static const char tokens[] = "{\"additional_special_tokens\":[\"<|role_sep|>\",\"<|message_sep|>\",\"[\",\"]\"]}";
     struct json *kwargs = NULL;
-    if (strstr(source, "additional_special_tokens")) json_parse(&kwargs, tokens, strlen(tokens), NULL, &e);
+    bool incomplete = strstr(source, "additional_special_tokens") != NULL;
+    if (incomplete) json_parse(&kwargs, tokens, strlen(tokens), NULL, &e);
     struct conversation conversation = {
         .messages = json_field(c, "messages"),
         .kwargs = kwargs,
-        .bos_token = field_text(c, "bos_token"),
+        .bos_token = incomplete ? "<s>" : field_text(c, "bos_token"),
         .eos_token = field_text(c, "eos_token"),
         .add_generation_prompt = json_bool(json_field(c, "add_generation_prompt"), true),
     };
@@ -135,12 +136,12 @@ static bool prompt_case(const struct json *c)
         .add_generation_prompt = json_bool(json_field(c, "add_generation_prompt"), true),
         .continue_final = continues[json_int(json_field(c, "continue_final_message"), 0) & 3],
     };
-    size_t n = 0;
+    struct chat_turn turn = {0};
     template_clock("2026-11-20T12:00", &conversation.now, &e);
-    bool ok = t && template_render(t, &conversation, &out, &n, &e) == 0;
+    bool ok = t && template_render(t, &conversation, &out, &turn, &e) == 0;
     const char *name = strrchr(field_text(c, "template"), '/');
     ok = same(c, name, ok ? out.data : NULL, field_text(c, "llamacpp_prompt"), &e) &&
-         same(c, name, out.data + out.n - n, field_text(c, "llamacpp_generation_prompt"), &e);
+         same(c, name, ok ? out.data + out.n - turn.n_turn : NULL, field_text(c, "llamacpp_generation_prompt"), &e);
     buf_deinit(&out);
     template_close(t);
     json_drop(messages);
