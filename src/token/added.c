@@ -1,0 +1,119 @@
+/* added.c - tokens that are looked for in the text as a whole: <|im_end|>, [MASK], runs of spaces.
+ *
+ * The longest one that begins at the leftmost place wins. A table of first bytes skips over ordinary text at some
+ * hundred MB/s; a trie decides where one may begin. Strip flags let a match swallow the white space around it, and a
+ * "single word" one counts only between characters that are no letters or digits, as Hugging Face defines them. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+
+/* Can this token be meant here, with specials allowed or not? */
+static bool allowed(const struct encoder *en, const struct piece *p)
+{
+    return !p->special || (en->flags & ENCODE_PARSE_SPECIAL);
+}
+
+static bool stands_alone(const char *p, size_t n, size_t begin, size_t end)
+{
+    uint32_t cp;
+    if (begin > 0 && (uni_prev(p, begin, &cp), uni_word(cp))) return false;
+    if (end < n && (uni_next(p + end, n - end, &cp), uni_word(cp))) return false;
+    return true;
+}
+
+/* The longest allowed token at p[at..n). */
+static size_t match_at(const struct encoder *en, const struct added *a, const char *p, size_t n, size_t at, int32_t *id)
+{
+    size_t longest = 0;
+    uint32_t node = 0;
+    for (size_t i = at; i < n && (node = trie_step(&a->trie, node, (uint8_t)p[i])) != 0; i++) {
+        int32_t v = a->trie.value[node];
+        if (v < 0 || !allowed(en, &en->t->piece[v])) continue;
+        longest = i + 1 - at;
+        *id = v;
+    }
+    if (longest && (en->t->piece[*id].match & MATCH_WORD) && !stands_alone(p, n, at, at + longest)) return 0;
+    return longest;
+}
+
+static size_t space_before(const char *p, size_t from, size_t at)
+{
+    uint32_t cp;
+    while (at > from) {
+        size_t len = (size_t)uni_prev(p + from, at - from, &cp);
+        if (!uni_space(cp)) break;
+        at -= len;
+    }
+    return at;
+}
+
+static size_t space_after(const char *p, size_t n, size_t at)
+{
+    uint32_t cp;
+    while (at < n) {
+        size_t len = (size_t)uni_next(p + at, n - at, &cp);
+        if (!uni_space(cp)) break;
+        at += len;
+    }
+    return at;
+}
+
+bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text)
+{
+    size_t done = 0;
+    for (size_t i = 0; a->trie.n_node && i < s.n; i++) {
+        int32_t id;
+        if (!a->begins[(uint8_t)s.p[i]]) continue;
+        size_t len = match_at(en, a, s.p, s.n, i, &id);
+        if (len == 0) continue;
+        unsigned match = en->t->piece[id].match;
+        size_t begin = match & MATCH_LSTRIP ? space_before(s.p, done, i) : i;
+        if (!text(en, (struct span){s.p + done, begin - done, s.first && done == 0})) return false;
+        if (!encoder_emit(en, id)) return false;
+        done = match & MATCH_RSTRIP ? space_after(s.p, s.n, i + len) : i + len;
+        i = done - 1;
+    }
+    return text(en, (struct span){s.p + done, s.n - done, s.first && done == 0});
+}
+
+static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, const char *text, size_t n, size_t id)
+{
+    if (n == 0 || n > ADDED_BYTES_MAX) return false;
+    const char *copy = arena_text(arena, text, n);
+    if (!copy) return false;
+    a->begins[(uint8_t)copy[0]] = true;
+    *key = (struct trie_key){copy, (uint32_t)n, (int32_t)id};
+    return true;
+}
+
+/* Tokens that are matched after normalization are themselves normalized first. */
+static bool build(struct tokenizer *t, struct added *a, uint8_t match)
+{
+    size_t n = 0;
+    struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
+    struct buf out = {0}, spare = {0};
+    if (!key) return false;
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (!(p->match & match) || p->n_text > ADDED_BYTES_MAX) continue;
+        if (match == MATCH_RAW)
+            n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
+        else if (normalize(t, p->text, p->n_text, &out, &spare))
+            n += add_key(a, &t->arena, &key[n], out.data, out.n, id);
+    }
+    bool ok = trie_build(&a->trie, key, n);
+    free(key);
+    buf_deinit(&out);
+    buf_deinit(&spare);
+    return ok;
+}
+
+bool added_build(struct tokenizer *t)
+{
+    return build(t, &t->raw, MATCH_RAW) && build(t, &t->normalized, MATCH_NORMALIZED);
+}
+
+void added_deinit(struct added *a)
+{
+    trie_deinit(&a->trie);
+}

@@ -1,0 +1,46 @@
+/* alphabet.c - GPT-2's alphabet: every byte as one printable character.
+ *
+ * Bytes that are printable in Latin-1 stand for themselves; the other 68 are U+0100 onwards, in order. Vocabulary
+ * files of byte-level BPE spell their pieces this way; quoth turns them into bytes at open and works on bytes. */
+#include "token_impl.h"
+#include "base/utf8.h"
+
+static bool stands_for_itself(unsigned b)
+{
+    return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
+}
+
+/* The printable-less bytes in order: 0-0x20, 0x7F-0xA0, 0xAD. */
+static unsigned shifted_index(unsigned b)
+{
+    return b <= 0x20 ? b : b <= 0xA0 ? b - 0x7F + 0x21 : 0x43;
+}
+
+static unsigned shifted_byte(unsigned index)
+{
+    return index <= 0x20 ? index : index < 0x43 ? index - 0x21 + 0x7F : 0xAD;
+}
+
+void alphabet_add(struct buf *out, uint8_t byte)
+{
+    buf_add_utf8(out, stands_for_itself(byte) ? byte : 0x100 + shifted_index(byte));
+}
+
+int alphabet_byte(uint32_t cp)
+{
+    if (cp < 0x100) return stands_for_itself(cp) ? (int)cp : -1;
+    return cp <= 0x143 ? (int)shifted_byte(cp - 0x100) : -1;
+}
+
+bool alphabet_decode(const char *p, size_t n, char *out, uint32_t *n_out)
+{
+    *n_out = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        i += (size_t)uni_next(p + i, n - i, &cp);
+        int b = alphabet_byte(cp);
+        if (b < 0) return false;
+        out[(*n_out)++] = (char)b;
+    }
+    return true;
+}

@@ -1,0 +1,79 @@
+/* bpe.c - byte-level BPE: GPT-2 and its many descendants, and tiktoken.
+ *
+ * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are turned from GPT-2's alphabet
+ * into bytes at open, so a call never spells text in it. Where the family says so (llama-3, tiktoken) a word that
+ * is itself a piece is taken whole. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bpe {
+    struct merges merges;
+    struct strmap word;        /* bytes -> id, only where whole words are taken */
+    uint32_t first[256];       /* the symbol of a byte; SYM_NONE: no piece */
+};
+
+static void bpe_close(struct tokenizer *t)
+{
+    struct bpe *b = t->model;
+    if (!b) return;
+    merges_deinit(&b->merges);
+    strmap_deinit(&b->word);
+    free(b);
+    t->model = NULL;
+}
+
+/* Pieces that words are made of. Added tokens are found in the text before. */
+static bool is_part(const struct piece *p)
+{
+    return p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED;
+}
+
+static bool index_words(struct bpe *b, const struct tokenizer *t)
+{
+    if (!strmap_reserve(&b->word, t->n_piece)) return false;
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (is_part(p) && !strmap_put(&b->word, p->bytes, p->n_byte, (uint32_t)id)) return false;
+    }
+    return true;
+}
+
+static bool fill_merges(struct bpe *b, const struct tokenizer *t)
+{
+    if (!t->opt.merges_by_rank) return merges_put_list(&b->merges, t, &t->find);
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (is_part(p) && !merges_put_cuts(&b->merges, &b->word, p->bytes, p->n_byte, (uint32_t)id, (uint32_t)id))
+            return false;
+    }
+    return true;
+}
+
+static int bpe_build(struct tokenizer *t, struct err *e)
+{
+    struct bpe *b = t->model = calloc(1, sizeof *b);
+    if (!b) return err_memory(e, "a tokenizer", sizeof *b);
+    for (int c = 0; c < 256; c++) b->first[c] = t->byte_id[c] < 0 ? SYM_NONE : (uint32_t)t->byte_id[c];
+    bool ok = !(t->opt.ignore_merges || t->opt.merges_by_rank) || index_words(b, t);
+    if (!ok || !fill_merges(b, t)) return err_memory(e, "the merges of a tokenizer", t->n_piece);
+    return 0;
+}
+
+static bool bpe_encode(struct encoder *en, const char *p, size_t n)
+{
+    const struct bpe *b = en->t->model;
+    const uint32_t *whole = strmap_get(&b->word, p, n);
+    if (whole && en->t->opt.ignore_merges) return encoder_emit(en, (int32_t)*whole);
+    if (!vec_room((void **)&en->merge.sym, &en->merge.cap, n, sizeof *en->merge.sym)) return false;
+    for (size_t i = 0; i < n; i++) en->merge.sym[i] = b->first[(uint8_t)p[i]];
+    if (!merge_run(&b->merges, &en->merge, &n)) return false;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t sym = en->merge.sym[i];
+        if (!(sym >= SYM_NONE ? encoder_emit_unknown(en, NULL, 0) : encoder_emit(en, (int32_t)sym))) return false;
+    }
+    return true;
+}
+
+const struct token_kind token_kind_bpe = {"bpe", bpe_build, bpe_encode, bpe_close};

@@ -1,0 +1,83 @@
+/* charsmap.c - SentencePiece's "precompiled_charsmap": text rules compiled to a double array.
+ *
+ * Layout of the blob: u32 bytes of the array; the array, one u32 unit per node (darts-clone); then the replacements,
+ * each ended by a NUL. A unit has its edge's label in bits 0-7 (bit 31 set in a value unit), "a key ends here" in bit 8,
+ * and the offset to its children in bits 10-30, shifted left by 8 where bit 9 is set. Every index is checked: the
+ * blob comes from a file. */
+#include "token_impl.h"
+
+#include <string.h>
+
+struct charsmap {
+    const uint32_t *unit;
+    size_t n_unit;
+    const char *to; /* replacements; the last byte is NUL */
+    size_t n_to;
+};
+
+static uint32_t read_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n, struct err *e)
+{
+    const uint8_t *p = blob;
+    *out = NULL;
+    size_t n_array = n >= 4 ? read_u32(p) : 0;
+    if (n_array == 0 || n_array % 4 != 0 || n_array + 4 >= n || p[n - 1] != 0)
+        return err_set(e, ERR_FORMAT, "precompiled_charsmap of %zu bytes: its array of %zu bytes and the NUL-ended texts "
+                       "after it do not fit", n, n_array);
+    struct charsmap *m = arena_push(a, sizeof *m, _Alignof(struct charsmap));
+    uint32_t *unit = arena_push(a, n_array, 4);
+    if (!m || !unit) return err_memory(e, "precompiled_charsmap", n);
+    for (size_t i = 0; i < n_array / 4; i++) unit[i] = read_u32(p + 4 + 4 * i);
+    *m = (struct charsmap){.unit = unit, .n_unit = n_array / 4, .n_to = n - 4 - n_array};
+    m->to = arena_text(a, (const char *)p + 4 + n_array, m->n_to);
+    if (!m->to) return err_memory(e, "precompiled_charsmap", n);
+    *out = m;
+    return 0;
+}
+
+static uint32_t children_of(uint32_t unit)
+{
+    return (unit >> 10) << ((unit & 1u << 9) >> 6);
+}
+
+/* The lengths and values of the keys that are prefixes of p[0..n): the first one, or the longest. */
+static size_t walk(const struct charsmap *m, const char *p, size_t n, bool longest, uint32_t *value)
+{
+    size_t found = 0;
+    uint32_t at = children_of(m->unit[0]);
+    for (size_t i = 0; i < n && p[i]; i++) {
+        uint8_t c = (uint8_t)p[i];
+        at ^= c;
+        if (at >= m->n_unit || (m->unit[at] & (1u << 31 | 0xFF)) != c) break;
+        bool ends = m->unit[at] >> 8 & 1;
+        at ^= children_of(m->unit[at]);
+        if (!ends) continue;
+        if (at >= m->n_unit) break;
+        found = i + 1;
+        *value = m->unit[at] & ~(1u << 31);
+        if (!longest) break;
+    }
+    return found && *value < m->n_to ? found : 0;
+}
+
+size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to, size_t *n_to)
+{
+    uint32_t value = 0;
+    size_t len = walk(m, p, n, true, &value);
+    *to = len ? m->to + value : NULL;
+    *n_to = len ? strlen(*to) : 0;
+    return len;
+}
+
+bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to, size_t *n_to)
+{
+    uint32_t value = 0;
+    size_t len = walk(m, p, n, false, &value);
+    *to = len ? m->to + value : NULL;
+    *n_to = len ? strlen(*to) : 0;
+    return len != 0;
+}

@@ -1,0 +1,110 @@
+/* encode.c - tokenizer_encode: the order of things.
+ *
+ *   text -> added tokens -> normalize -> added tokens again -> valid UTF-8 runs -> words (pretok) -> kind -> ids
+ *
+ * All scratch lives in the call's struct encoder, so a tokenizer is shared without locks. */
+#include "token_impl.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool encoder_emit(struct encoder *en, int32_t id)
+{
+    en->after_unk = false;
+    return vec_push(en->out, id);
+}
+
+static bool emit_bytes(struct encoder *en, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!encoder_emit(en, en->t->byte_id[(uint8_t)p[i]])) return false;
+    return true;
+}
+
+bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
+{
+    const struct tokenizer *t = en->t;
+    bool as_bytes = t->opt.byte_fallback;
+    for (size_t i = 0; i < n && as_bytes; i++) as_bytes = t->byte_id[(uint8_t)p[i]] >= 0;
+    if (as_bytes) return emit_bytes(en, p, n);
+    if (t->unk < 0 || (en->after_unk && t->opt.fuse_unk)) return true;
+    if (!encoder_emit(en, t->unk)) return false;
+    en->after_unk = true;
+    return true;
+}
+
+/* Patterns need valid UTF-8: a run of other bytes is a word of its own. */
+static bool encode_valid_runs(struct encoder *en, struct span s)
+{
+    for (size_t i = 0; i < s.n;) {
+        size_t begin = i;
+        uint32_t cp = 0;
+        int len = 0;
+        while (i < s.n && (len = uni_next(s.p + i, s.n - i, &cp), cp != UNI_BAD)) i += (size_t)len;
+        if (!pretok_run(en, 0, (struct span){s.p + begin, i - begin, s.first && begin == 0})) return false;
+        begin = i;
+        while (i < s.n && (uni_next(s.p + i, s.n - i, &cp), cp == UNI_BAD)) i++;
+        if (i > begin && !en->t->kind->encode(en, s.p + begin, i - begin)) return false;
+    }
+    return true;
+}
+
+static bool encode_text(struct encoder *en, struct span s)
+{
+    const struct tokenizer *t = en->t;
+    if (s.n == 0) return true;
+    if (t->norm.n) {
+        if (!normalize(t, s.p, s.n, &en->text[0], &en->text[1])) return false;
+        s.p = en->text[0].data;
+        s.n = en->text[0].n;
+    }
+    if (s.n == 0) return true;
+    if (t->normalized.trie.n_node) return added_split(en, &t->normalized, s, encode_valid_runs);
+    return encode_valid_runs(en, s);
+}
+
+static bool add_ids(struct ids *out, const int32_t *id, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!vec_push(out, id[i])) return false;
+    return true;
+}
+
+/* A text that already begins with BOS (a chat template may write it) gets no second one. */
+static void drop_double_bos(const struct tokenizer *t, struct ids *out, size_t body)
+{
+    if (t->n_prefix == 0 || body == out->n) return;
+    int32_t id = out->v[body];
+    if (id != t->prefix[t->n_prefix - 1] || !t->piece[id].special) return;
+    memmove(out->v + body, out->v + body + 1, (out->n - body - 1) * sizeof *out->v);
+    out->n--;
+}
+
+static void encoder_deinit(struct encoder *en)
+{
+    regex_work_close(en->regex);
+    merge_work_deinit(&en->merge);
+    buf_deinit(&en->text[0]);
+    buf_deinit(&en->text[1]);
+    buf_deinit(&en->scratch);
+    free(en->lattice);
+}
+
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags, struct ids *out,
+                     struct err *e)
+{
+    if (n > INT32_MAX) return err_set(e, ERR_LIMIT, "a text of %zu bytes, more than %d", n, INT32_MAX);
+    struct encoder en = {.t = t, .flags = flags, .out = out, .regex = regex_work_open()};
+    size_t n_before = out->n;
+    bool add = flags & ENCODE_ADD_SPECIAL;
+    bool ok = en.regex && (!add || add_ids(out, t->prefix, t->n_prefix));
+    size_t body = out->n;
+    ok = ok && added_split(&en, &t->raw, (struct span){text, n, true}, encode_text);
+    if (ok && add) drop_double_bos(t, out, body);
+    ok = ok && (!add || add_ids(out, t->suffix, t->n_suffix));
+    encoder_deinit(&en);
+    if (ok) return 0;
+    out->n = n_before;
+    return err_memory(e, "the ids of a text", n);
+}

@@ -1,0 +1,220 @@
+/* gguf_vocab.c - the tokenizer in GGUF metadata (tokenizer.ggml.*).
+ *
+ *   model    kind       spelled as
+ *   llama    spm        "▁" for spaces, merges by score (by list where all scores are equal: some converters
+ *                       write zeros and the list)
+ *   gpt2     bpe        GPT-2's alphabet, pre-tokenizer family in tokenizer.ggml.pre
+ *   gemma4   spm        "▁" for spaces, merges by list
+ *   bert     wordpiece  "▁" marks pieces that begin a word
+ *   t5       unigram    "▁" for spaces, precompiled charsmap */
+#include "token_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct vocab_file {
+    struct tokenizer *t;
+    const struct checkpoint *c;
+    const char *pre;
+    bool add_bos, add_eos, add_space;
+    struct err *e;
+};
+
+static const struct meta *field(const struct vocab_file *f, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s", name);
+    return checkpoint_meta(f->c, key);
+}
+
+static int32_t id_field(const struct vocab_file *f, const char *name, int64_t otherwise)
+{
+    int64_t id = meta_int(field(f, name), otherwise);
+    return id >= 0 && (uint64_t)id < f->t->n_piece ? (int32_t)id : -1;
+}
+
+/* ---- tables ---- */
+
+static int read_pieces(struct vocab_file *f)
+{
+    const struct meta *tokens = field(f, "tokens"), *score = field(f, "scores"), *type = field(f, "token_type");
+    size_t n = meta_count(tokens);
+    if (n == 0 || meta_item_kind(tokens) != META_TEXT)
+        return err_set(f->e, ERR_FORMAT, "%s: tokenizer.ggml.tokens is missing, empty or no list of strings",
+                       checkpoint_path(f->c));
+    if ((score && meta_count(score) < n) || (type && meta_count(type) < n))
+        return err_set(f->e, ERR_FORMAT, "%s: %zu tokens but %zu scores and %zu token types", checkpoint_path(f->c), n,
+                       meta_count(score), meta_count(type));
+    for (size_t id = 0; id < n; id++) {
+        size_t len;
+        const char *text = meta_item_text(tokens, id, &len);
+        int64_t kind = type ? meta_item_int(type, id, PIECE_NORMAL) : PIECE_NORMAL;
+        if (kind < PIECE_NORMAL || kind > PIECE_BYTE) kind = PIECE_UNUSED;
+        int rc = tokenizer_put(f->t, id, text ? text : "", text ? len : 0, (enum piece_kind)kind,
+                               meta_item_real(score, id, 0), f->e);
+        if (rc != 0) return rc;
+        if (kind == PIECE_CONTROL || kind == PIECE_UNKNOWN || kind == PIECE_USER) f->t->piece[id].match = MATCH_RAW;
+    }
+    return 0;
+}
+
+static int read_merges(struct vocab_file *f)
+{
+    const struct meta *list = field(f, "merges");
+    size_t n = meta_count(list);
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        const char *text = meta_item_text(list, i, &len);
+        if (text && !tokenizer_put_merge_line(f->t, text, len)) return err_memory(f->e, "merges", n);
+    }
+    return 0;
+}
+
+static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
+{
+    struct tokenizer *t = f->t;
+    t->bos = id_field(f, "bos_token_id", bos);
+    t->eos = id_field(f, "eos_token_id", eos);
+    t->unk = id_field(f, "unknown_token_id", unk);
+    tokenizer_mark_eog(t, id_field(f, "eot_token_id", -1));
+    tokenizer_mark_eog(t, id_field(f, "eom_token_id", -1));
+    const struct meta *list = field(f, "eos_token_ids");
+    for (size_t i = 0; i < meta_count(list); i++) tokenizer_mark_eog(t, meta_item_int(list, i, -1));
+}
+
+static void read_affixes(struct vocab_file *f)
+{
+    struct tokenizer *t = f->t;
+    if (meta_bool(field(f, "add_bos_token"), f->add_bos) && t->bos >= 0) t->prefix[t->n_prefix++] = t->bos;
+    if (meta_bool(field(f, "add_eos_token"), f->add_eos) && t->eos >= 0) t->suffix[t->n_suffix++] = t->eos;
+}
+
+static int add_text_step(struct vocab_file *f, norm_fn *run, const char *a, const char *b)
+{
+    struct norm_step *s = tokenizer_add_norm(f->t, run);
+    if (!s) return err_memory(f->e, "a normalizer", sizeof *s);
+    s->a = a;
+    s->n_a = strlen(a);
+    s->b = b;
+    s->n_b = b ? strlen(b) : 0;
+    return 0;
+}
+
+/* ---- the kinds ---- */
+
+static bool all_scores_equal(const struct tokenizer *t)
+{
+    for (size_t id = 1; id < t->n_piece; id++)
+        if (t->piece[id].score != t->piece[0].score) return false;
+    return true;
+}
+
+static int read_llama(struct vocab_file *f)
+{
+    struct tokenizer *t = f->t;
+    read_ids(f, 1, 2, 0);
+    f->add_bos = true;
+    t->opt.space_mark = t->opt.byte_fallback = true;
+    t->opt.drop_lead_space = meta_bool(field(f, "add_space_prefix"), true);
+    t->opt.merges_by_score = !(all_scores_equal(t) && meta_count(field(f, "merges")) > 0);
+    int rc = t->opt.merges_by_score ? 0 : read_merges(f);
+    if (rc == 0 && t->opt.drop_lead_space) rc = add_text_step(f, norm_prepend, SPACE_MARK, NULL);
+    if (rc == 0) rc = add_text_step(f, norm_replace, " ", SPACE_MARK);
+    return rc;
+}
+
+static int read_gpt2(struct vocab_file *f)
+{
+    struct tokenizer *t = f->t;
+    read_ids(f, -1, -1, -1);
+    int rc = tokenizer_add_family(t, f->pre ? f->pre : "default", f->e);
+    if (rc != 0) return rc;
+    f->add_bos = t->opt.add_bos;
+    if (t->opt.space_mark) {
+        t->kind = &token_kind_spm;
+        t->opt.byte_fallback = true;
+        rc = add_text_step(f, norm_replace, " ", SPACE_MARK);
+    } else {
+        t->opt.byte_level = true;
+    }
+    return rc == 0 ? read_merges(f) : rc;
+}
+
+static int read_gemma4(struct vocab_file *f)
+{
+    f->pre = "gemma4";
+    return read_gpt2(f);
+}
+
+static int read_bert(struct vocab_file *f)
+{
+    struct tokenizer *t = f->t;
+    read_ids(f, 101, -1, 100);
+    int32_t cls = id_field(f, "cls_token_id", t->bos), sep = id_field(f, "seperator_token_id", 102);
+    t->prefix[t->n_prefix++] = cls;
+    t->suffix[t->n_suffix++] = sep;
+    t->opt.word_prefix = SPACE_MARK;
+    t->opt.word_chars_max = 100;
+    t->opt.drop_lead_space = t->opt.word_cleanup = true;
+    bool lower = meta_bool(field(f, "normalizer.lowercase"), true);
+    bool strip = meta_bool(field(f, "normalizer.strip_accents"), lower);
+    struct norm_step *s = tokenizer_add_norm(t, norm_bert);
+    if (!s) return err_memory(f->e, "a normalizer", sizeof *s);
+    s->flags = BERT_CLEAN | BERT_CJK | (lower ? BERT_LOWER : 0) | (strip ? BERT_STRIP : 0);
+    return tokenizer_add_bert_words(t, f->e);
+}
+
+static int read_charsmap(struct vocab_file *f, const struct charsmap **map)
+{
+    const struct meta *list = field(f, "precompiled_charsmap");
+    struct buf blob = {0};
+    for (size_t i = 0; i < meta_count(list); i++) buf_add_char(&blob, (char)meta_item_int(list, i, 0));
+    int rc = blob.failed ? err_memory(f->e, "a charsmap", meta_count(list)) : 0;
+    if (rc == 0 && blob.n) rc = charsmap_open(map, &f->t->arena, blob.data, blob.n, f->e);
+    buf_deinit(&blob);
+    return rc;
+}
+
+static int read_t5(struct vocab_file *f)
+{
+    struct tokenizer *t = f->t;
+    const struct charsmap *map = NULL;
+    read_ids(f, -1, 1, 2);
+    f->add_eos = true;
+    t->opt.space_mark = t->opt.fuse_unk = true;
+    t->opt.drop_lead_space = meta_bool(field(f, "add_space_prefix"), true);
+    int rc = read_charsmap(f, &map);
+    struct norm_step *s = rc == 0 ? tokenizer_add_norm(t, norm_sentencepiece) : NULL;
+    if (!s) return rc ? rc : err_memory(f->e, "a normalizer", sizeof *s);
+    s->charsmap = map;
+    s->flags = SP_ESCAPE | (t->opt.drop_lead_space ? SP_PREFIX : 0) |
+               (meta_bool(field(f, "remove_extra_whitespaces"), false) ? SP_TRIM : 0);
+    return 0;
+}
+
+static const struct gguf_model {
+    const char *name;
+    const struct token_kind *kind;
+    int (*read)(struct vocab_file *f);
+} models[] = {
+    {"llama", &token_kind_spm, read_llama},     {"gpt2", &token_kind_bpe, read_gpt2},
+    {"gemma4", &token_kind_spm, read_gemma4},   {"bert", &token_kind_wordpiece, read_bert},
+    {"t5", &token_kind_unigram, read_t5},
+};
+
+int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
+{
+    struct vocab_file f = {.t = t, .c = c, .e = e};
+    const char *model = meta_text(field(&f, "model"), NULL);
+    f.pre = meta_text(field(&f, "pre"), NULL);
+    for (size_t i = 0; model && i < sizeof models / sizeof models[0]; i++) {
+        if (strcmp(models[i].name, model) != 0) continue;
+        t->kind = models[i].kind;
+        int rc = read_pieces(&f);
+        if (rc == 0) rc = models[i].read(&f);
+        if (rc == 0) read_affixes(&f);
+        return rc;
+    }
+    return err_set(e, model ? ERR_UNSUPPORTED : ERR_MISSING, "%s: tokenizer.ggml.model is %s%.60s", checkpoint_path(c),
+                   model ? "unknown: " : "missing", model ? model : "");
+}

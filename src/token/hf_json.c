@@ -1,0 +1,293 @@
+/* hf_json.c - Hugging Face's tokenizer.json, with tokenizer_config.json and generation_config.json beside it.
+ *
+ * The file names a model (BPE, Unigram, WordPiece) and the steps around it (hf_steps.c). BPE over GPT-2's alphabet is kind
+ * bpe; BPE over characters, as converted from SentencePiece, is kind spm. Special tokens are looked for in the
+ * raw text even where the file says "normalized": the quirk would lose a </s> in the middle of a chat. */
+#include "token_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { JSON_BYTES_MAX = 256 << 20, CONFIG_BYTES_MAX = 64 << 20 };
+
+static const char *type_of(const struct json *j)
+{
+    const char *type = json_text(json_field(j, "type"), NULL);
+    return type ? type : "";
+}
+
+/* ---- vocabularies ---- */
+
+/* {"piece": id, ...} */
+static int read_vocab_object(struct tokenizer *t, const struct json *vocab, struct err *e)
+{
+    if (json_kind(vocab) != JK_OBJECT || json_count(vocab) == 0)
+        return err_set(e, ERR_FORMAT, "model.vocab is %s, not an object with pieces", json_kind_name(json_kind(vocab)));
+    for (void *it = json_first(vocab); it; it = json_next(vocab, it)) {
+        size_t n;
+        const char *text = json_it_key(it, &n);
+        int64_t id = json_int(json_it_value(it), -1);
+        if (id < 0) return err_set(e, ERR_FORMAT, "model.vocab: the id of \"%.40s\" is no number", text);
+        int rc = tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
+        if (rc != 0) return rc;
+    }
+    return 0;
+}
+
+/* [["piece", score], ...] */
+static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct err *e)
+{
+    if (json_kind(vocab) != JK_LIST || json_count(vocab) == 0)
+        return err_set(e, ERR_FORMAT, "model.vocab is %s, not a list of pieces", json_kind_name(json_kind(vocab)));
+    for (size_t id = 0; id < json_count(vocab); id++) {
+        const struct json *pair = json_item(vocab, id);
+        size_t n;
+        const char *text = json_text(json_item(pair, 0), &n);
+        if (!text) return err_set(e, ERR_FORMAT, "model.vocab[%zu] is no [piece, score]", id);
+        int rc = tokenizer_put(t, id, text, n, PIECE_NORMAL, json_real(json_item(pair, 1), 0), e);
+        if (rc != 0) return rc;
+    }
+    return 0;
+}
+
+/* "left right" or ["left", "right"] */
+static int read_merges(struct tokenizer *t, const struct json *list, struct err *e)
+{
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *j = json_item(list, i);
+        size_t n, n_right;
+        const char *line = json_text(j, &n);
+        const char *left = json_text(json_item(j, 0), &n), *right = json_text(json_item(j, 1), &n_right);
+        if (!line && !(left && right)) return err_set(e, ERR_FORMAT, "model.merges[%zu] is no pair of pieces", i);
+        if (line) json_text(j, &n);
+        if (!(line ? tokenizer_put_merge_line(t, line, n) : tokenizer_put_merge(t, left, n, right, n_right)))
+            return err_memory(e, "merges", json_count(list));
+    }
+    return 0;
+}
+
+/* ---- models ---- */
+
+static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
+{
+    size_t n = 0, k = 0;
+    json_text(json_field(m, "end_of_word_suffix"), &n);
+    json_text(json_field(m, "continuing_subword_prefix"), &k);
+    if (n || k) return err_set(e, ERR_UNSUPPORTED, "model BPE with end_of_word_suffix or continuing_subword_prefix");
+    t->opt.byte_fallback = json_bool(json_field(m, "byte_fallback"), false);
+    t->opt.fuse_unk = json_bool(json_field(m, "fuse_unk"), false);
+    t->opt.ignore_merges = json_bool(json_field(m, "ignore_merges"), false);
+    t->kind = t->opt.byte_level ? &token_kind_bpe : &token_kind_spm;
+    int rc = read_vocab_object(t, json_field(m, "vocab"), e);
+    if (rc == 0) rc = read_merges(t, json_field(m, "merges"), e);
+    const char *unk = json_text(json_field(m, "unk_token"), NULL);
+    if (rc == 0 && unk) t->unk = tokenizer_scan(t, unk);
+    return rc;
+}
+
+static int read_unigram(struct tokenizer *t, const struct json *m, struct err *e)
+{
+    t->opt.fuse_unk = t->opt.match_all = true;
+    t->opt.byte_fallback = json_bool(json_field(m, "byte_fallback"), false);
+    t->kind = &token_kind_unigram;
+    int64_t unk = json_int(json_field(m, "unk_id"), -1);
+    t->unk = unk >= 0 && unk < PIECES_MAX ? (int32_t)unk : -1;
+    return read_vocab_list(t, json_field(m, "vocab"), e);
+}
+
+static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err *e)
+{
+    size_t n = 0;
+    const char *inner = json_text(json_field(m, "continuing_subword_prefix"), &n);
+    const char *unk = json_text(json_field(m, "unk_token"), NULL);
+    int64_t most = json_int(json_field(m, "max_input_chars_per_word"), 100);
+    t->opt.inner_prefix = arena_text(&t->arena, inner ? inner : "##", inner ? n : 2);
+    if (!t->opt.inner_prefix) return err_memory(e, "a prefix", n);
+    t->opt.word_chars_max = most < 0 || most > 10000 ? 10000 : (int)most;
+    t->opt.drop_lead_space = true;
+    t->kind = &token_kind_wordpiece;
+    int rc = read_vocab_object(t, json_field(m, "vocab"), e);
+    if (rc == 0) t->unk = tokenizer_scan(t, unk ? unk : "[UNK]");
+    return rc;
+}
+
+static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
+{
+    const char *type = type_of(m);
+    if (strcmp(type, "BPE") == 0 || (!*type && json_field(m, "merges"))) return read_bpe(t, m, e);
+    if (strcmp(type, "Unigram") == 0 || (!*type && json_field(m, "unk_id"))) return read_unigram(t, m, e);
+    if (strcmp(type, "WordPiece") == 0 || (!*type && json_field(m, "max_input_chars_per_word")))
+        return read_wordpiece(t, m, e);
+    return err_set(e, ERR_UNSUPPORTED, "model type \"%.40s\" is not known (BPE, Unigram, WordPiece)", type);
+}
+
+/* ---- added tokens ---- */
+
+static int add_token(struct tokenizer *t, int64_t id, const struct json *j, struct err *e)
+{
+    size_t n;
+    const char *text = json_text(json_field(j, "content"), &n);
+    if (!text || id < 0) return err_set(e, ERR_FORMAT, "an added token without id or content");
+    bool special = json_bool(json_field(j, "special"), false);
+    bool raw = special || !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
+    double score = (uint64_t)id < t->n_piece ? t->piece[id].score : 0;
+    int rc = tokenizer_put(t, (size_t)id, text, n, special ? PIECE_CONTROL : PIECE_USER, score, e);
+    if (rc != 0) return rc;
+    t->piece[id].match = (uint8_t)((raw ? MATCH_RAW : MATCH_NORMALIZED) |
+                                   (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
+                                   (json_bool(json_field(j, "rstrip"), false) ? MATCH_RSTRIP : 0) |
+                                   (json_bool(json_field(j, "single_word"), false) ? MATCH_WORD : 0));
+    return 0;
+}
+
+static int read_added(struct tokenizer *t, const struct json *list, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
+        const struct json *j = json_item(list, i);
+        rc = add_token(t, json_int(json_field(j, "id"), -1), j, e);
+    }
+    return rc;
+}
+
+/* ---- post-processor ---- */
+
+static void add_affix(struct tokenizer *t, bool before, int64_t id)
+{
+    int *n = before ? &t->n_prefix : &t->n_suffix;
+    if (id < 0 || id >= PIECES_MAX || *n >= AFFIX_MAX) return;
+    (before ? t->prefix : t->suffix)[(*n)++] = (int32_t)id;
+}
+
+static void read_template(struct tokenizer *t, const struct json *j)
+{
+    const struct json *single = json_field(j, "single"), *special = json_field(j, "special_tokens");
+    bool before = true;
+    for (size_t i = 0; i < json_count(single); i++) {
+        const struct json *item = json_item(single, i);
+        if (json_field(item, "Sequence")) before = false;
+        const char *name = json_text(json_field(json_field(item, "SpecialToken"), "id"), NULL);
+        if (!name) continue;
+        const struct json *ids = json_field(json_field(special, name), "ids");
+        for (size_t k = 0; k < json_count(ids); k++) add_affix(t, before, json_int(json_item(ids, k), -1));
+    }
+}
+
+/* How each type names what it adds; a sequence holds several. */
+static void read_post(struct tokenizer *t, const struct json *j)
+{
+    const char *type = type_of(j);
+    if (strcmp(type, "Sequence") == 0) {
+        const struct json *list = json_field(j, "processors");
+        for (size_t i = 0; i < json_count(list); i++) read_post(t, json_item(list, i));
+    } else if (strcmp(type, "TemplateProcessing") == 0) {
+        read_template(t, j);
+    } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
+        add_affix(t, true, json_int(json_item(json_field(j, "cls"), 1), -1));
+        add_affix(t, false, json_int(json_item(json_field(j, "sep"), 1), -1));
+    }
+}
+
+/* ---- the configuration files ---- */
+
+/* "text" or {"content": "text"} -> id, -1 if absent. */
+static int32_t token_field(const struct tokenizer *t, const struct json *j, const char *key)
+{
+    const struct json *v = json_field(j, key);
+    const char *text = json_text(json_kind(v) == JK_OBJECT ? json_field(v, "content") : v, NULL);
+    return text ? tokenizer_scan(t, text) : -1;
+}
+
+/* Class and configuration may overrule the post-processor: BOS first, or no BOS. */
+static void settle_bos(struct tokenizer *t, const struct json *config)
+{
+    const struct json *add = json_field(config, "add_bos_token");
+    if (json_kind(add) != JK_BOOL || t->bos < 0) return;
+    bool there = t->n_prefix > 0 && t->prefix[0] == t->bos;
+    if (json_bool(add, false) == there) return;
+    if (there) {
+        memmove(t->prefix, t->prefix + 1, (size_t)--t->n_prefix * sizeof t->prefix[0]);
+    } else if (t->n_prefix < AFFIX_MAX) {
+        memmove(t->prefix + 1, t->prefix, (size_t)t->n_prefix++ * sizeof t->prefix[0]);
+        t->prefix[0] = t->bos;
+    }
+}
+
+static void settle_eos(struct tokenizer *t, const struct json *config)
+{
+    if (t->eos < 0 || !json_bool(json_field(config, "add_eos_token"), false)) return;
+    if (t->n_suffix == 0 || t->suffix[t->n_suffix - 1] != t->eos) add_affix(t, false, t->eos);
+}
+
+static int read_config(struct tokenizer *t, const struct json *config, struct err *e)
+{
+    const struct json *added = json_field(config, "added_tokens_decoder");
+    for (void *it = json_first(added); it; it = json_next(added, it)) {
+        size_t n;
+        const char *key = json_it_key(it, &n);
+        int64_t id = 0;
+        for (size_t i = 0; i < n && id >= 0 && id < PIECES_MAX; i++)
+            id = key[i] >= '0' && key[i] <= '9' ? id * 10 + key[i] - '0' : -1;
+        bool known = id >= 0 && (uint64_t)id < t->n_piece && t->piece[id].match;
+        int rc = known || n == 0 ? 0 : add_token(t, id, json_it_value(it), e);
+        if (rc != 0) return rc;
+    }
+    int32_t id;
+    if ((id = token_field(t, config, "bos_token")) >= 0) t->bos = id;
+    if ((id = token_field(t, config, "eos_token")) >= 0) t->eos = id;
+    if (t->unk < 0 && t->kind == &token_kind_wordpiece) t->unk = token_field(t, config, "unk_token");
+    settle_bos(t, config);
+    settle_eos(t, config);
+    return 0;
+}
+
+static void read_generation(struct tokenizer *t, const struct json *config)
+{
+    const struct json *eos = json_field(config, "eos_token_id");
+    for (size_t i = 0; i < json_count(eos); i++) tokenizer_mark_eog(t, json_int(json_item(eos, i), -1));
+    tokenizer_mark_eog(t, json_int(eos, -1));
+    int64_t bos = json_int(json_field(config, "bos_token_id"), -1), first = json_int(json_item(eos, 0), -1);
+    if (first < 0) first = json_int(eos, -1);
+    if (t->bos < 0 && bos >= 0 && bos < PIECES_MAX) t->bos = (int32_t)bos;
+    if (t->eos < 0 && first >= 0 && first < PIECES_MAX) t->eos = (int32_t)first;
+}
+
+/* A configuration file that may be absent; an unreadable one is an error. */
+static int read_beside(struct json **out, const char *dir, const char *name, struct err *e)
+{
+    char path[4096];
+    *out = NULL;
+    if (!path_join(path, sizeof path, dir, name) || !file_exists(path)) return 0;
+    return json_read_file(out, path, CONFIG_BYTES_MAX, e);
+}
+
+int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
+{
+    struct json *config, *generation = NULL;
+    int rc = read_beside(&config, dir, "tokenizer_config.json", e);
+    if (rc == 0) rc = read_beside(&generation, dir, "generation_config.json", e);
+    if (rc == 0 && config) rc = read_config(t, config, e);
+    if (rc != 0) err_prefix(e, rc, "%s/tokenizer_config.json", dir);
+    if (rc == 0) read_generation(t, generation);
+    json_drop(config);
+    json_drop(generation);
+    return rc;
+}
+
+int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
+{
+    struct json *j;
+    int rc = json_read_file(&j, path, JSON_BYTES_MAX, e);
+    if (rc != 0) return rc;
+    if (rc == 0) rc = hf_steps_norm(t, json_field(j, "normalizer"), e);
+    if (rc == 0) rc = hf_steps_pretok(t, json_field(j, "pre_tokenizer"), e);
+    if (rc == 0) {
+        hf_steps_decoder(t, json_field(j, "decoder"));
+        rc = read_model(t, json_field(j, "model"), e);
+    }
+    if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
+    if (rc == 0) read_post(t, json_field(j, "post_processor"));
+    if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
+    json_drop(j);
+    return rc ? err_prefix(e, rc, "%s", path) : 0;
+}

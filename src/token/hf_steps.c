@@ -1,0 +1,284 @@
+/* hf_steps.c - the "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json.
+ *
+ * Sequences are flattened into the tokenizer's lists of steps. A decoder becomes options: quoth decodes token by token,
+ * and what the decoders in use do amounts to how a piece spells its bytes and whether a leading space goes. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PRETOK_STEPS_MAX = 32 };
+
+static const char *type_of(const struct json *j)
+{
+    const char *type = json_text(json_field(j, "type"), NULL);
+    return type ? type : "";
+}
+
+static bool flag(const struct json *j, const char *key, bool otherwise)
+{
+    return json_bool(json_field(j, key), otherwise);
+}
+
+static const char *text_field(struct tokenizer *t, const struct json *j, const char *key, size_t *n)
+{
+    const char *text = json_text(json_field(j, key), n);
+    return text ? arena_text(&t->arena, text, *n) : NULL;
+}
+
+/* A pattern that matches this text and nothing else. */
+static void quote_pattern(struct buf *out, const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        bool plain = c >= 0x80 || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+        if (c < 0x20)
+            buf_addf(out, "\\x%02x", c);
+        else
+            buf_addf(out, plain ? "%c" : "\\%c", c);
+    }
+}
+
+/* {"Regex": ...} or {"String": ...} as a pattern; false: neither. */
+static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
+{
+    size_t n;
+    const char *text = json_text(json_field(j, "Regex"), &n);
+    *literal = !text;
+    if (text) return buf_add(out, text, n), true;
+    text = json_text(json_field(j, "String"), &n);
+    if (text) quote_pattern(out, text, n);
+    return text != NULL;
+}
+
+/* ---- normalizer ---- */
+
+static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct json *j, struct err *e)
+{
+    const struct json *pattern = json_field(j, "pattern");
+    struct buf text = {0};
+    bool literal;
+    int rc = 0;
+    s->b = text_field(t, j, "content", &s->n_b);
+    if (!read_pattern(pattern, &text, &literal) || !s->b)
+        rc = err_set(e, ERR_FORMAT, "normalizer Replace: no pattern or no content");
+    else if (literal)
+        s->a = text_field(t, pattern, "String", &s->n_a);
+    else
+        rc = regex_open(&s->regex, text.data, text.n, e);
+    buf_deinit(&text);
+    return rc;
+}
+
+static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct json *j, struct err *e)
+{
+    struct buf blob = {0};
+    size_t n;
+    const char *text = json_text(json_field(j, "precompiled_charsmap"), &n);
+    int rc = text && base64_decode(text, n, &blob)
+                 ? 0
+                 : err_set(e, ERR_FORMAT, "normalizer Precompiled: precompiled_charsmap is no base64 string");
+    if (rc == 0) rc = charsmap_open(&s->charsmap, &t->arena, blob.data, blob.n, e);
+    buf_deinit(&blob);
+    return rc;
+}
+
+static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j, struct err *e)
+{
+    const char *type = type_of(j);
+    if (strcmp(type, "Replace") == 0) return norm_pattern(t, s, j, e);
+    if (strcmp(type, "Precompiled") == 0) return norm_charsmap(t, s, j, e);
+    if (strcmp(type, "Prepend") == 0) {
+        s->a = text_field(t, j, "prepend", &s->n_a);
+        if (!s->a) return err_set(e, ERR_FORMAT, "normalizer Prepend: \"prepend\" is no string");
+    }
+    if (strcmp(type, "Strip") == 0)
+        s->flags = (flag(j, "strip_left", true) ? STRIP_LEFT : 0) | (flag(j, "strip_right", true) ? STRIP_RIGHT : 0);
+    if (strcmp(type, "BertNormalizer") == 0) {
+        bool lower = flag(j, "lowercase", true);
+        s->flags = (flag(j, "clean_text", true) ? BERT_CLEAN : 0) | (lower ? BERT_LOWER : 0) |
+                   (flag(j, "handle_chinese_chars", true) ? BERT_CJK : 0) |
+                   (flag(j, "strip_accents", lower) ? BERT_STRIP : 0);
+    }
+    return 0;
+}
+
+int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    const char *type = type_of(j);
+    if (json_kind(j) != JK_OBJECT) return 0;
+    if (strcmp(type, "Sequence") == 0) {
+        const struct json *list = json_field(j, "normalizers");
+        int rc = 0;
+        for (size_t i = 0; i < json_count(list) && rc == 0; i++) rc = hf_steps_norm(t, json_item(list, i), e);
+        return rc;
+    }
+    if (strcmp(type, "ByteLevel") == 0) {
+        t->opt.byte_level = true;
+        return 0;
+    }
+    norm_fn *run = norm_find(type);
+    if (!run) return err_set(e, ERR_UNSUPPORTED, "normalizer \"%.60s\" is not known", type);
+    struct norm_step *s = tokenizer_add_norm(t, run);
+    if (!s) return err_set(e, ERR_LIMIT, "too many normalizer steps");
+    return norm_parameters(t, s, j, e);
+}
+
+/* ---- pre-tokenizer ---- */
+
+static int read_behaviour(const struct json *j, enum split_how *how, struct err *e)
+{
+    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
+    const char *text = json_text(j, NULL);
+    for (size_t i = 0; text && i < sizeof name / sizeof name[0]; i++) {
+        if (strcmp(name[i], text) != 0) continue;
+        *how = (enum split_how)i;
+        return 0;
+    }
+    return err_set(e, ERR_UNSUPPORTED, "split behavior \"%.40s\" is not known", text ? text : "");
+}
+
+static int add_split_text(struct tokenizer *t, const char *pattern, enum split_how how, struct err *e)
+{
+    return tokenizer_add_split(t, pattern, strlen(pattern), how, e);
+}
+
+static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    struct buf pattern = {0};
+    enum split_how how;
+    bool literal;
+    int rc = read_behaviour(json_field(j, "behavior"), &how, e);
+    if (rc == 0 && !read_pattern(json_field(j, "pattern"), &pattern, &literal))
+        rc = err_set(e, ERR_FORMAT, "pre-tokenizer Split: no pattern");
+    if (rc == 0) rc = tokenizer_add_split(t, pattern.n ? pattern.data : "", pattern.n, how, e);
+    if (rc == 0) t->pretok.v[t->pretok.n - 1].invert = flag(j, "invert", false);
+    buf_deinit(&pattern);
+    return rc;
+}
+
+static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    if (flag(j, "add_prefix_space", true) && !tokenizer_add_pretok(t, PRETOK_SPACE))
+        return err_memory(e, "a pre-tokenizer step", sizeof(struct pretok_step));
+    t->opt.byte_level = true;
+    return flag(j, "use_regex", true) ? tokenizer_add_family(t, "gpt-2", e) : 0;
+}
+
+static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    const char *mark = json_text(json_field(j, "replacement"), NULL);
+    const char *scheme = json_text(json_field(j, "prepend_scheme"), NULL);
+    if (mark && strcmp(mark, SPACE_MARK) != 0)
+        return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer Metaspace with \"%.20s\"", mark);
+    struct pretok_step *s = tokenizer_add_pretok(t, PRETOK_METASPACE);
+    if (!s) return err_memory(e, "a pre-tokenizer step", sizeof *s);
+    if (!scheme) scheme = flag(j, "add_prefix_space", true) ? "always" : "never";
+    s->always = strcmp(scheme, "always") == 0;
+    s->first = strcmp(scheme, "first") == 0;
+    s->cut = flag(j, "split", true);
+    t->opt.space_mark = true;
+    return 0;
+}
+
+#define PUNCTUATION "[\\p{P}!-/:-@\\[-`{-~]"
+
+int tokenizer_add_bert_words(struct tokenizer *t, struct err *e)
+{
+    int rc = add_split_text(t, "\\s", SPLIT_REMOVED, e);
+    return rc == 0 ? add_split_text(t, PUNCTUATION, SPLIT_ISOLATED, e) : rc;
+}
+
+static int pretok_punctuation(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    enum split_how how = SPLIT_ISOLATED;
+    int rc = json_field(j, "behavior") ? read_behaviour(json_field(j, "behavior"), &how, e) : 0;
+    return rc == 0 ? add_split_text(t, PUNCTUATION, how, e) : rc;
+}
+
+static int pretok_whitespace(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    (void)j;
+    int rc = add_split_text(t, "\\w+|[^\\w\\s]+", SPLIT_REMOVED, e);
+    if (rc == 0) t->pretok.v[t->pretok.n - 1].invert = true;
+    return rc;
+}
+
+static int pretok_whitespace_split(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    (void)j;
+    return add_split_text(t, "\\s", SPLIT_REMOVED, e);
+}
+
+static int pretok_bert(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    (void)j;
+    return tokenizer_add_bert_words(t, e);
+}
+
+static int pretok_digits(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    return add_split_text(t, "\\p{N}", flag(j, "individual_digits", false) ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, e);
+}
+
+static int pretok_sequence(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    const struct json *list = json_field(j, "pretokenizers");
+    int rc = 0;
+    for (size_t i = 0; i < json_count(list) && rc == 0; i++) rc = hf_steps_pretok(t, json_item(list, i), e);
+    return rc;
+}
+
+int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    static const struct {
+        const char *name;
+        int (*read)(struct tokenizer *t, const struct json *j, struct err *e);
+    } table[] = {
+        {"Sequence", pretok_sequence},       {"Split", pretok_split},
+        {"ByteLevel", pretok_bytelevel},     {"Metaspace", pretok_metaspace},
+        {"Whitespace", pretok_whitespace},   {"WhitespaceSplit", pretok_whitespace_split},
+        {"BertPreTokenizer", pretok_bert},   {"Digits", pretok_digits},
+        {"Punctuation", pretok_punctuation},
+    };
+    if (json_kind(j) != JK_OBJECT) return 0;
+    if (t->pretok.n >= PRETOK_STEPS_MAX) return err_set(e, ERR_LIMIT, "more than %d pre-tokenizer steps", PRETOK_STEPS_MAX);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        if (strcmp(table[i].name, type_of(j)) != 0) continue;
+        bool mapped = t->opt.byte_level; /* behind ByteLevel the text is in its alphabet */
+        size_t from = t->pretok.n;
+        int rc = table[i].read(t, j, e);
+        for (size_t k = from; i > 0 && mapped && k < t->pretok.n; k++) t->pretok.v[k].mapped = true;
+        return rc;
+    }
+    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\" is not known", type_of(j));
+}
+
+/* ---- decoder ---- */
+
+void hf_steps_decoder(struct tokenizer *t, const struct json *j)
+{
+    const char *type = type_of(j);
+    struct token_options *o = &t->opt;
+    if (strcmp(type, "Sequence") == 0) {
+        const struct json *list = json_field(j, "decoders");
+        for (size_t i = 0; i < json_count(list); i++) hf_steps_decoder(t, json_item(list, i));
+    } else if (strcmp(type, "ByteLevel") == 0) {
+        o->byte_level = true;
+    } else if (strcmp(type, "ByteFallback") == 0) {
+        o->byte_fallback = true;
+    } else if (strcmp(type, "Metaspace") == 0) {
+        const char *scheme = json_text(json_field(j, "prepend_scheme"), NULL);
+        o->space_mark = true;
+        o->drop_lead_space = scheme ? strcmp(scheme, "never") != 0 : flag(j, "add_prefix_space", true);
+    } else if (strcmp(type, "Replace") == 0) {
+        const char *from = json_text(json_field(json_field(j, "pattern"), "String"), NULL);
+        const char *to = json_text(json_field(j, "content"), NULL);
+        if (from && to && strcmp(from, SPACE_MARK) == 0 && strcmp(to, " ") == 0) o->space_mark = true;
+    } else if (strcmp(type, "Strip") == 0) {
+        const char *content = json_text(json_field(j, "content"), NULL);
+        if (content && strcmp(content, " ") == 0) o->drop_lead_space = json_int(json_field(j, "start"), 0) > 0;
+    } else if (strcmp(type, "WordPiece") == 0) {
+        o->word_cleanup = flag(j, "cleanup", true);
+    }
+}

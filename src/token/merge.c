@@ -1,0 +1,213 @@
+/* merge.c - byte-pair merging: the lowest-ranked pair first, the leftmost of equal ones.
+ *
+ * Words are short (a median of 5 symbols), so the usual case scans an array of ranks: no allocation, all in the first
+ * cache. A long word (one repeated character, text without spaces) uses a linked list and a heap of
+ * (rank, position) keys in one 64-bit word each, O(n log n). A key is stale when the pair at its position has
+ * another rank by now; comparing ranks is enough, because equal rank means the same merge. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCAN_MAX = 64 }; /* up to here the scan is faster than the heap */
+#define RANK_NONE UINT32_MAX
+
+struct merge_node {
+    uint32_t prev, next; /* UINT32_MAX: none */
+    uint32_t rank, made; /* of the pair (this, next): its rank and what it becomes */
+};
+
+static size_t slot_index(uint32_t left, uint32_t right, size_t cap)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
+    return (h >> 32 ^ h >> 15) & (cap - 1);
+}
+
+static struct merge_slot *slot_of(const struct merges *m, uint32_t left, uint32_t right)
+{
+    size_t i = slot_index(left, right, m->cap);
+    while (m->slot[i].left != UINT32_MAX && (m->slot[i].left != left || m->slot[i].right != right))
+        i = (i + 1) & (m->cap - 1);
+    return &m->slot[i];
+}
+
+static bool merges_grow(struct merges *m)
+{
+    struct merges grown = {.n = m->n, .cap = m->cap ? m->cap * 2 : 1024};
+    grown.slot = malloc(grown.cap * sizeof *grown.slot);
+    if (!grown.slot) return false;
+    memset(grown.slot, 0xFF, grown.cap * sizeof *grown.slot);
+    for (size_t i = 0; i < m->cap; i++)
+        if (m->slot[i].left != UINT32_MAX) *slot_of(&grown, m->slot[i].left, m->slot[i].right) = m->slot[i];
+    free(m->slot);
+    *m = grown;
+    return true;
+}
+
+bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
+{
+    if ((m->n + 1) * 2 > m->cap && !merges_grow(m)) return false;
+    struct merge_slot *s = slot_of(m, left, right);
+    if (s->left != UINT32_MAX) return true;
+    *s = (struct merge_slot){left, right, rank, id};
+    m->n++;
+    return true;
+}
+
+const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right)
+{
+    if (m->n == 0 || left >= SYM_NONE || right >= SYM_NONE) return NULL;
+    const struct merge_slot *s = slot_of(m, left, right);
+    return s->left == UINT32_MAX ? NULL : s;
+}
+
+void merges_deinit(struct merges *m)
+{
+    free(m->slot);
+    *m = (struct merges){0};
+}
+
+static void look_up(const struct merges *m, uint32_t left, uint32_t right, uint32_t *rank, uint32_t *made)
+{
+    const struct merge_slot *s = merges_get(m, left, right);
+    *rank = s ? s->rank : RANK_NONE;
+    *made = s ? s->id : 0;
+}
+
+static size_t lowest(const uint32_t *rank, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (rank[i] < rank[best]) best = i;
+    return best;
+}
+
+static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
+{
+    uint32_t rank[SCAN_MAX], made[SCAN_MAX];
+    for (size_t i = 0; i + 1 < n; i++) look_up(m, sym[i], sym[i + 1], &rank[i], &made[i]);
+    while (n > 1) {
+        size_t i = lowest(rank, n - 1);
+        if (rank[i] == RANK_NONE) break;
+        sym[i] = made[i];
+        n--;
+        memmove(sym + i + 1, sym + i + 2, (n - i - 1) * sizeof *sym);
+        if (i + 1 < n) {
+            memmove(rank + i, rank + i + 1, (n - i - 1) * sizeof *rank);
+            memmove(made + i, made + i + 1, (n - i - 1) * sizeof *made);
+            look_up(m, sym[i], sym[i + 1], &rank[i], &made[i]);
+        }
+        if (i > 0) look_up(m, sym[i - 1], sym[i], &rank[i - 1], &made[i - 1]);
+    }
+    return n;
+}
+
+/* An 8-ary heap: the children of a node fill one cache line, and a million keys are 7 levels deep. */
+enum { HEAP_ARY = 8 };
+
+static size_t least_child(const uint64_t *h, size_t n, size_t first)
+{
+    size_t end = first + HEAP_ARY < n ? first + HEAP_ARY : n, least = first;
+    for (size_t c = first + 1; c < end; c++)
+        if (h[c] < h[least]) least = c;
+    return least;
+}
+
+static void heap_down(uint64_t *h, size_t n, size_t i)
+{
+    uint64_t key = h[i];
+    for (size_t c; (c = HEAP_ARY * i + 1) < n; i = c) {
+        c = least_child(h, n, c);
+        if (h[c] >= key) break;
+        h[i] = h[c];
+    }
+    h[i] = key;
+}
+
+static void heap_push(uint64_t *h, size_t *n, uint64_t key)
+{
+    size_t i = (*n)++;
+    for (; i > 0 && h[(i - 1) / HEAP_ARY] > key; i = (i - 1) / HEAP_ARY) h[i] = h[(i - 1) / HEAP_ARY];
+    h[i] = key;
+}
+
+static uint64_t heap_pop(uint64_t *h, size_t *n)
+{
+    uint64_t top = h[0];
+    h[0] = h[--*n];
+    if (*n) heap_down(h, *n, 0);
+    return top;
+}
+
+/* Link the symbols and put every pair that can merge into the heap. */
+static size_t heap_fill(const struct merges *m, struct merge_work *w, size_t n)
+{
+    size_t n_heap = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct merge_node *a = &w->node[i];
+        *a = (struct merge_node){(uint32_t)i - 1, (uint32_t)i + 1, RANK_NONE, 0};
+        if (i + 1 == n)
+            a->next = UINT32_MAX;
+        else
+            look_up(m, w->sym[i], w->sym[i + 1], &a->rank, &a->made);
+        if (a->rank != RANK_NONE) w->heap[n_heap++] = (uint64_t)a->rank << 32 | i;
+    }
+    for (size_t i = n_heap / HEAP_ARY + 1; i-- > 0;)
+        if (i < n_heap) heap_down(w->heap, n_heap, i);
+    return n_heap;
+}
+
+static void refresh(const struct merges *m, struct merge_work *w, uint32_t i, size_t *n_heap)
+{
+    struct merge_node *a = &w->node[i];
+    if (a->next == UINT32_MAX) {
+        a->rank = RANK_NONE;
+        return;
+    }
+    look_up(m, w->sym[i], w->sym[a->next], &a->rank, &a->made);
+    if (a->rank != RANK_NONE) heap_push(w->heap, n_heap, (uint64_t)a->rank << 32 | i);
+}
+
+static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t n)
+{
+    size_t n_heap = heap_fill(m, w, n);
+    while (n_heap) {
+        uint64_t key = heap_pop(w->heap, &n_heap);
+        uint32_t i = (uint32_t)key;
+        struct merge_node *a = &w->node[i];
+        if (a->rank != key >> 32) continue;
+        struct merge_node *b = &w->node[a->next];
+        w->sym[i] = a->made;
+        a->next = b->next;
+        b->rank = RANK_NONE; /* its keys in the heap are stale now */
+        if (a->next != UINT32_MAX) w->node[a->next].prev = i;
+        refresh(m, w, i, &n_heap);
+        if (a->prev != UINT32_MAX) refresh(m, w, a->prev, &n_heap);
+    }
+    size_t k = 0;
+    for (uint32_t i = 0; i != UINT32_MAX; i = w->node[i].next) w->sym[k++] = w->sym[i];
+    return k;
+}
+
+bool merge_run(const struct merges *m, struct merge_work *w, size_t *n)
+{
+    if (*n < 2 || m->n == 0) return true;
+    if (*n <= SCAN_MAX) {
+        *n = merge_by_scan(m, w->sym, *n);
+        return true;
+    }
+    /* Each of the at most n - 1 merges pushes two keys, on top of n - 1 at the start. */
+    if (!vec_room((void **)&w->node, &w->node_cap, *n, sizeof *w->node) ||
+        !vec_room((void **)&w->heap, &w->heap_cap, 3 * *n, sizeof *w->heap))
+        return false;
+    *n = merge_by_heap(m, w, *n);
+    return true;
+}
+
+void merge_work_deinit(struct merge_work *w)
+{
+    free(w->sym);
+    free(w->node);
+    free(w->heap);
+    *w = (struct merge_work){0};
+}

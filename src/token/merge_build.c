@@ -1,0 +1,76 @@
+/* merge_build.c - which pairs merge: from a vocabulary's list, or from its pieces.
+ *
+ * tiktoken and SentencePiece store no pairs: two neighbours merge whenever their joined text is a piece, the lowest
+ * id or the highest score first. Trying every cut of every piece once, at open, turns that into the same table of
+ * pairs, and encoding needs no text any more. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Add the pairs that make `made` (text p[0..n)), at this rank. */
+bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n, uint32_t made, uint32_t rank)
+{
+    if (n > PIECE_MERGE_BYTES_MAX) return true;
+    for (size_t cut = 1; cut < n; cut++) {
+        const uint32_t *left = strmap_get(sym, p, cut);
+        if (!left) continue;
+        const uint32_t *right = strmap_get(sym, p + cut, n - cut);
+        if (right && !merges_put(m, *left, *right, rank, made)) return false;
+    }
+    return true;
+}
+
+/* Add the pairs of t->merge, rank by order. Pairs of texts that are no symbols are left out. */
+bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct strmap *sym)
+{
+    struct buf joined = {0};
+    bool ok = true;
+    for (size_t i = 0; i < t->merge.n && ok; i++) {
+        const struct merge_text *x = &t->merge.v[i];
+        const uint32_t *left = strmap_get(sym, x->left, x->n_left);
+        const uint32_t *right = strmap_get(sym, x->right, x->n_right);
+        if (!left || !right) continue;
+        buf_clear(&joined);
+        buf_add(&joined, x->left, x->n_left);
+        buf_add(&joined, x->right, x->n_right);
+        ok = !joined.failed;
+        const uint32_t *made = ok ? strmap_get(sym, joined.data, joined.n) : NULL;
+        if (made) ok = merges_put(m, *left, *right, (uint32_t)i, *made);
+    }
+    buf_deinit(&joined);
+    return ok;
+}
+
+struct scored {
+    double score;
+    uint32_t id;
+};
+
+static int by_score(const void *pa, const void *pb)
+{
+    const struct scored *a = pa, *b = pb;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* rank[id] = place of its score among all scores, highest first; equal scores share a rank. NULL: no memory. */
+uint32_t *score_ranks(const struct tokenizer *t)
+{
+    struct scored *s = malloc((t->n_piece + 1) * sizeof *s);
+    uint32_t *rank = malloc((t->n_piece + 1) * sizeof *rank);
+    for (size_t id = 0; s && rank && id < t->n_piece; id++) s[id] = (struct scored){t->piece[id].score, (uint32_t)id};
+    if (s && rank) {
+        qsort(s, t->n_piece, sizeof *s, by_score);
+        uint32_t r = 0;
+        for (size_t i = 0; i < t->n_piece; i++) {
+            r += i > 0 && s[i].score != s[i - 1].score;
+            rank[s[i].id] = r;
+        }
+    } else {
+        free(rank);
+        rank = NULL;
+    }
+    free(s);
+    return rank;
+}

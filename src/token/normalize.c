@@ -1,0 +1,327 @@
+/* normalize.c - what is done to a stretch of text between added tokens, before it is cut into words.
+ *
+ * A tokenizer has a list of steps (norms.def); each appends its result to an empty buf. Text may hold bytes that are
+ * not UTF-8: a step passes them on, only SentencePiece's own normalizer replaces them, as the original does. */
+#include "token_impl.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum { STEPS_MAX = 256 };
+
+struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
+{
+    struct norm_step s = {.run = run};
+    if (t->norm.n >= STEPS_MAX || !vec_push(&t->norm, s)) return NULL;
+    return &t->norm.v[t->norm.n - 1];
+}
+
+/* Each character of p[0..n) as its bytes and code point (UNI_BAD for a stray byte). */
+#define EACH_CHAR(p, n, i, len, cp)                                                                \
+    for (size_t i = 0, len = 0; i < (n) && (len = (size_t)uni_next((p) + i, (n) - i, &cp)) > 0; i += len)
+
+/* ---- forms and case ---- */
+
+bool norm_nfc(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    (void)s;
+    return uni_normalize(out, p, n, UNI_NFC);
+}
+
+static bool norm_nfd(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    (void)s;
+    return uni_normalize(out, p, n, UNI_NFD);
+}
+
+static bool norm_nfkc(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    (void)s;
+    return uni_normalize(out, p, n, UNI_NFKC);
+}
+
+static bool norm_nfkd(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    (void)s;
+    return uni_normalize(out, p, n, UNI_NFKD);
+}
+
+static bool norm_lowercase(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    uint32_t cp;
+    (void)s;
+    EACH_CHAR(p, n, i, len, cp)
+    {
+        if (cp == UNI_BAD)
+            buf_add(out, p + i, len);
+        else
+            uni_add_lower(out, cp);
+    }
+    return !out->failed;
+}
+
+static bool norm_strip_accents(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    uint32_t cp;
+    (void)s;
+    EACH_CHAR(p, n, i, len, cp)
+    {
+        if (!uni_mark(cp)) buf_add(out, p + i, len);
+    }
+    return !out->failed;
+}
+
+static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    uint32_t cp;
+    int len;
+    while ((s->flags & STRIP_LEFT) && n && (len = uni_next(p, n, &cp)) && uni_space(cp)) p += len, n -= (size_t)len;
+    while ((s->flags & STRIP_RIGHT) && n && (len = uni_prev(p, n, &cp)) && uni_space(cp)) n -= (size_t)len;
+    buf_add(out, p, n);
+    return !out->failed;
+}
+
+/* ---- replacing ---- */
+
+static bool replace_matches(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    struct regex_work *w = regex_work_open();
+    size_t done = 0, from = 0, begin, end;
+    if (!w) return false;
+    while (from <= n && utf8_valid(p, n) && regex_next(s->regex, w, p, n, from, &begin, &end)) {
+        buf_add(out, p + done, begin - done);
+        buf_add(out, s->b, s->n_b);
+        uint32_t cp;
+        done = from = end;
+        if (begin == end) from += from < n ? (size_t)uni_next(p + from, n - from, &cp) : 1;
+    }
+    buf_add(out, p + done, n - done);
+    regex_work_close(w);
+    return !out->failed;
+}
+
+bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    if (s->regex) return replace_matches(s, p, n, out);
+    while (s->n_a && n) {
+        const char *hit = memmem(p, n, s->a, s->n_a);
+        if (!hit) break;
+        buf_add(out, p, (size_t)(hit - p));
+        buf_add(out, s->b, s->n_b);
+        n -= (size_t)(hit - p) + s->n_a;
+        p = hit + s->n_a;
+    }
+    buf_add(out, p, n);
+    return !out->failed;
+}
+
+bool norm_prepend(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    if (n) buf_add(out, s->a, s->n_a);
+    buf_add(out, p, n);
+    return !out->failed;
+}
+
+/* ---- BERT ---- */
+
+static bool bert_removes(uint32_t cp)
+{
+    if (cp == '\t' || cp == '\n' || cp == '\r') return false;
+    return cp == 0 || cp == 0xFFFD || cp == UNI_BAD || uni_other(cp);
+}
+
+static void bert_clean(unsigned flags, const char *p, size_t n, struct buf *out)
+{
+    uint32_t cp;
+    EACH_CHAR(p, n, i, len, cp)
+    {
+        if ((flags & BERT_CLEAN) && bert_removes(cp)) continue;
+        bool spaced = (flags & BERT_CJK) && uni_cjk(cp);
+        if (spaced) buf_add_char(out, ' ');
+        if ((flags & BERT_CLEAN) && uni_space(cp))
+            buf_add_char(out, ' ');
+        else
+            buf_add(out, p + i, len);
+        if (spaced) buf_add_char(out, ' ');
+    }
+}
+
+static bool bert_strip(const char *p, size_t n, struct buf *out)
+{
+    struct buf nfd = {0};
+    uint32_t cp;
+    bool ok = uni_normalize(&nfd, p, n, UNI_NFD);
+    EACH_CHAR(nfd.data, ok ? nfd.n : 0, i, len, cp)
+    {
+        if (cp == UNI_BAD || !uni_mark_nonspacing(cp)) buf_add(out, nfd.data + i, len);
+    }
+    buf_deinit(&nfd);
+    return ok && !out->failed;
+}
+
+bool norm_bert(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    struct buf clean = {0}, bare = {0};
+    bert_clean(s->flags, p, n, &clean);
+    bool ok = !clean.failed;
+    const struct buf *from = &clean;
+    if (ok && (s->flags & BERT_STRIP)) {
+        ok = bert_strip(clean.data, clean.n, &bare);
+        from = &bare;
+    }
+    if (ok && (s->flags & BERT_LOWER))
+        ok = norm_lowercase(s, from->data, from->n, out);
+    else if (ok)
+        buf_add(out, from->data, from->n);
+    buf_deinit(&clean);
+    buf_deinit(&bare);
+    return ok && !out->failed;
+}
+
+/* ---- SentencePiece ---- */
+
+/* Control characters dropped, separators and invisible ones to spaces. */
+static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    uint32_t cp;
+    (void)s;
+    EACH_CHAR(p, n, i, len, cp)
+    {
+        if ((cp >= 1 && cp <= 8) || cp == 0xB || (cp >= 0xE && cp <= 0x1F) || cp == 0x7F || cp == 0x8F || cp == 0x9F)
+            continue;
+        bool space = cp == 9 || cp == 10 || cp == 12 || cp == 13 || cp == 0x1680 || (cp >= 0x200B && cp <= 0x200F) ||
+                     cp == 0x2028 || cp == 0x2029 || cp == 0x2581 || cp == 0xFEFF || cp == 0xFFFD;
+        if (space)
+            buf_add_char(out, ' ');
+        else
+            buf_add(out, p + i, len);
+    }
+    return !out->failed;
+}
+
+/* Hugging Face applies the rules to a whole grapheme cluster if it is short, else to its characters. */
+static void precompiled_cluster(const struct charsmap *m, const char *p, size_t n, struct buf *out)
+{
+    const char *to;
+    size_t n_to;
+    if (n < 6 && charsmap_first(m, p, n, &to, &n_to)) {
+        buf_add(out, to, n_to);
+        return;
+    }
+    uint32_t cp;
+    EACH_CHAR(p, n, i, len, cp)
+    {
+        if (charsmap_first(m, p + i, len, &to, &n_to))
+            buf_add(out, to, n_to);
+        else
+            buf_add(out, p + i, len);
+    }
+}
+
+static bool norm_precompiled(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    uint32_t cp, former = UNI_BAD;
+    utf8proc_int32_t state = 0;
+    size_t begin = 0;
+    EACH_CHAR(p, n, i, len, cp)
+    {
+        bool breaks = i > 0 && (cp == UNI_BAD || former == UNI_BAD ||
+                                utf8proc_grapheme_break_stateful((utf8proc_int32_t)former, (utf8proc_int32_t)cp, &state));
+        if (breaks) {
+            precompiled_cluster(s->charsmap, p + begin, i - begin, out);
+            begin = i;
+        }
+        if (cp == UNI_BAD) state = 0;
+        former = cp;
+    }
+    precompiled_cluster(s->charsmap, p + begin, n - begin, out);
+    return !out->failed;
+}
+
+/* The next unit of text under SentencePiece's rules: bytes consumed, its replacement. */
+static size_t sp_unit(const struct norm_step *s, const char *p, size_t n, const char **to, size_t *n_to)
+{
+    int32_t id;
+    size_t len = s->verbatim ? trie_longest(s->verbatim, p, n, &id) : 0;
+    if (len == 0 && s->charsmap) {
+        len = charsmap_longest(s->charsmap, p, n, to, n_to);
+        if (len) return len;
+    }
+    uint32_t cp = 0;
+    if (len == 0) len = (size_t)uni_next(p, n, &cp);
+    bool bad = cp == UNI_BAD && !(s->flags & SP_KEEP);
+    *to = bad ? "\xEF\xBF\xBD" : p;
+    *n_to = bad ? 3 : len;
+    return len;
+}
+
+static void sp_add(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == ' ' && (s->flags & SP_ESCAPE))
+            buf_add_text(out, SPACE_MARK);
+        else
+            buf_add_char(out, p[i]);
+    }
+}
+
+static void sp_trim_end(const struct norm_step *s, struct buf *out)
+{
+    const char *space = s->flags & SP_ESCAPE ? SPACE_MARK : " ";
+    size_t len = strlen(space);
+    while (out->n >= len && memcmp(out->data + out->n - len, space, len) == 0) out->n -= len;
+}
+
+bool norm_sentencepiece(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    const char *to;
+    size_t n_to, len;
+    bool trim = s->flags & SP_TRIM;
+    while (trim && n && (len = sp_unit(s, p, n, &to, &n_to)) && n_to == 1 && to[0] == ' ') p += len, n -= len;
+    if (n == 0) return true;
+    if (s->flags & SP_PREFIX) sp_add(s, " ", 1, out);
+    bool after_space = trim;
+    for (; n; p += len, n -= len) {
+        len = sp_unit(s, p, n, &to, &n_to);
+        while (after_space && n_to && to[0] == ' ') to++, n_to--;
+        sp_add(s, to, n_to, out);
+        if (n_to) after_space = trim && to[n_to - 1] == ' ';
+    }
+    if (trim) sp_trim_end(s, out);
+    return !out->failed;
+}
+
+/* ---- the list ---- */
+
+norm_fn *norm_find(const char *name)
+{
+    static const struct {
+        const char *name;
+        norm_fn *run;
+    } table[] = {
+#define NORM(id, fn) {id, fn},
+#include "norms.def"
+#undef NORM
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(table[i].name, name) == 0) return table[i].run;
+    return NULL;
+}
+
+bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out, struct buf *spare)
+{
+    buf_clear(out);
+    if (t->norm.n == 0) buf_add(out, p, n);
+    for (size_t i = 0; i < t->norm.n; i++) {
+        buf_clear(spare);
+        if (!t->norm.v[i].run(&t->norm.v[i], p, n, spare)) return false;
+        struct buf was = *out;
+        *out = *spare;
+        *spare = was;
+        p = out->data;
+        n = out->n;
+    }
+    return !out->failed;
+}

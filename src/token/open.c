@@ -1,0 +1,152 @@
+/* open.c - which reader a checkpoint's tokenizer, or a file, is for.
+ *
+ *   GGUF                    its metadata
+ *   Hugging Face directory  the first of: tokenizer.json, tokenizer.model, vocab.json + merges.txt, encoder.json +
+ *                           merges.txt, vocab.txt, *.tiktoken, tokenizer.bin
+ *   llama2.c .bin           tokenizer.bin or tok512.bin beside it */
+#include "token_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_with(const char *path, const char *end)
+{
+    size_t n = strlen(path), k = strlen(end);
+    return n >= k && strcmp(path + n - k, end) == 0;
+}
+
+/* A .model is SentencePiece's, or a rank file under that name (llama 3): that one is all text. */
+static int read_model_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
+{
+    struct file_map map;
+    int rc = file_map_open(&map, path, e);
+    if (rc != 0) return rc;
+    bool text = map.n_byte > 4;
+    for (size_t i = 0; i < map.n_byte && i < 64 && text; i++)
+        text = (map.data[i] >= ' ' && map.data[i] < 0x7F) || map.data[i] == '\n';
+    file_map_close(&map);
+    return text ? tiktoken_read(t, path, hint, e) : sentencepiece_read(t, path, e);
+}
+
+static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e);
+
+static int read_gguf_file(struct tokenizer *t, const char *path, struct err *e)
+{
+    struct checkpoint *c;
+    int rc = checkpoint_open(&c, path, e);
+    if (rc != 0) return rc;
+    rc = read_checkpoint(t, c, e);
+    checkpoint_close(c);
+    return rc;
+}
+
+static int read_json_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
+{
+    if (ends_with(path, "vocab.json") || ends_with(path, "encoder.json")) return plain_vocab_read(t, path, hint, e);
+    return hf_json_read(t, path, e);
+}
+
+static int read_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
+{
+    if (ends_with(path, ".gguf")) return read_gguf_file(t, path, e);
+    if (ends_with(path, ".json")) return read_json_file(t, path, hint, e);
+    if (ends_with(path, ".model")) return read_model_file(t, path, hint, e);
+    if (ends_with(path, ".tiktoken")) return tiktoken_read(t, path, hint, e);
+    if (ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
+    if (ends_with(path, ".bin")) return llama2c_read(t, path, e);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: no tokenizer file by its name (tokenizer.json, .model, .tiktoken, .gguf, .bin, vocab.txt)", path);
+}
+
+/* The first *.tiktoken in a folder. */
+static bool find_rank_file(const char *dir, char *path, size_t n)
+{
+    struct buf names = {0};
+    bool found = false;
+    if (dir_list(&names, dir, NULL) != 0) return false;
+    for (char *name = names.data, *end; names.n && *name && !found; name = end + 1) {
+        end = strchrnul(name, '\n');
+        bool last = *end == 0;
+        *end = 0;
+        found = ends_with(name, ".tiktoken") && path_join(path, n, dir, name);
+        if (last) break;
+    }
+    buf_deinit(&names);
+    return found;
+}
+
+static int read_dir(struct tokenizer *t, const char *dir, const char *hint, struct err *e)
+{
+    static const char *const name[] = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json",
+                                       "encoder.json",   "vocab.txt",       "tokenizer.bin"};
+    char path[4096];
+    int rc = -1;
+    for (size_t i = 0; i < sizeof name / sizeof name[0] && rc < 0; i++)
+        if (path_join(path, sizeof path, dir, name[i]) && file_exists(path)) rc = 0;
+    if (rc < 0 && !find_rank_file(dir, path, sizeof path))
+        return err_set(e, ERR_MISSING, "%s: no tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken", dir);
+    rc = read_file(t, path, hint, e);
+    return rc == 0 ? hf_config_read(t, dir, e) : rc;
+}
+
+static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct err *e)
+{
+    static const char *const name[] = {"tokenizer.bin", "tok512.bin"};
+    char path[4096];
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        if (path_join(path, sizeof path, checkpoint_dir(c), name[i]) && file_exists(path)) return llama2c_read(t, path, e);
+    return err_set(e, ERR_MISSING, "%s: no tokenizer.bin or tok512.bin beside it", checkpoint_path(c));
+}
+
+static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e)
+{
+    switch (checkpoint_kind(c)) {
+    case CKPT_GGUF: return gguf_vocab_read(t, c, e);
+    case CKPT_LLAMA2C: return read_llama2c(t, c, e);
+    case CKPT_HF: break;
+    }
+    int rc = read_dir(t, checkpoint_dir(c), NULL, e);
+    const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
+    for (size_t i = 0; rc == 0 && i < meta_count(eos); i++) tokenizer_mark_eog(t, meta_item_int(eos, i, -1));
+    return rc;
+}
+
+/* Finish what a reader filled, or give it up. */
+static int settle(struct tokenizer **out, struct tokenizer *t, int rc, struct err *e)
+{
+    if (rc == 0) rc = tokenizer_finish(t, e);
+    if (rc != 0)
+        tokenizer_close(t);
+    else
+        *out = t;
+    return rc;
+}
+
+int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e)
+{
+    struct tokenizer *t = tokenizer_new();
+    *out = NULL;
+    if (!t) return err_memory(e, "a tokenizer", sizeof *t);
+    return settle(out, t, read_checkpoint(t, c, e), e);
+}
+
+/* tokenizer.json alone gets the configuration files beside it too. */
+static int read_path(struct tokenizer *t, const char *path, const char *hint, struct err *e)
+{
+    if (dir_exists(path)) return read_dir(t, path, hint, e);
+    int rc = read_file(t, path, hint, e);
+    const char *slash = strrchr(path, '/');
+    if (rc != 0 || !ends_with(path, ".json")) return rc;
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    return hf_config_read(t, dir, e);
+}
+
+int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e)
+{
+    struct tokenizer *t = tokenizer_new();
+    *out = NULL;
+    if (!t) return err_memory(e, "a tokenizer", sizeof *t);
+    return settle(out, t, read_path(t, path, hint, e), e);
+}

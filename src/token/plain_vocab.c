@@ -1,0 +1,136 @@
+/* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and BERT's vocab.txt.
+ *
+ * The first is GPT-2's own form, byte-level BPE; which pre-tokenizer it wants comes from the hint, or from the class that
+ * tokenizer_config.json names. The second is WordPiece, a piece per line. */
+#include "token_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 256 << 20 };
+
+typedef int line_fn(struct tokenizer *t, const char *p, size_t n, struct err *e);
+
+static int each_line(struct tokenizer *t, const char *path, line_fn *line, struct err *e)
+{
+    struct buf file = {0};
+    int rc = file_read(&file, path, FILE_BYTES_MAX, e);
+    for (size_t i = 0; i < file.n && rc == 0;) {
+        const char *p = file.data + i, *end = memchr(p, '\n', file.n - i);
+        size_t n = end ? (size_t)(end - p) : file.n - i;
+        i += n + 1;
+        if (n && p[n - 1] == '\r') n--;
+        rc = line(t, p, n, e);
+    }
+    buf_deinit(&file);
+    return rc;
+}
+
+static int merge_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
+{
+    static const char version[] = "#version";
+    if (n >= sizeof version - 1 && memcmp(p, version, sizeof version - 1) == 0) return 0;
+    return tokenizer_put_merge_line(t, p, n) ? 0 : err_memory(e, "merges", n);
+}
+
+static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
+{
+    struct json *j;
+    int rc = json_read_file(&j, path, FILE_BYTES_MAX, e);
+    if (rc != 0) return rc;
+    for (void *it = json_first(j); it && rc == 0; it = json_next(j, it)) {
+        size_t n;
+        const char *text = json_it_key(it, &n);
+        int64_t id = json_int(json_it_value(it), -1);
+        rc = id < 0 ? err_set(e, ERR_FORMAT, "%s: the id of \"%.40s\" is no number", path, text)
+                    : tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
+    }
+    json_drop(j);
+    return rc;
+}
+
+/* The family that a tokenizer class of transformers stands for. */
+static const char *family_of_class(const char *dir)
+{
+    static const char *const table[][2] = {{"Qwen2Tokenizer", "qwen2"}, {"Qwen2TokenizerFast", "qwen2"}};
+    char path[4096];
+    struct json *j = NULL;
+    const char *family = "gpt-2";
+    if (!path_join(path, sizeof path, dir, "tokenizer_config.json") || !file_exists(path)) return family;
+    if (json_read_file(&j, path, FILE_BYTES_MAX, NULL) != 0) return family;
+    const char *name = json_text(json_field(j, "tokenizer_class"), NULL);
+    for (size_t i = 0; name && i < sizeof table / sizeof table[0]; i++)
+        if (strcmp(table[i][0], name) == 0) family = table[i][1];
+    json_drop(j);
+    return family;
+}
+
+/* GPT-2's one special token is in the vocabulary like any other. */
+static void mark_end_of_text(struct tokenizer *t)
+{
+    t->eos = tokenizer_scan(t, "<|endoftext|>");
+    if (t->eos < 0) return;
+    struct piece *p = &t->piece[t->eos];
+    p->kind = PIECE_CONTROL;
+    p->match = MATCH_RAW;
+    p->special = true;
+}
+
+static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint, struct err *e)
+{
+    char merges[4096];
+    if (!path_join(merges, sizeof merges, dir, "merges.txt") || !file_exists(merges))
+        return err_set(e, ERR_MISSING, "%s: no merges.txt beside it", path);
+    int rc = tokenizer_add_family(t, hint ? hint : family_of_class(dir), e);
+    if (rc == 0) rc = read_vocab(t, path, e);
+    if (rc == 0) rc = each_line(t, merges, merge_line, e);
+    t->kind = &token_kind_bpe;
+    t->opt.byte_level = true;
+    mark_end_of_text(t);
+    return rc;
+}
+
+static int piece_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
+{
+    return tokenizer_put(t, t->n_piece, p, n, PIECE_NORMAL, 0, e);
+}
+
+static int32_t mark_special(struct tokenizer *t, const char *text)
+{
+    int32_t id = tokenizer_scan(t, text);
+    if (id < 0) return id;
+    t->piece[id].kind = PIECE_CONTROL;
+    t->piece[id].match = MATCH_RAW;
+    t->piece[id].special = true;
+    return id;
+}
+
+static int read_bert(struct tokenizer *t, const char *path, struct err *e)
+{
+    int rc = each_line(t, path, piece_line, e);
+    if (rc != 0) return rc;
+    t->kind = &token_kind_wordpiece;
+    t->opt.inner_prefix = "##";
+    t->opt.word_chars_max = 100;
+    t->opt.drop_lead_space = t->opt.word_cleanup = true;
+    t->unk = mark_special(t, "[UNK]");
+    mark_special(t, "[PAD]");
+    mark_special(t, "[MASK]");
+    int32_t cls = mark_special(t, "[CLS]"), sep = mark_special(t, "[SEP]");
+    if (cls >= 0) t->prefix[t->n_prefix++] = cls;
+    if (sep >= 0) t->suffix[t->n_suffix++] = sep;
+    struct norm_step *s = tokenizer_add_norm(t, norm_bert);
+    if (!s) return err_memory(e, "a normalizer", sizeof *s);
+    s->flags = BERT_CLEAN | BERT_CJK | BERT_LOWER | BERT_STRIP;
+    return tokenizer_add_bert_words(t, e);
+}
+
+int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
+{
+    char dir[4096];
+    const char *slash = strrchr(path, '/');
+    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    size_t n = strlen(path);
+    bool json = n > 5 && strcmp(path + n - 5, ".json") == 0;
+    return json ? read_gpt2(t, path, dir, hint, e) : read_bert(t, path, e);
+}

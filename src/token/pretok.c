@@ -1,0 +1,285 @@
+/* pretok.c - cutting text into words, the pieces that merging never crosses.
+ *
+ * A tokenizer has a list of steps. Each gets one span and hands on its parts to the next step; the last hands them to
+ * the kind's encode. So a text flows through piece by piece, and no list of words is ever built. A SPLIT step turns
+ * its pattern's matches, and the stretches between them, into parts by one of Hugging Face's five behaviours. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum family_flag {
+    FAMILY_WHOLE = 1,      /* ignore_merges: a word that is a piece is taken whole */
+    FAMILY_BOS = 2,        /* add BOS unless the file says otherwise               */
+    FAMILY_SPACE_MARK = 4, /* spaces are spelled "▁", pieces are plain UTF-8       */
+    FAMILY_NEWLINES = 8,   /* a word of line feeds that is a piece is taken whole  */
+};
+enum { FAMILY_PATTERNS_MAX = 6 };
+
+/* Stand-ins for patterns that would look ahead over all digits at every group: groups of three counted
+ * from the end of a run of digits. */
+#define DIGITS_FROM_RIGHT  "\001"
+#define DIGITS_TO_BOUNDARY "\002" /* only runs that no word character follows */
+
+static const struct family {
+    const char *name;
+    unsigned flags;
+    const char *pattern[FAMILY_PATTERNS_MAX];
+} families[] = {
+#define FAMILY(id, flag, ...) {.name = (id), .flags = (flag), .pattern = {__VA_ARGS__}},
+#include "pretok.def"
+#undef FAMILY
+};
+
+struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind)
+{
+    struct pretok_step s = {.kind = kind};
+    return vec_push(&t->pretok, s) ? &t->pretok.v[t->pretok.n - 1] : NULL;
+}
+
+int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how, struct err *e)
+{
+    struct regex *r;
+    int rc = regex_open(&r, pattern, n, e);
+    if (rc != 0) return rc;
+    struct pretok_step *s = tokenizer_add_pretok(t, PRETOK_SPLIT);
+    if (!s) {
+        regex_close(r);
+        return err_memory(e, "a pre-tokenizer step", sizeof *s);
+    }
+    s->regex = r;
+    s->how = how;
+    return 0;
+}
+
+static int add_family_step(struct tokenizer *t, const char *pattern, struct err *e)
+{
+    bool boundary = strcmp(pattern, DIGITS_TO_BOUNDARY) == 0;
+    if (!boundary && strcmp(pattern, DIGITS_FROM_RIGHT) != 0)
+        return tokenizer_add_split(t, pattern, strlen(pattern), SPLIT_ISOLATED, e);
+    struct pretok_step *s = tokenizer_add_pretok(t, PRETOK_DIGITS);
+    if (!s) return err_memory(e, "a pre-tokenizer step", sizeof *s);
+    s->invert = boundary;
+    return 0;
+}
+
+int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const struct family *f = &families[i];
+        if (strcmp(f->name, name) != 0) continue;
+        t->opt.ignore_merges |= (f->flags & FAMILY_WHOLE) != 0;
+        t->opt.add_bos |= (f->flags & FAMILY_BOS) != 0;
+        t->opt.newline_words |= (f->flags & FAMILY_NEWLINES) != 0;
+        t->opt.space_mark |= (f->flags & FAMILY_SPACE_MARK) != 0;
+        for (int k = 0; k < FAMILY_PATTERNS_MAX && f->pattern[k]; k++) {
+            int rc = add_family_step(t, f->pattern[k], e);
+            if (rc != 0) return rc;
+        }
+        return 0;
+    }
+    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\" is not known (src/token/pretok.def)", name);
+}
+
+/* ---- splitting ---- */
+
+/* The stretches of a text in order, gathered into parts as `how` says. */
+struct splitter {
+    struct encoder *en;
+    struct span whole;
+    enum split_how how;
+    int next;           /* step that gets the parts */
+    size_t begin, end;  /* held back: it may still grow */
+    bool held, held_hit;
+    const char *mapped;        /* the text in GPT-2's alphabet, or NULL; offsets are in it then */
+    size_t mapped_at, raw_at;  /* the same place in both */
+};
+
+/* The offset in the text of an offset in its spelling by GPT-2's alphabet, a character per byte. Asked in
+ * ascending order. */
+static size_t raw_offset(struct splitter *s, size_t mapped)
+{
+    for (; s->mapped_at < mapped; s->mapped_at++) s->raw_at += (s->mapped[s->mapped_at] & 0xC0) != 0x80;
+    return s->raw_at;
+}
+
+static bool part_out(struct splitter *s, size_t begin, size_t end)
+{
+    if (begin == end) return true;
+    if (s->mapped) {
+        begin = raw_offset(s, begin);
+        end = raw_offset(s, end);
+    }
+    return pretok_run(s->en, s->next, (struct span){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
+}
+
+static bool release(struct splitter *s)
+{
+    bool was = s->held;
+    s->held = false;
+    return !was || part_out(s, s->begin, s->end);
+}
+
+/* Does this stretch belong to the one held back? */
+static bool joins(const struct splitter *s, bool hit)
+{
+    if (!s->held) return false;
+    switch (s->how) {
+    case SPLIT_CONTIGUOUS: return s->held_hit == hit;
+    case SPLIT_WITH_PREVIOUS: return hit && !s->held_hit;
+    case SPLIT_WITH_NEXT: return !hit && s->held_hit;
+    default: return false;
+    }
+}
+
+static bool stretch(struct splitter *s, size_t begin, size_t end, bool hit)
+{
+    if (s->how == SPLIT_ISOLATED) return part_out(s, begin, end);
+    if (s->how == SPLIT_REMOVED) return hit || part_out(s, begin, end);
+    if (joins(s, hit)) {
+        s->end = end;
+        s->held_hit = hit;
+        return true;
+    }
+    if (!release(s)) return false;
+    s->held = true;
+    s->held_hit = hit;
+    s->begin = begin;
+    s->end = end;
+    return true;
+}
+
+static size_t char_len(const char *p, size_t n)
+{
+    uint32_t cp;
+    return (size_t)uni_next(p, n, &cp);
+}
+
+static bool split_text(struct splitter *s, const struct pretok_step *step, const char *p, size_t n)
+{
+    size_t done = 0, from = 0, begin, end;
+    while (from <= n && regex_next(step->regex, s->en->regex, p, n, from, &begin, &end)) {
+        if (begin > done && !stretch(s, done, begin, step->invert)) return false;
+        if (!stretch(s, begin, end, !step->invert)) return false;
+        done = end;
+        from = end;
+        if (begin == end) from += from < n ? char_len(p + from, n - from) : 1;
+    }
+    if (done < n && !stretch(s, done, n, step->invert)) return false;
+    return release(s);
+}
+
+static bool run_split(struct encoder *en, const struct pretok_step *step, int next, struct span w)
+{
+    struct splitter s = {.en = en, .whole = w, .how = step->how, .next = next};
+    if (!step->mapped) return split_text(&s, step, w.p, w.n);
+    struct buf b = {0};
+    for (size_t i = 0; i < w.n; i++) alphabet_add(&b, (uint8_t)w.p[i]);
+    s.mapped = b.data;
+    bool ok = !b.failed && split_text(&s, step, b.data, b.n);
+    buf_deinit(&b);
+    return ok;
+}
+
+/* ---- the other steps ---- */
+
+static size_t digits_len(const char *p, size_t n, size_t *n_digit)
+{
+    size_t i = 0;
+    *n_digit = 0;
+    while (i < n) {
+        uint32_t cp;
+        int len = uni_next(p + i, n - i, &cp);
+        if (!uni_digit(cp)) break;
+        i += (size_t)len;
+        ++*n_digit;
+    }
+    return i;
+}
+
+/* One run of digits in groups of three counted from its end. */
+static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_digit)
+{
+    size_t left = n_digit, i = begin;
+    while (left > 0) {
+        size_t take = left % 3 ? left % 3 : 3, from = i;
+        for (size_t k = 0; k < take; k++) i += char_len(s->whole.p + i, end - i);
+        if (!part_out(s, from, i)) return false;
+        left -= take;
+    }
+    return true;
+}
+
+static bool split_digits(struct encoder *en, const struct pretok_step *step, int next, struct span w)
+{
+    struct splitter s = {.en = en, .whole = w, .next = next};
+    size_t done = 0;
+    for (size_t i = 0; i < w.n;) {
+        size_t n_digit, len = digits_len(w.p + i, w.n - i, &n_digit);
+        uint32_t after = ' ';
+        if (len && i + len < w.n) uni_next(w.p + i + len, w.n - i - len, &after);
+        if (len == 0 || (step->invert && uni_word(after))) {
+            i += len ? len : char_len(w.p + i, w.n - i);
+            continue;
+        }
+        if (!part_out(&s, done, i) || !digit_groups(&s, i, i + len, n_digit)) return false;
+        done = i += len;
+    }
+    return part_out(&s, done, w.n);
+}
+
+static bool cut_at_marks(struct encoder *en, int next, struct span w)
+{
+    size_t begin = 0;
+    for (size_t i = SPACE_MARK_BYTES; i + SPACE_MARK_BYTES <= w.n; i++) {
+        if (memcmp(w.p + i, SPACE_MARK, SPACE_MARK_BYTES) != 0) continue;
+        if (!pretok_run(en, next, (struct span){w.p + begin, i - begin, w.first && begin == 0})) return false;
+        begin = i;
+        i += SPACE_MARK_BYTES - 1;
+    }
+    return pretok_run(en, next, (struct span){w.p + begin, w.n - begin, w.first && begin == 0});
+}
+
+static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next, struct span w)
+{
+    struct buf b = {0};
+    bool marked = w.p[0] == ' ' || (w.n >= SPACE_MARK_BYTES && memcmp(w.p, SPACE_MARK, SPACE_MARK_BYTES) == 0);
+    if (!marked && (step->always || (step->first && w.first))) buf_add_text(&b, SPACE_MARK);
+    for (size_t i = 0; i < w.n;) {
+        const char *space = memchr(w.p + i, ' ', w.n - i);
+        size_t end = space ? (size_t)(space - w.p) : w.n;
+        buf_add(&b, w.p + i, end - i);
+        if (space) buf_add_text(&b, SPACE_MARK);
+        i = end + (space != NULL);
+    }
+    struct span made = {b.data, b.n, w.first};
+    bool ok = !b.failed && (step->cut ? cut_at_marks(en, next, made) : pretok_run(en, next, made));
+    buf_deinit(&b);
+    return ok;
+}
+
+static bool run_space(struct encoder *en, int next, struct span w)
+{
+    if (w.p[0] == ' ') return pretok_run(en, next, w);
+    struct buf b = {0};
+    buf_add_char(&b, ' ');
+    buf_add(&b, w.p, w.n);
+    bool ok = !b.failed && pretok_run(en, next, (struct span){b.data, b.n, w.first});
+    buf_deinit(&b);
+    return ok;
+}
+
+bool pretok_run(struct encoder *en, int step, struct span s)
+{
+    const struct tokenizer *t = en->t;
+    if (s.n == 0) return true;
+    if ((size_t)step == t->pretok.n) return t->kind->encode(en, s.p, s.n);
+    const struct pretok_step *p = &t->pretok.v[step];
+    switch (p->kind) {
+    case PRETOK_SPLIT: return run_split(en, p, step + 1, s);
+    case PRETOK_METASPACE: return run_metaspace(en, p, step + 1, s);
+    case PRETOK_SPACE: return run_space(en, step + 1, s);
+    case PRETOK_DIGITS: return split_digits(en, p, step + 1, s);
+    }
+    return false;
+}

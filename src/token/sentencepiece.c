@@ -1,0 +1,193 @@
+/* sentencepiece.c - SentencePiece's .model: a protocol buffer, read by hand.
+ *
+ *   ModelProto      1 repeated SentencePiece   2 TrainerSpec   3 NormalizerSpec
+ *   SentencePiece   1 piece   2 score (f32)   3 type (enum piece_kind; absent: normal)
+ *   TrainerSpec     3 model_type (1 unigram, 2 bpe, 3 word, 4 char)   35 byte_fallback   40-42 unk, bos, eos id
+ *   NormalizerSpec  2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces   5 escape_whitespaces
+ *
+ * Every length is checked against what is left; unknown fields are skipped. */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODEL_BYTES_MAX = 256 << 20 };
+
+struct wire {
+    const uint8_t *p;
+    size_t n;
+};
+struct wire_field {
+    uint32_t number;
+    int type;         /* 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
+    uint64_t value;   /* varint and fixed widths */
+    struct wire data; /* bytes */
+};
+
+static bool read_varint(struct wire *w, uint64_t *v)
+{
+    *v = 0;
+    for (int shift = 0; shift < 64 && w->n; shift += 7) {
+        uint8_t b = *w->p++;
+        w->n--;
+        *v |= (uint64_t)(b & 0x7F) << shift;
+        if (b < 0x80) return true;
+    }
+    return false;
+}
+
+static bool read_fixed(struct wire *w, size_t n, uint64_t *v)
+{
+    *v = 0;
+    if (w->n < n) return false;
+    for (size_t i = 0; i < n; i++) *v |= (uint64_t)w->p[i] << 8 * i;
+    w->p += n;
+    w->n -= n;
+    return true;
+}
+
+/* 1: a field; 0: the end; -1: malformed. */
+static int next_field(struct wire *w, struct wire_field *f)
+{
+    uint64_t tag, n;
+    if (w->n == 0) return 0;
+    if (!read_varint(w, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX) return -1;
+    f->number = (uint32_t)(tag >> 3);
+    f->type = tag & 7;
+    switch (f->type) {
+    case 0: return read_varint(w, &f->value) ? 1 : -1;
+    case 1: return read_fixed(w, 8, &f->value) ? 1 : -1;
+    case 5: return read_fixed(w, 4, &f->value) ? 1 : -1;
+    case 2:
+        if (!read_varint(w, &n) || n > w->n) return -1;
+        f->data = (struct wire){w->p, (size_t)n};
+        w->p += n;
+        w->n -= (size_t)n;
+        return 1;
+    default: return -1;
+    }
+}
+
+struct model {
+    struct tokenizer *t;
+    uint64_t type; /* 1 unigram, 2 bpe */
+    bool byte_fallback, dummy_prefix, trim, escape;
+    int32_t unk, bos, eos;
+    struct wire charsmap;
+};
+
+static int read_piece(struct model *m, struct wire w, struct err *e)
+{
+    struct wire_field f;
+    struct wire text = {(const uint8_t *)"", 0};
+    uint64_t kind = PIECE_NORMAL;
+    float score = 0;
+    int more;
+    while ((more = next_field(&w, &f)) > 0) {
+        uint32_t bits = (uint32_t)f.value;
+        if (f.number == 1 && f.type == 2) text = f.data;
+        if (f.number == 2 && f.type == 5) memcpy(&score, &bits, sizeof score);
+        if (f.number == 3 && f.type == 0) kind = f.value;
+    }
+    if (more < 0 || kind < PIECE_NORMAL || kind > PIECE_BYTE)
+        return err_set(e, ERR_FORMAT, "piece %zu is malformed", m->t->n_piece);
+    size_t id = m->t->n_piece;
+    int rc = tokenizer_put(m->t, id, (const char *)text.p, text.n, (enum piece_kind)kind, score, e);
+    if (rc == 0 && kind == PIECE_CONTROL) m->t->piece[id].match = MATCH_RAW;
+    return rc;
+}
+
+static bool read_trainer(struct model *m, struct wire w)
+{
+    struct wire_field f;
+    int more;
+    while ((more = next_field(&w, &f)) > 0) {
+        if (f.type != 0) continue;
+        if (f.number == 3) m->type = f.value;
+        if (f.number == 35) m->byte_fallback = f.value != 0;
+        if (f.number == 40) m->unk = (int32_t)f.value;
+        if (f.number == 41) m->bos = (int32_t)f.value;
+        if (f.number == 42) m->eos = (int32_t)f.value;
+    }
+    return more == 0;
+}
+
+static bool read_normalizer(struct model *m, struct wire w)
+{
+    struct wire_field f;
+    int more;
+    while ((more = next_field(&w, &f)) > 0) {
+        if (f.number == 2 && f.type == 2) m->charsmap = f.data;
+        if (f.type != 0) continue;
+        if (f.number == 3) m->dummy_prefix = f.value != 0;
+        if (f.number == 4) m->trim = f.value != 0;
+        if (f.number == 5) m->escape = f.value != 0;
+    }
+    return more == 0;
+}
+
+static int read_model(struct model *m, struct wire w, struct err *e)
+{
+    struct wire_field f;
+    int more;
+    while ((more = next_field(&w, &f)) > 0) {
+        int rc = 0;
+        if (f.type != 2) continue;
+        if (f.number == 1) rc = read_piece(m, f.data, e);
+        if (f.number == 2 && !read_trainer(m, f.data)) rc = err_set(e, ERR_FORMAT, "its trainer_spec is malformed");
+        if (f.number == 3 && !read_normalizer(m, f.data)) rc = err_set(e, ERR_FORMAT, "its normalizer_spec is malformed");
+        if (rc != 0) return rc;
+    }
+    if (more < 0 || m->t->n_piece == 0) return err_set(e, ERR_FORMAT, "not a SentencePiece model, or cut short");
+    if (m->type != 1 && m->type != 2)
+        return err_set(e, ERR_UNSUPPORTED, "model_type %llu (unigram is 1, bpe 2)", (unsigned long long)m->type);
+    return 0;
+}
+
+/* User-defined pieces pass the normalizer as they are. */
+static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
+{
+    struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
+    s->verbatim = calloc(1, sizeof *s->verbatim);
+    size_t n = 0;
+    for (size_t id = 0; key && id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (p->kind == PIECE_USER && p->n_text && p->n_text <= ADDED_BYTES_MAX)
+            key[n++] = (struct trie_key){p->text, p->n_text, (int32_t)id};
+    }
+    bool ok = key && s->verbatim && trie_build(s->verbatim, key, n);
+    free(key);
+    return ok;
+}
+
+static int apply(struct model *m, struct err *e)
+{
+    struct tokenizer *t = m->t;
+    t->kind = m->type == 1 ? &token_kind_unigram : &token_kind_spm;
+    t->opt = (struct token_options){.space_mark = m->escape,
+                                    .byte_fallback = m->byte_fallback,
+                                    .fuse_unk = true,
+                                    .merges_by_score = m->type == 2,
+                                    .score_f32 = true,
+                                    .drop_lead_space = m->dummy_prefix};
+    t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
+    /* Llama and its kin put BOS before a text; the file itself does not say. tokenizer_config.json may. */
+    if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
+    struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
+    if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
+    s->flags = (m->dummy_prefix ? SP_PREFIX : 0) | (m->trim ? SP_TRIM : 0) | (m->escape ? SP_ESCAPE : 0) |
+               (m->byte_fallback ? SP_KEEP : 0);
+    return m->charsmap.n ? charsmap_open(&s->charsmap, &t->arena, m->charsmap.p, m->charsmap.n, e) : 0;
+}
+
+int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
+{
+    struct buf file = {0};
+    struct model m = {.t = t, .type = 1, .dummy_prefix = true, .trim = true, .escape = true, .unk = 0, .bos = 1, .eos = 2};
+    int rc = file_read(&file, path, MODEL_BYTES_MAX, e);
+    if (rc != 0) return rc;
+    rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);
+    if (rc == 0) rc = apply(&m, e);
+    buf_deinit(&file);
+    return rc ? err_prefix(e, rc, "%s", path) : 0;
+}

@@ -1,0 +1,266 @@
+/* spm.c - BPE over characters: SentencePiece's own, and the form Hugging Face gives it (a list of merges).
+ *
+ * The symbols are characters; pairs come from scores or from the list (merge_build.c). Characters that occur only inside
+ * pieces get symbol numbers beyond the vocabulary, for a merge may use them. Text has no words here: "▁" is a
+ * character like any other. Still, a text is cut before each "▁" that no merge joins to the character before it,
+ * which changes nothing and turns one merge over megabytes into many over a few symbols (12 times as fast on English). */
+#include "token_impl.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct spm {
+    struct merges merges;
+    struct strmap sym;    /* text -> symbol */
+    uint32_t ascii[128];  /* the symbols of ASCII characters, SYM_NONE: none */
+    const char **loose;   /* characters without a piece: symbol n_piece + i; arena */
+    size_t n_loose, loose_cap;
+    struct trie user;     /* user-defined pieces that the text matcher does not know (SentencePiece) */
+    uint8_t *crosses;     /* [0x110000 bits] some merge or user piece joins this character with a "▁" after it */
+    uint32_t (*cut)[2];   /* [n_piece] what an unused piece is made of, UINT32_MAX: nothing; NULL: none is unused */
+};
+
+static void spm_close(struct tokenizer *t)
+{
+    struct spm *m = t->model;
+    if (!m) return;
+    merges_deinit(&m->merges);
+    strmap_deinit(&m->sym);
+    trie_deinit(&m->user);
+    free(m->loose);
+    free(m->crosses);
+    free(m->cut);
+    free(m);
+    t->model = NULL;
+}
+
+static bool is_part(const struct piece *p)
+{
+    return p->n_text && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED || (p->kind == PIECE_USER && p->match));
+}
+
+static bool add_loose(struct spm *m, size_t n_piece, const char *p, size_t n)
+{
+    if (strmap_get(&m->sym, p, n)) return true;
+    if (!vec_room((void **)&m->loose, &m->loose_cap, m->n_loose + 1, sizeof *m->loose)) return false;
+    m->loose[m->n_loose] = p;
+    return strmap_put(&m->sym, p, n, (uint32_t)(n_piece + m->n_loose++));
+}
+
+static bool index_symbols(struct spm *m, const struct tokenizer *t)
+{
+    uint32_t cp;
+    if (!strmap_reserve(&m->sym, t->n_piece)) return false;
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (is_part(p) && !strmap_put(&m->sym, p->text, p->n_text, (uint32_t)id)) return false;
+    }
+    for (size_t id = 0; id < t->n_piece && t->opt.merges_by_score; id++) {
+        const struct piece *p = &t->piece[id];
+        if (!is_part(p)) continue;
+        for (size_t i = 0, len; i < p->n_text; i += len) {
+            len = (size_t)uni_next(p->text + i, p->n_text - i, &cp);
+            if (!add_loose(m, t->n_piece, p->text + i, len)) return false;
+        }
+    }
+    for (int c = 0; c < 128; c++) {
+        char text = (char)c;
+        const uint32_t *sym = strmap_get(&m->sym, &text, 1);
+        m->ascii[c] = sym ? *sym : SYM_NONE;
+    }
+    return true;
+}
+
+/* The first way to make each unused piece from two symbols. */
+static bool find_cuts(struct spm *m, const struct tokenizer *t)
+{
+    bool any = false;
+    for (size_t id = 0; id < t->n_piece; id++) any |= t->piece[id].kind == PIECE_UNUSED;
+    if (!any) return true;
+    m->cut = malloc(t->n_piece * sizeof *m->cut);
+    if (!m->cut) return false;
+    memset(m->cut, 0xFF, t->n_piece * sizeof *m->cut);
+    for (size_t i = 0; i < m->merges.cap; i++) {
+        const struct merge_slot *s = &m->merges.slot[i];
+        if (s->left == UINT32_MAX || s->id >= t->n_piece || m->cut[s->id][0] < s->left) continue;
+        m->cut[s->id][0] = s->left;
+        m->cut[s->id][1] = s->right;
+    }
+    return true;
+}
+
+static bool fill_merges(struct spm *m, const struct tokenizer *t)
+{
+    if (!t->opt.merges_by_score) return merges_put_list(&m->merges, t, &m->sym);
+    uint32_t *rank = score_ranks(t);
+    bool ok = rank != NULL;
+    for (size_t id = 0; ok && id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (is_part(p)) ok = merges_put_cuts(&m->merges, &m->sym, p->text, p->n_text, (uint32_t)id, rank[id]);
+    }
+    free(rank);
+    return ok;
+}
+
+static void mark_crossing(struct spm *m, const char *left, size_t n)
+{
+    uint32_t cp;
+    uni_prev(left, n, &cp);
+    if (cp < 0x110000) m->crosses[cp / 8] |= (uint8_t)(1u << cp % 8);
+}
+
+static const char *symbol_text(const struct spm *m, const struct tokenizer *t, uint32_t sym, size_t *n)
+{
+    uint32_t cp;
+    if (sym < t->n_piece) {
+        *n = t->piece[sym].n_text;
+        return t->piece[sym].text;
+    }
+    const char *p = m->loose[sym - t->n_piece];
+    *n = (size_t)uni_next(p, strlen(p), &cp);
+    return p;
+}
+
+static bool starts_marked(const char *p, size_t n)
+{
+    return n >= SPACE_MARK_BYTES && memcmp(p, SPACE_MARK, SPACE_MARK_BYTES) == 0;
+}
+
+static bool find_crossings(struct spm *m, const struct tokenizer *t)
+{
+    m->crosses = calloc(0x110000 / 8, 1);
+    if (!m->crosses) return false;
+    for (size_t i = 0; i < m->merges.cap; i++) {
+        const struct merge_slot *s = &m->merges.slot[i];
+        if (s->left == UINT32_MAX) continue;
+        size_t n_left, n_right;
+        const char *left = symbol_text(m, t, s->left, &n_left), *right = symbol_text(m, t, s->right, &n_right);
+        if (starts_marked(right, n_right)) mark_crossing(m, left, n_left);
+    }
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (p->kind != PIECE_USER && !t->opt.ignore_merges) continue;
+        for (size_t i = 1; i < p->n_text; i++)
+            if (starts_marked(p->text + i, p->n_text - i)) mark_crossing(m, p->text, i);
+    }
+    return true;
+}
+
+static bool index_user(struct spm *m, const struct tokenizer *t)
+{
+    struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
+    size_t n = 0;
+    for (size_t id = 0; key && id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (p->kind == PIECE_USER && !p->match && p->n_text && p->n_text <= ADDED_BYTES_MAX)
+            key[n++] = (struct trie_key){p->text, p->n_text, (int32_t)id};
+    }
+    bool ok = key && trie_build(&m->user, key, n);
+    free(key);
+    return ok;
+}
+
+static int spm_build(struct tokenizer *t, struct err *e)
+{
+    struct spm *m = t->model = calloc(1, sizeof *m);
+    if (m && index_symbols(m, t) && fill_merges(m, t) && find_cuts(m, t) && find_crossings(m, t) && index_user(m, t))
+        return 0;
+    return err_memory(e, "the merges of a tokenizer", t->n_piece);
+}
+
+/* ---- encoding ---- */
+
+/* Characters of a chunk as symbols; SYM_NONE + offset for what has none, and for user-defined pieces. */
+static size_t to_symbols(const struct spm *m, const char *p, size_t n, uint32_t *sym)
+{
+    size_t k = 0, len;
+    for (size_t i = 0; i < n; i += len) {
+        uint32_t cp;
+        int32_t id;
+        uint32_t s = SYM_NONE;
+        if (m->user.n_node && (len = trie_longest(&m->user, p + i, n - i, &id)) > 0) {
+            sym[k++] = SYM_NONE | (uint32_t)i;
+            continue;
+        }
+        len = (size_t)uni_next(p + i, n - i, &cp);
+        if (cp < 128) {
+            s = m->ascii[cp];
+        } else {
+            const uint32_t *hit = strmap_get(&m->sym, p + i, len);
+            if (hit) s = *hit;
+        }
+        sym[k++] = s == SYM_NONE ? SYM_NONE | (uint32_t)i : s;
+    }
+    return k;
+}
+
+static bool emit_at(struct encoder *en, const struct spm *m, const char *p, size_t n)
+{
+    int32_t id;
+    uint32_t cp;
+    if (m->user.n_node && trie_longest(&m->user, p, n, &id) > 0) return encoder_emit(en, id);
+    return encoder_emit_unknown(en, p, (size_t)uni_next(p, n, &cp));
+}
+
+static bool emit_symbol(struct encoder *en, const struct spm *m, uint32_t sym)
+{
+    const struct tokenizer *t = en->t;
+    if (sym >= t->n_piece) {
+        size_t n;
+        const char *p = symbol_text(m, t, sym, &n);
+        return encoder_emit_unknown(en, p, n);
+    }
+    if (m->cut && t->piece[sym].kind == PIECE_UNUSED && m->cut[sym][0] != UINT32_MAX)
+        return emit_symbol(en, m, m->cut[sym][0]) && emit_symbol(en, m, m->cut[sym][1]);
+    return encoder_emit(en, (int32_t)sym);
+}
+
+static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p, size_t n)
+{
+    if (!vec_room((void **)&en->merge.sym, &en->merge.cap, n, sizeof *en->merge.sym)) return false;
+    size_t k = to_symbols(m, p, n, en->merge.sym);
+    if (!merge_run(&m->merges, &en->merge, &k)) return false;
+    for (size_t i = 0; i < k; i++) {
+        uint32_t sym = en->merge.sym[i], at = sym & ~SYM_NONE;
+        if (!(sym >= SYM_NONE ? emit_at(en, m, p + at, n - at) : emit_symbol(en, m, sym))) return false;
+    }
+    return true;
+}
+
+/* How much of p[0..n) may be encoded by itself: up to a "▁" that nothing joins to what is before it. */
+static size_t chunk_len(const struct spm *m, const char *p, size_t n)
+{
+    for (size_t i = 1; i < n;) {
+        const char *mark = memmem(p + i, n - i, SPACE_MARK, SPACE_MARK_BYTES);
+        if (!mark) break;
+        size_t at = (size_t)(mark - p);
+        uint32_t cp;
+        uni_prev(p, at, &cp);
+        if (cp >= 0x110000 || !(m->crosses[cp / 8] >> cp % 8 & 1)) return at;
+        i = at + SPACE_MARK_BYTES;
+    }
+    return n;
+}
+
+static bool takes_whole(const struct encoder *en, const char *p)
+{
+    return en->t->opt.ignore_merges || (en->t->opt.newline_words && p[0] == '\n');
+}
+
+static bool spm_encode(struct encoder *en, const char *p, size_t n)
+{
+    const struct spm *m = en->t->model;
+    const uint32_t *whole = takes_whole(en, p) ? strmap_get(&m->sym, p, n) : NULL;
+    en->after_unk = false;
+    if (whole) return encoder_emit(en, (int32_t)*whole);
+    while (n) {
+        size_t len = chunk_len(m, p, n);
+        if (!encode_chunk(en, m, p, len)) return false;
+        p += len;
+        n -= len;
+    }
+    return true;
+}
+
+const struct token_kind token_kind_spm = {"spm", spm_build, spm_encode, spm_close};

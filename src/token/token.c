@@ -1,0 +1,338 @@
+/* token.c - a tokenizer's life, what is derived from its pieces, and the accessors.
+ *
+ * A reader puts pieces, merges and steps into an empty struct tokenizer; tokenizer_finish derives the rest once:
+ *   bytes      what each piece stands for (its text, decoded from whatever alphabet the file uses)
+ *   find       text -> id
+ *   eog        every id that ends a generation: what the file names, and well-known texts (eog.def)
+ *   matchers   added tokens (added.c); the kind's own tables (kind->build) */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tokenizer *tokenizer_new(void)
+{
+    struct tokenizer *t = calloc(1, sizeof *t);
+    if (t) t->bos = t->eos = t->unk = -1;
+    return t;
+}
+
+void tokenizer_close(struct tokenizer *t)
+{
+    if (!t) return;
+    if (t->kind) t->kind->close(t);
+    for (size_t i = 0; i < t->norm.n; i++) {
+        regex_close(t->norm.v[i].regex);
+        if (t->norm.v[i].verbatim) trie_deinit(t->norm.v[i].verbatim);
+        free(t->norm.v[i].verbatim);
+    }
+    for (size_t i = 0; i < t->pretok.n; i++) regex_close(t->pretok.v[i].regex);
+    vec_deinit(&t->norm);
+    vec_deinit(&t->pretok);
+    vec_deinit(&t->merge);
+    added_deinit(&t->raw);
+    added_deinit(&t->normalized);
+    strmap_deinit(&t->find);
+    free(t->piece);
+    arena_deinit(&t->arena);
+    free(t);
+}
+
+int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind, double score,
+                  struct err *e)
+{
+    if (id >= PIECES_MAX) return err_set(e, ERR_LIMIT, "token id %zu, beyond the most of %d", id, PIECES_MAX);
+    if (n > INT32_MAX) return err_set(e, ERR_LIMIT, "token %zu has %zu bytes", id, n);
+    char *copy = arena_text(&t->arena, text, n);
+    if (!copy || !vec_room((void **)&t->piece, &t->piece_cap, id + 1, sizeof *t->piece))
+        return err_memory(e, "a vocabulary", id);
+    if (id >= t->n_piece) {
+        memset(t->piece + t->n_piece, 0, (id + 1 - t->n_piece) * sizeof *t->piece);
+        for (size_t i = t->n_piece; i < id; i++) t->piece[i].text = "";
+        t->n_piece = id + 1;
+    }
+    t->piece[id] = (struct piece){.text = copy,
+                                  .n_text = (uint32_t)n,
+                                  .score = score,
+                                  .kind = (uint8_t)kind,
+                                  .special = kind == PIECE_CONTROL || kind == PIECE_UNKNOWN};
+    return 0;
+}
+
+bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right, size_t n_right)
+{
+    if (n_left > INT32_MAX || n_right > INT32_MAX) return true;
+    struct merge_text m = {.n_left = (uint32_t)n_left, .n_right = (uint32_t)n_right};
+    m.left = arena_text(&t->arena, left, n_left);
+    m.right = arena_text(&t->arena, right, n_right);
+    return m.left && m.right && vec_push(&t->merge, m);
+}
+
+bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n)
+{
+    const char *space = n > 1 ? memchr(line + 1, ' ', n - 1) : NULL;
+    if (!space) return true;
+    size_t n_left = (size_t)(space - line);
+    return tokenizer_put_merge(t, line, n_left, space + 1, n - n_left - 1);
+}
+
+bool tokenizer_index(struct tokenizer *t)
+{
+    strmap_deinit(&t->find);
+    if (!strmap_reserve(&t->find, t->n_piece)) return false;
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (p->kind && !strmap_put(&t->find, p->text, p->n_text, (uint32_t)id)) return false;
+    }
+    return true;
+}
+
+/* ---- what a piece stands for ---- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* "<0x0A>": the byte; -1: not of that form. */
+static int byte_piece(const struct piece *p)
+{
+    if (p->n_text != 6 || memcmp(p->text, "<0x", 3) != 0 || p->text[5] != '>') return -1;
+    int hi = hex_digit(p->text[3]), lo = hex_digit(p->text[4]);
+    return hi < 0 || lo < 0 ? -1 : hi * 16 + lo;
+}
+
+static bool marks_to_spaces(struct arena *a, struct piece *p)
+{
+    char *out = arena_text(a, p->text, p->n_text);
+    if (!out) return false;
+    p->bytes = out;
+    for (size_t i = 0; i < p->n_text;) {
+        bool mark = p->n_text - i >= SPACE_MARK_BYTES && memcmp(p->text + i, SPACE_MARK, SPACE_MARK_BYTES) == 0;
+        *out++ = mark ? ' ' : p->text[i];
+        i += mark ? SPACE_MARK_BYTES : 1;
+    }
+    p->n_byte = (uint32_t)(out - p->bytes);
+    return true;
+}
+
+static bool alphabet_to_bytes(struct arena *a, struct piece *p)
+{
+    char *out = arena_text(a, p->text, p->n_text);
+    uint32_t n;
+    if (!out) return false;
+    if (!alphabet_decode(p->text, p->n_text, out, &n)) return true; /* stays as it is spelled */
+    p->bytes = out;
+    p->n_byte = n;
+    return true;
+}
+
+/* " ." becomes ".", as Hugging Face's decoder tidies each token. */
+static void tidy_word(char *text, size_t *n)
+{
+    static const char *const from[] = {" .", " ?", " !", " ,", " ' ", " n't", " 'm", " do not", " 's", " 've", " 're"};
+    static const char *const to[] = {".", "?", "!", ",", "'", "n't", "'m", " don't", "'s", "'ve", "'re"};
+    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
+        size_t n_from = strlen(from[i]), n_to = strlen(to[i]);
+        for (char *hit = text; (hit = memmem(hit, *n - (size_t)(hit - text), from[i], n_from)) != NULL; hit += n_to) {
+            memcpy(hit, to[i], n_to);
+            memmove(hit + n_to, hit + n_from, *n - (size_t)(hit - text) - n_from);
+            *n -= n_from - n_to;
+        }
+    }
+}
+
+/* A piece that begins a word brings the space before it. */
+static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct piece *p)
+{
+    const char *word = t->opt.word_prefix, *inner = t->opt.inner_prefix;
+    const char *text = p->text;
+    size_t n = p->n_text, cut = strlen(word ? word : inner);
+    bool marked = n >= cut && memcmp(text, word ? word : inner, cut) == 0;
+    bool begins = word ? marked : !marked;
+    if (marked) text += cut, n -= cut;
+    char *out = arena_push(a, n + 2, 1);
+    if (!out) return false;
+    out[0] = ' ';
+    memcpy(out + begins, text, n);
+    n += begins;
+    if (t->opt.word_cleanup) tidy_word(out, &n);
+    p->bytes = out;
+    p->n_byte = (uint32_t)n;
+    return true;
+}
+
+static bool derive_bytes(struct tokenizer *t, size_t id)
+{
+    struct piece *p = &t->piece[id];
+    p->bytes = p->text;
+    p->n_byte = p->n_text;
+    int byte = p->kind == PIECE_BYTE || t->opt.byte_fallback ? byte_piece(p) : -1;
+    if (byte >= 0) {
+        char c = (char)byte;
+        p->bytes = arena_text(&t->arena, &c, 1);
+        p->n_byte = 1;
+        t->byte_id[byte] = (int32_t)id;
+        return p->bytes != NULL;
+    }
+    if (p->kind == PIECE_CONTROL || p->kind == PIECE_UNKNOWN || p->kind == 0) {
+        return true;
+    }
+    if (t->opt.byte_level) return p->kind == PIECE_USER || alphabet_to_bytes(&t->arena, p);
+    if (t->opt.word_prefix || t->opt.inner_prefix) return word_to_bytes(t, &t->arena, p);
+    return !t->opt.space_mark || marks_to_spaces(&t->arena, p);
+}
+
+static bool derive_all_bytes(struct tokenizer *t)
+{
+    memset(t->byte_id, 0xFF, sizeof t->byte_id);
+    for (size_t id = 0; id < t->n_piece; id++) {
+        if (!derive_bytes(t, id)) return false;
+        const struct piece *p = &t->piece[id];
+        bool single = (t->opt.byte_level || t->opt.raw_bytes) && p->kind == PIECE_NORMAL && p->n_byte == 1;
+        if (single) t->byte_id[(uint8_t)p->bytes[0]] = (int32_t)id;
+    }
+    return true;
+}
+
+/* ---- the ends of a generation ---- */
+
+int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
+{
+    size_t n = strlen(text);
+    for (size_t id = 0; id < t->n_piece; id++)
+        if (t->piece[id].n_text == n && memcmp(t->piece[id].text, text, n) == 0) return (int32_t)id;
+    return -1;
+}
+
+void tokenizer_mark_eog(struct tokenizer *t, int64_t id)
+{
+    if (id >= 0 && (uint64_t)id < t->n_piece) t->piece[id].eog = true;
+}
+
+static struct piece *special_piece(struct tokenizer *t, const char *text)
+{
+    const uint32_t *id = strmap_get(&t->find, text, strlen(text));
+    return id && t->piece[*id].special ? &t->piece[*id] : NULL;
+}
+
+static void derive_eog(struct tokenizer *t)
+{
+    static const char *const text[] = {
+#define EOG(s) s,
+#include "eog.def"
+#undef EOG
+    };
+    tokenizer_mark_eog(t, t->eos);
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
+        const uint32_t *id = strmap_get(&t->find, text[i], strlen(text[i]));
+        struct piece *p = id ? &t->piece[*id] : NULL;
+        bool added = p && p->match && text[i][1] == '|'; /* some files mark <|im_end|> as user-defined */
+        if (p && (p->special || added)) p->eog = true;
+    }
+    /* In harmony (gpt-oss) <|end|> ends a message, after which the turn goes on. */
+    struct piece *end = special_piece(t, "<|end|>");
+    if (end && special_piece(t, "<|return|>") && special_piece(t, "<|call|>")) end->eog = false;
+}
+
+static bool in_vocabulary(const struct tokenizer *t, int64_t id)
+{
+    return id >= 0 && (uint64_t)id < t->n_piece && t->piece[id].kind != 0;
+}
+
+static void check_ids(struct tokenizer *t)
+{
+    int32_t *one[] = {&t->bos, &t->eos, &t->unk};
+    for (size_t i = 0; i < 3; i++)
+        if (!in_vocabulary(t, *one[i])) *one[i] = -1;
+    int k = 0;
+    for (int i = 0; i < t->n_prefix; i++)
+        if (in_vocabulary(t, t->prefix[i])) t->prefix[k++] = t->prefix[i];
+    t->n_prefix = k;
+    k = 0;
+    for (int i = 0; i < t->n_suffix; i++)
+        if (in_vocabulary(t, t->suffix[i])) t->suffix[k++] = t->suffix[i];
+    t->n_suffix = k;
+}
+
+int tokenizer_finish(struct tokenizer *t, struct err *e)
+{
+    if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "a vocabulary without tokens");
+    check_ids(t);
+    if (!tokenizer_index(t) || !derive_all_bytes(t) || !added_build(t)) return err_memory(e, "a vocabulary", t->n_piece);
+    derive_eog(t);
+    int rc = t->kind->build(t, e);
+    vec_deinit(&t->merge);
+    return rc;
+}
+
+/* ---- accessors ---- */
+
+static const struct piece *piece_at(const struct tokenizer *t, int32_t id)
+{
+    return id >= 0 && (size_t)id < t->n_piece ? &t->piece[id] : NULL;
+}
+
+int tokenizer_n_vocab(const struct tokenizer *t)
+{
+    return (int)t->n_piece;
+}
+
+const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
+{
+    const struct piece *p = piece_at(t, id);
+    *n = p ? p->n_byte : 0;
+    return p ? p->bytes : "";
+}
+
+const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *n)
+{
+    const struct piece *p = piece_at(t, id);
+    *n = p ? p->n_text : 0;
+    return p ? p->text : "";
+}
+
+int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n)
+{
+    const uint32_t *id = strmap_get(&t->find, piece, n);
+    return id ? (int32_t)*id : -1;
+}
+
+bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
+{
+    const struct piece *p = piece_at(t, id);
+    return p && p->special;
+}
+
+bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
+{
+    const struct piece *p = piece_at(t, id);
+    return p && p->eog;
+}
+
+int32_t tokenizer_bos(const struct tokenizer *t)
+{
+    return t->bos;
+}
+
+int32_t tokenizer_eos(const struct tokenizer *t)
+{
+    return t->eos;
+}
+
+int32_t tokenizer_unk(const struct tokenizer *t)
+{
+    return t->unk;
+}
+
+bool tokenizer_adds_bos(const struct tokenizer *t)
+{
+    return t->bos >= 0 && t->n_prefix > 0 && t->prefix[0] == t->bos;
+}
+
+const char *tokenizer_kind(const struct tokenizer *t)
+{
+    return t->kind->name;
+}

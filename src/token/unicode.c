@@ -1,0 +1,217 @@
+/* unicode.c - character properties and normal forms, over utf8proc.
+ *
+ * utf8proc's own mapping sorts combining marks by exchange, quadratic on a text that is nothing but marks; here a long
+ * run is sorted by counting, so that every text takes linear time. Most text is ASCII, which no form changes: it is
+ * copied, and only the stretches around other characters are decomposed. */
+#include "token_impl.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+static int category(uint32_t cp)
+{
+    return utf8proc_category((utf8proc_int32_t)cp);
+}
+
+bool uni_space(uint32_t cp)
+{
+    if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13);
+    int c = category(cp);
+    return cp == 0x85 || (c >= UTF8PROC_CATEGORY_ZS && c <= UTF8PROC_CATEGORY_ZP);
+}
+
+bool uni_word(uint32_t cp)
+{
+    if (cp == UNI_BAD) return false;
+    int c = category(cp);
+    return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND) || c == UTF8PROC_CATEGORY_NL ||
+           c == UTF8PROC_CATEGORY_PC;
+}
+
+bool uni_punct(uint32_t cp)
+{
+    int c = category(cp);
+    return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
+}
+
+bool uni_other(uint32_t cp)
+{
+    int c = category(cp);
+    return c >= UTF8PROC_CATEGORY_CC && c <= UTF8PROC_CATEGORY_CO;
+}
+
+bool uni_digit(uint32_t cp)
+{
+    if (cp < 0x80) return cp >= '0' && cp <= '9';
+    return cp != UNI_BAD && category(cp) == UTF8PROC_CATEGORY_ND;
+}
+
+bool uni_mark(uint32_t cp)
+{
+    int c = cp < 0x300 || cp == UNI_BAD ? 0 : category(cp);
+    return c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
+}
+
+bool uni_mark_nonspacing(uint32_t cp)
+{
+    return cp >= 0x300 && category(cp) == UTF8PROC_CATEGORY_MN;
+}
+
+/* The ranges of BERT's reference code as Hugging Face carries them on (0x2B920 is theirs). */
+bool uni_cjk(uint32_t cp)
+{
+    static const uint32_t range[][2] = {
+        {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},
+        {0x2B740, 0x2B81F}, {0x2B920, 0x2CEAF}, {0xF900, 0xFAFF},   {0x2F800, 0x2FA1F},
+    };
+    if (cp < 0x3400) return false;
+    for (size_t i = 0; i < sizeof range / sizeof range[0]; i++)
+        if (cp >= range[i][0] && cp <= range[i][1]) return true;
+    return false;
+}
+
+void uni_add_lower(struct buf *out, uint32_t cp)
+{
+    buf_add_utf8(out, (unsigned)utf8proc_tolower((utf8proc_int32_t)cp));
+    if (cp == 0x130) buf_add_utf8(out, 0x307); /* the one character whose lower case is two */
+}
+
+int uni_next(const char *p, size_t n, uint32_t *cp)
+{
+    if ((uint8_t)p[0] < 0x80) {
+        *cp = (uint8_t)p[0];
+        return 1;
+    }
+    int len = utf8_decode(p, n, cp);
+    if (len > 0) return len;
+    *cp = UNI_BAD;
+    return 1;
+}
+
+int uni_prev(const char *p, size_t n, uint32_t *cp)
+{
+    for (int len = 2; len <= 4 && (size_t)len <= n; len++)
+        if ((p[n - (size_t)len] & 0xC0) != 0x80) {
+            if (uni_next(p + n - len, (size_t)len, cp) == len) return len;
+            break;
+        }
+    uni_next(p + n - 1, 1, cp);
+    return 1;
+}
+
+/* ---- normal forms ---- */
+
+struct cps {
+    utf8proc_int32_t *v;
+    size_t n, cap;
+};
+
+static bool decompose(struct cps *s, uint32_t cp, utf8proc_option_t options)
+{
+    int boundclass = 0;
+    for (;;) {
+        utf8proc_ssize_t room = (utf8proc_ssize_t)(s->cap - s->n);
+        utf8proc_ssize_t k =
+            utf8proc_decompose_char((utf8proc_int32_t)cp, s->v + s->n, room, options, &boundclass);
+        if (k < 0) return false;
+        if (k <= room) {
+            s->n += (size_t)k;
+            return true;
+        }
+        if (!vec_reserve(s, s->n + (size_t)k)) return false;
+    }
+}
+
+static int combining_class(utf8proc_int32_t cp)
+{
+    return cp < 0x300 ? 0 : utf8proc_get_property(cp)->combining_class;
+}
+
+/* Sort marks by combining class, equal ones staying in order. */
+static bool sort_marks(utf8proc_int32_t *v, size_t n)
+{
+    if (n < 32) {
+        for (size_t i = 1; i < n; i++) {
+            utf8proc_int32_t cp = v[i];
+            size_t j = i;
+            for (; j > 0 && combining_class(v[j - 1]) > combining_class(cp); j--) v[j] = v[j - 1];
+            v[j] = cp;
+        }
+        return true;
+    }
+    size_t at[257] = {0};
+    utf8proc_int32_t *sorted = malloc(n * sizeof *sorted);
+    if (!sorted) return false;
+    for (size_t i = 0; i < n; i++) at[combining_class(v[i]) + 1]++;
+    for (int c = 0; c < 256; c++) at[c + 1] += at[c];
+    for (size_t i = 0; i < n; i++) sorted[at[combining_class(v[i])]++] = v[i];
+    memcpy(v, sorted, n * sizeof *v);
+    free(sorted);
+    return true;
+}
+
+static bool canonical_order(struct cps *s)
+{
+    for (size_t i = 0; i < s->n;) {
+        size_t begin = i;
+        while (i < s->n && combining_class(s->v[i]) != 0) i++;
+        if (i - begin > 1 && !sort_marks(s->v + begin, i - begin)) return false;
+        if (i == begin) i++;
+    }
+    return true;
+}
+
+static bool add_normalized(struct buf *out, struct cps *s, const char *p, size_t n, enum uni_form form)
+{
+    utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
+    if (form == UNI_NFKC || form == UNI_NFKD) options |= UTF8PROC_COMPAT;
+    s->n = 0;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        i += (size_t)uni_next(p + i, n - i, &cp);
+        if (!decompose(s, cp, options)) return false;
+    }
+    if (!canonical_order(s)) return false;
+    utf8proc_ssize_t k = (utf8proc_ssize_t)s->n;
+    if (form == UNI_NFC || form == UNI_NFKC)
+        k = utf8proc_normalize_utf32(s->v, k, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    for (utf8proc_ssize_t i = 0; i < k; i++) buf_add_utf8(out, (unsigned)s->v[i]);
+    return k >= 0;
+}
+
+/* How many bytes at p are not ASCII, valid UTF-8 only. */
+static size_t foreign_len(const char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (uint8_t)p[i] >= 0x80) {
+        uint32_t cp;
+        int len = uni_next(p + i, n - i, &cp);
+        if (cp == UNI_BAD) break;
+        i += (size_t)len;
+    }
+    return i;
+}
+
+bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
+{
+    struct cps s = {0};
+    bool ok = true;
+    for (size_t i = 0; i < n && ok;) {
+        size_t begin = i;
+        while (i < n && (uint8_t)p[i] < 0x80) i++;
+        size_t foreign = foreign_len(p + i, n - i);
+        if (foreign == 0) { /* the end, or a byte that is not UTF-8 */
+            if (i < n) i++;
+            buf_add(out, p + begin, i - begin);
+            continue;
+        }
+        size_t base = i > begin ? i - 1 : i; /* a mark may compose with the ASCII character before it */
+        buf_add(out, p + begin, base - begin);
+        ok = add_normalized(out, &s, p + base, i + foreign - base, form);
+        i += foreign;
+    }
+    free(s.v);
+    return ok && !out->failed;
+}

@@ -1,0 +1,93 @@
+/* wordpiece.c - WordPiece: the longest piece first, from the left; a word that cannot be covered is unknown.
+ *
+ * Two tries: pieces that may begin a word and pieces that may go on in one. Files mark either the latter ("##ing", as
+ * BERT's vocab.txt) or the former ("▁walk", as GGUF does). */
+#include "token_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct wordpiece {
+    struct trie head, tail;
+};
+
+static void wordpiece_close(struct tokenizer *t)
+{
+    struct wordpiece *m = t->model;
+    if (!m) return;
+    trie_deinit(&m->head);
+    trie_deinit(&m->tail);
+    free(m);
+    t->model = NULL;
+}
+
+static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
+{
+    size_t len = strlen(prefix);
+    if (*n < len || memcmp(*p, prefix, len) != 0) return false;
+    *p += len;
+    *n -= (uint32_t)len;
+    return true;
+}
+
+/* The text that a piece matches at the head or inside of a word; false: it does not stand there. */
+static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_key *key)
+{
+    const struct piece *p = &t->piece[id];
+    *key = (struct trie_key){p->text, p->n_text, (int32_t)id};
+    if (p->kind == 0) return false;
+    const char *word = t->opt.word_prefix, *inner = t->opt.inner_prefix;
+    bool fits = true;
+    if (word) {
+        bool begins = strip_prefix(word, &key->p, &key->n);
+        fits = begins == head && p->kind == PIECE_NORMAL;
+    } else if (!head) {
+        fits = strip_prefix(inner, &key->p, &key->n);
+    }
+    return fits && key->n > 0;
+}
+
+static bool build_trie(struct trie *out, const struct tokenizer *t, bool head)
+{
+    struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
+    size_t n = 0;
+    for (size_t id = 0; key && id < t->n_piece; id++) n += key_of(t, id, head, &key[n]);
+    bool ok = key && trie_build(out, key, n);
+    free(key);
+    return ok;
+}
+
+static int wordpiece_build(struct tokenizer *t, struct err *e)
+{
+    struct wordpiece *m = t->model = calloc(1, sizeof *m);
+    if (m && build_trie(&m->head, t, true) && build_trie(&m->tail, t, false)) return 0;
+    return err_memory(e, "the tries of a tokenizer", t->n_piece);
+}
+
+/* true: longer than the most characters a word may have. */
+static bool too_long(const struct tokenizer *t, const char *p, size_t n)
+{
+    int n_char = 0;
+    if (n <= (size_t)t->opt.word_chars_max) return false;
+    for (size_t i = 0; i < n && n_char <= t->opt.word_chars_max; i++) n_char += (p[i] & 0xC0) != 0x80;
+    return n_char > t->opt.word_chars_max;
+}
+
+static bool wordpiece_encode(struct encoder *en, const char *p, size_t n)
+{
+    const struct wordpiece *m = en->t->model;
+    size_t n_before = en->out->n;
+    bool known = !too_long(en->t, p, n);
+    for (size_t i = 0; i < n && known;) {
+        int32_t id;
+        size_t len = trie_longest(i == 0 ? &m->head : &m->tail, p + i, n - i, &id);
+        known = len > 0;
+        if (known && !encoder_emit(en, id)) return false;
+        i += len;
+    }
+    if (known) return true;
+    en->out->n = n_before;
+    return en->t->unk < 0 || encoder_emit(en, en->t->unk);
+}
+
+const struct token_kind token_kind_wordpiece = {"wordpiece", wordpiece_build, wordpiece_encode, wordpiece_close};
