@@ -57,7 +57,7 @@ void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n
         struct block b = {0};
         struct values v = {clean, w, f->n, normalize(clean, x + at, f->n)};
         weigh(w, importance ? importance + at : NULL, f->n);
-        f->fit(&b, &v);
+        f->fit(&b, &v, f);
         f->pack(y, &b);
     }
 }

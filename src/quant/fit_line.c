@@ -123,8 +123,9 @@ static struct line line_search(const float *x, const float *w, int n, int hi, bo
     return best;
 }
 
-void fit_line(struct block *b, const struct values *v, int hi)
+void fit_line(struct block *b, const struct values *v, const struct format *f)
 {
+    int hi = f->coder->hi;
     struct line l = line_search(v->x, v->w, v->n, hi, false);
     b->d = half_near(l.step * v->unit);
     b->dmin = half_near(-l.low * v->unit);
@@ -196,10 +197,11 @@ static void unit_solve(struct lines *s, const struct block *b)
     s->unit.low = fmaxf(s->unit.low, 0.0f);
 }
 
-void fit_lines(struct block *b, const struct values *v, int sub, int hi, int scale_max)
+void fit_lines(struct block *b, const struct values *v, const struct format *f)
 {
     enum { N_ROUND = 3 };
-    struct lines s = {.v = v, .n_sub = v->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
+    int sub = f->sub, hi = f->coder->hi, scale_max = f->coder->scale_hi;
+    struct lines s = {.v = v, .n_sub = f->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
     struct block now = {0};
     float least = INFINITY;
     for (int j = 0; j < s.n_sub; j++) {

@@ -151,12 +151,13 @@ static float d_solve(const struct block *b, const struct values *v, int sub)
     return qq > 0.0f ? xq / qq : 0.0f;
 }
 
-void fit_scales(struct block *b, const struct values *v, const struct coder *c, int sub)
+void fit_scales(struct block *b, const struct values *v, const struct format *f)
 {
     enum { N_ROUND = 3 };
     struct wish wish[SUB_MAX];
     struct block now = {0};
-    int n_sub = v->n / sub;
+    const struct coder *c = f->coder;
+    int sub = f->sub, n_sub = f->n / sub;
     float least = INFINITY;
     for (int j = 0; j < n_sub; j++) wish[j] = step_search(c, v->x + j * sub, v->w + j * sub, sub);
     float d = d_search(c, wish, n_sub);

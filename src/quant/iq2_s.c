@@ -36,24 +36,16 @@ static void pack(uint8_t *y, const struct block *b)
     odd_scales_pack(y + 74, b, 16);
 }
 
-static const struct coder coder = {
-    .nearest = grid_nearest,
-    .lo = -43,
-    .hi = 43,
-    .grid = &grid_iq2_s,
-    .scale_lo = 1,
-    .scale_hi = 31,
-    .scale_by = 2,
-    .d_factor = 8,
-    .from = 8.0f,
-    .to = 95.0f,
-    .n_try = 7,
-};
-
-static void fit(struct block *b, const struct values *v)
-{
-    fit_scales(b, v, &coder, 16);
-}
-
-static const struct format format = {256, 16, 82, false, unpack, pack, fit};
+static const struct coder coder = {.nearest = grid_nearest,
+                                   .lo = -43,
+                                   .hi = 43,
+                                   .grid = &grid_iq2_s,
+                                   .scale_lo = 1,
+                                   .scale_hi = 31,
+                                   .scale_by = 2,
+                                   .d_factor = 8,
+                                   .from = 8.0f,
+                                   .to = 95.0f,
+                                   .n_try = 7};
+static const struct format format = {256, 16, 82, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq2_s, format)

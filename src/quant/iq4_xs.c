@@ -33,24 +33,16 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 8, code, 256, 16, 4, 0);
 }
 
-static const struct coder coder = {
-    .nearest = level_nearest,
-    .lo = -127,
-    .hi = 113,
-    .level = level_iq4,
-    .scale_lo = -32,
-    .scale_hi = 31,
-    .scale_by = 1,
-    .d_factor = 1,
-    .from = 110.0f,
-    .to = 210.0f,
-    .n_try = 7,
-};
-
-static void fit(struct block *b, const struct values *v)
-{
-    fit_scales(b, v, &coder, 32);
-}
-
-static const struct format format = {256, 32, 136, false, unpack, pack, fit};
+static const struct coder coder = {.nearest = level_nearest,
+                                   .lo = -127,
+                                   .hi = 113,
+                                   .level = level_iq4,
+                                   .scale_lo = -32,
+                                   .scale_hi = 31,
+                                   .scale_by = 1,
+                                   .d_factor = 1,
+                                   .from = 110.0f,
+                                   .to = 210.0f,
+                                   .n_try = 7};
+static const struct format format = {256, 32, 136, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq4_xs, format)

@@ -32,7 +32,7 @@ static void pack(uint8_t *y, const struct block *b)
 static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m1};
 
 /* The exponents at which the largest value is the outermost level or a little more or less. */
-static void fit(struct block *b, const struct values *v)
+static void fit(struct block *b, const struct values *v, const struct format *f)
 {
     int exponent;
     float least = INFINITY;
@@ -40,7 +40,7 @@ static void fit(struct block *b, const struct values *v)
     for (int k = exponent - 2; k <= exponent + 1; k++) {
         int8_t q[32];
         float d = ldexpf(1.0f, k < -128 ? -128 : k > 126 ? 126 : k);
-        level_nearest(&coder, q, v->x, v->w, 32, d / v->unit);
+        level_nearest(f->coder, q, v->x, v->w, 32, d / v->unit);
         float e = step_error(q, v->x, v->w, 32, d / v->unit);
         if (e >= least) continue;
         least = e;
@@ -49,5 +49,5 @@ static void fit(struct block *b, const struct values *v)
     }
 }
 
-static const struct format format = {32, 32, 17, false, unpack, pack, fit};
+static const struct format format = {32, 32, 17, false, unpack, pack, fit, &coder};
 BLOCK_OPS(mxfp4, format)

@@ -40,7 +40,7 @@ static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m
 
 /* All scales from half to one and a half times the one that puts the largest value on the outermost
  * level (8 codes are a factor of two). */
-static void sub_fit(struct block *b, const struct values *v, int j)
+static void sub_fit(struct block *b, const struct values *v, const struct coder *c, int j)
 {
     const float *x = v->x + j * SUB, *w = v->w + j * SUB;
     float max = 0.0f, least = INFINITY;
@@ -51,7 +51,7 @@ static void sub_fit(struct block *b, const struct values *v, int j)
         int8_t q[SUB];
         if (scale < 0 || scale > 126) continue;
         float step = step_of(scale) / v->unit;
-        level_nearest(&coder, q, x, w, SUB, step);
+        level_nearest(c, q, x, w, SUB, step);
         float e = step_error(q, x, w, SUB, step);
         if (e >= least) continue;
         least = e;
@@ -60,9 +60,9 @@ static void sub_fit(struct block *b, const struct values *v, int j)
     }
 }
 
-static void fit(struct block *b, const struct values *v)
+static void fit(struct block *b, const struct values *v, const struct format *f)
 {
-    for (int j = 0; j < N_SUB; j++) sub_fit(b, v, j);
+    for (int j = 0; j < N_SUB; j++) sub_fit(b, v, f->coder, j);
 }
 
 static void decode(float *y, const void *x, int64_t n)
@@ -93,6 +93,6 @@ static float dot_group(const void *w, const int8_t *a, int n)
     return t;
 }
 
-static const struct format format = {64, SUB, 36, false, unpack, pack, fit};
+static const struct format format = {64, SUB, 36, false, unpack, pack, fit, &coder};
 ENCODE_OP(format)
 const struct qtype_ops qtype_ops_nvfp4 = {decode, encode, dot_group};

@@ -23,8 +23,9 @@ static void pack(uint8_t *y, const struct block *b)
 }
 
 /* The signs are the input's, so the best step is known at once: the weighted mean of |x|. */
-static void fit(struct block *b, const struct values *v)
+static void fit(struct block *b, const struct values *v, const struct format *f)
 {
+    (void)f;
     float xw = 0.0f, w = 0.0f;
     for (int i = 0; i < 128; i++) {
         b->q[i] = v->x[i] < 0.0f ? -1 : 1;
@@ -34,5 +35,5 @@ static void fit(struct block *b, const struct values *v)
     b->d = half_near(xw / w * v->unit);
 }
 
-static const struct format format = {128, 128, 18, false, unpack, pack, fit};
+static const struct format format = {128, 128, 18, false, unpack, pack, fit, NULL};
 BLOCK_OPS(q1_0, format)

@@ -30,10 +30,6 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y + 82, b->dmin);
 }
 
-static void fit(struct block *b, const struct values *v)
-{
-    fit_lines(b, v, 16, 3, 15);
-}
-
-static const struct format format = {256, 16, 84, true, unpack, pack, fit};
+static const struct coder coder = {.hi = 3, .scale_hi = 15};
+static const struct format format = {256, 16, 84, true, unpack, pack, fit_lines, &coder};
 BLOCK_OPS(q2_k, format)

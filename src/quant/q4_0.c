@@ -22,21 +22,13 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 2, code, 32, 16, 4, 0);
 }
 
-static const struct coder coder = {
-    .nearest = uniform_nearest,
-    .lo = -8,
-    .hi = 7,
-    SCALE_ONE,
-    .d_factor = 1,
-    .from = 7.6f,
-    .to = 13.0f,
-    .n_try = 6,
-};
-
-static void fit(struct block *b, const struct values *v)
-{
-    fit_scales(b, v, &coder, 32);
-}
-
-static const struct format format = {32, 32, 18, false, unpack, pack, fit};
+static const struct coder coder = {.nearest = uniform_nearest,
+                                   .lo = -8,
+                                   .hi = 7,
+                                   SCALE_ONE,
+                                   .d_factor = 1,
+                                   .from = 7.6f,
+                                   .to = 13.0f,
+                                   .n_try = 6};
+static const struct format format = {32, 32, 18, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q4_0, format)

@@ -23,10 +23,6 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 4, b->q, 32, 16, 4, 0);
 }
 
-static void fit(struct block *b, const struct values *v)
-{
-    fit_line(b, v, 15);
-}
-
-static const struct format format = {32, 32, 20, true, unpack, pack, fit};
+static const struct coder coder = {.hi = 15};
+static const struct format format = {32, 32, 20, true, unpack, pack, fit_line, &coder};
 BLOCK_OPS(q4_1, format)

@@ -27,10 +27,6 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 16, b->q, 256, 32, 4, 0);
 }
 
-static void fit(struct block *b, const struct values *v)
-{
-    fit_lines(b, v, 32, 15, 63);
-}
-
-static const struct format format = {256, 32, 144, true, unpack, pack, fit};
+static const struct coder coder = {.hi = 15, .scale_hi = 63};
+static const struct format format = {256, 32, 144, true, unpack, pack, fit_lines, &coder};
 BLOCK_OPS(q4_k, format)

@@ -29,21 +29,13 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 6, code, 32, 16, 4, 0);
 }
 
-static const struct coder coder = {
-    .nearest = uniform_nearest,
-    .lo = -16,
-    .hi = 15,
-    SCALE_ONE,
-    .d_factor = 1,
-    .from = 15.6f,
-    .to = 21.0f,
-    .n_try = 6,
-};
-
-static void fit(struct block *b, const struct values *v)
-{
-    fit_scales(b, v, &coder, 32);
-}
-
-static const struct format format = {32, 32, 22, false, unpack, pack, fit};
+static const struct coder coder = {.nearest = uniform_nearest,
+                                   .lo = -16,
+                                   .hi = 15,
+                                   SCALE_ONE,
+                                   .d_factor = 1,
+                                   .from = 15.6f,
+                                   .to = 21.0f,
+                                   .n_try = 6};
+static const struct format format = {32, 32, 22, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q5_0, format)

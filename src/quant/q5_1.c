@@ -27,10 +27,6 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 8, b->q, 32, 16, 4, 0);
 }
 
-static void fit(struct block *b, const struct values *v)
-{
-    fit_line(b, v, 31);
-}
-
-static const struct format format = {32, 32, 24, true, unpack, pack, fit};
+static const struct coder coder = {.hi = 31};
+static const struct format format = {32, 32, 24, true, unpack, pack, fit_line, &coder};
 BLOCK_OPS(q5_1, format)

@@ -30,23 +30,15 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y + 208, b->d);
 }
 
-static const struct coder coder = {
-    .nearest = uniform_nearest,
-    .lo = -32,
-    .hi = 31,
-    .scale_lo = -128,
-    .scale_hi = 127,
-    .scale_by = 1,
-    .d_factor = 1,
-    .from = 31.6f,
-    .to = 36.0f,
-    .n_try = 5,
-};
-
-static void fit(struct block *b, const struct values *v)
-{
-    fit_scales(b, v, &coder, 16);
-}
-
-static const struct format format = {256, 16, 210, false, unpack, pack, fit};
+static const struct coder coder = {.nearest = uniform_nearest,
+                                   .lo = -32,
+                                   .hi = 31,
+                                   .scale_lo = -128,
+                                   .scale_hi = 127,
+                                   .scale_by = 1,
+                                   .d_factor = 1,
+                                   .from = 31.6f,
+                                   .to = 36.0f,
+                                   .n_try = 5};
+static const struct format format = {256, 16, 210, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q6_k, format)

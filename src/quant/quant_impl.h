@@ -45,7 +45,8 @@ struct format {
     bool has_min;
     void (*unpack)(struct block *b, const uint8_t *x);
     void (*pack)(uint8_t *y, const struct block *b);
-    void (*fit)(struct block *b, const struct values *v);
+    void (*fit)(struct block *b, const struct values *v, const struct format *f);
+    const struct coder *coder; /* what fit needs to know */
 };
 
 /* ---- bytes ---- */
@@ -205,7 +206,8 @@ struct coder {
     /* q [n] = the admissible integers with the least sum w (x - step q)^2. step 0: any. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
-    int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi      */
+    int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi;
+                                the line fits want only hi and scale_hi                         */
     const int8_t *level;     /* level_nearest: 16 integers, ascending                           */
     const struct grid *grid; /* grid_nearest                                                    */
     bool even;               /* grid_nearest: the signs of each 8 values have even parity       */
@@ -223,15 +225,16 @@ void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const flo
 void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 
-/* d, scale[] and q[] of a block without minimums; sub values share a scale. */
-void fit_scales(struct block *b, const struct values *v, const struct coder *c, int sub);
+/* Fits: they choose d, scale[] and q[] (dmin, min[] too) of a zeroed b for the values v. */
 
-/* One f16 step and one f16 offset for the block (q in 0..hi): scale 1, min -1, dmin the offset. */
-void fit_line(struct block *b, const struct values *v, int hi);
+/* Without minimums; f->sub values share a scale. */
+void fit_scales(struct block *b, const struct values *v, const struct format *f);
 
-/* d, dmin, scale[] in 0..scale_max, min[] in 0..scale_max and q[] in 0..hi of a k-quant with
- * minimums. */
-void fit_lines(struct block *b, const struct values *v, int sub, int hi, int scale_max);
+/* One f16 step and one f16 offset for the block, q in 0..hi: scale 1, min -1, dmin the offset. */
+void fit_line(struct block *b, const struct values *v, const struct format *f);
+
+/* A k-quant with minimums: q in 0..hi, scale[] and min[] in 0..scale_hi. */
+void fit_lines(struct block *b, const struct values *v, const struct format *f);
 
 /* ---- 16-level code tables ---- */
 

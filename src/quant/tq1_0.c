@@ -44,21 +44,13 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y, b->d);
 }
 
-static const struct coder coder = {
-    .nearest = uniform_nearest,
-    .lo = -1,
-    .hi = 1,
-    SCALE_ONE,
-    .d_factor = 1,
-    .from = 0.8f,
-    .to = 5.0f,
-    .n_try = 12,
-};
-
-static void fit(struct block *b, const struct values *v)
-{
-    fit_scales(b, v, &coder, 256);
-}
-
-static const struct format format = {256, 256, 54, false, unpack, pack, fit};
+static const struct coder coder = {.nearest = uniform_nearest,
+                                   .lo = -1,
+                                   .hi = 1,
+                                   SCALE_ONE,
+                                   .d_factor = 1,
+                                   .from = 0.8f,
+                                   .to = 5.0f,
+                                   .n_try = 12};
+static const struct format format = {256, 256, 54, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(tq1_0, format)
