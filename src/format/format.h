@@ -5,10 +5,10 @@
  *                               and config keys are presented under their GGUF names
  *   llama2.c .bin (v0, v1, v2)  presented as architecture "llama"
  *
- * so that the model folder reads one vocabulary of names. Values are never changed: the rows of
- * attn_q and attn_k of llama and mistral pair their rotary halves as (i, i + d/2) in a Hugging Face
- * directory, and as (2i, 2i + 1) in GGUF (its converter permutes them) and in llama2.c;
- * checkpoint_kind tells which.
+ * so that the model folder reads one vocabulary of names. Values are never changed: of llama,
+ * mistral and smollm3 the rows of attn_q and attn_k pair their rotary halves as (i, i + d/2) in a
+ * Hugging Face directory, and as (2i, 2i + 1) in GGUF (its converter permutes them) and in
+ * llama2.c; checkpoint_kind tells which.
  *
  * Files are mapped read-only; tensor data and text are borrowed from the checkpoint and live until
  * checkpoint_close. Everything is bounds-checked at open: after a successful open every tensor lies

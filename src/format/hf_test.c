@@ -326,3 +326,80 @@ TEST(hf_real_directories)
         checkpoint_close(c);
     }
 }
+
+/* ---- the golden checkpoints, written by transformers and converted by llama.cpp's tool ---- */
+
+/* Row r of a head is row 2i or 2i + 1 in GGUF for i or i + d/2 here; see format.h. */
+static bool rows_permuted(const struct tensor_info *hf, const struct tensor_info *gguf, int64_t d)
+{
+    size_t n_row = hf->n_byte / (size_t)hf->dim[1];
+    for (int64_t r = 0; r < hf->dim[1]; r++) {
+        int64_t in_head = r % d, to = r - in_head + (in_head % (d / 2)) * 2 + in_head / (d / 2);
+        if (memcmp(hf->data + (size_t)r * n_row, gguf->data + (size_t)to * n_row, n_row) != 0)
+            return false;
+    }
+    return true;
+}
+
+static void compare_tensors(const struct checkpoint *hf, const struct checkpoint *gguf,
+                            bool permuted)
+{
+    for (int i = 0; i < checkpoint_n_tensor(hf); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(hf, i),
+                                 *u = checkpoint_tensor(gguf, t->name);
+        if (!u || t->type != u->type || t->n_dim != u->n_dim ||
+            memcmp(t->dim, u->dim, sizeof t->dim) != 0) {
+            test_fail(__FILE__, __LINE__, "%s: not alike", t->name);
+            continue;
+        }
+        bool turned = permuted && (strstr(t->name, ".attn_q.") || strstr(t->name, ".attn_k."));
+        bool same = turned ? rows_permuted(t, u, 16) : memcmp(t->data, u->data, t->n_byte) == 0;
+        if (!same) test_fail(__FILE__, __LINE__, "%s: other values", t->name);
+    }
+}
+
+/* Numbers and texts under keys that both have. How many there were. */
+static int compare_meta(const struct checkpoint *hf, const struct checkpoint *gguf)
+{
+    int n = 0;
+    for (int i = 0; i < checkpoint_n_meta(hf); i++) {
+        const char *key;
+        const struct meta *m = checkpoint_meta_at(hf, i, &key), *g = checkpoint_meta(gguf, key);
+        if (!g || meta_kind(m) == META_LIST || strcmp(key, "tokenizer.chat_template") == 0)
+            continue;
+        n++;
+        if (meta_kind(m) == META_TEXT)
+            EXPECT_TEXT(meta_text(m, NULL), meta_text(g, NULL));
+        else if ((float)meta_real(m, NAN) != (float)meta_real(g, NAN))
+            test_fail(__FILE__, __LINE__, "%s: %g, not %g", key, meta_real(m, NAN),
+                      meta_real(g, NAN));
+    }
+    return n;
+}
+
+TEST(hf_golden_equals_gguf)
+{
+    /* Goal: both forms of a checkpoint show the same names, shapes, values and metadata. */
+    static const struct {
+        const char *name;
+        bool permuted;
+    } golden[] = {{"llama3", true},
+                  {"llama-untied", true},
+                  {"smollm3", true},
+                  {"qwen2", false},
+                  {"qwen3", false}};
+    for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
+        char dir[64], file[80];
+        struct err e = {""};
+        struct checkpoint *hf, *gguf;
+        snprintf(dir, sizeof dir, "test/golden/%s", golden[i].name);
+        snprintf(file, sizeof file, "%s/model.gguf", dir);
+        if (!repo_path(file)) SKIP("%s is absent", file);
+        NEED_OK(checkpoint_open(&hf, repo_path(dir), &e), &e);
+        NEED_OK(checkpoint_open(&gguf, repo_path(file), &e), &e);
+        compare_tensors(hf, gguf, golden[i].permuted);
+        EXPECT(compare_meta(hf, gguf) >= 12);
+        checkpoint_close(hf);
+        checkpoint_close(gguf);
+    }
+}
