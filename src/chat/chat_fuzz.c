@@ -1,0 +1,118 @@
+/* Goal: no template, conversation or model output crashes, runs away or is read differently in pieces.
+ * Method: mutated templates against fixed conversations, mutated conversations against fixed templates, and
+ * mutated output whole and cut, all under small limits. */
+#include "chat/chat.h"
+#include "../../test/fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct template_limits small = {.n_step_max = 50000, .n_byte_max = 8 << 20, .n_byte_out_max = 256 << 10};
+
+static const char conversation_text[] =
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be br\\u00efef.\"},{\"role\":\"user\",\"content\":\"Hi\\n{{ x }}\"},"
+    "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\","
+    "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[1,2.5,null,true]}\"}}]},"
+    "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"{\\\"r\\\":1}\"},{\"role\":\"user\",\"content\":"
+    "[{\"type\":\"text\",\"text\":\"and?\"}]}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\","
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\"}},\"required\":[\"a\"]}}}],"
+    "\"kwargs\":{\"enable_thinking\":true,\"x\":[3,1,2],\"s\":\"a,b\"}}";
+
+static const char template_text[] =
+    "{%- macro show(v, deep=0) -%}{%- if v is mapping -%}{%- for k, w in v|items -%}{{ k ~ '=' }}{{ show(w, deep + 1) }}"
+    "{%- endfor -%}{%- elif v is string -%}{{ v|trim }}{%- else -%}{{ v|tojson }}{%- endif -%}{%- endmacro -%}"
+    "{%- if tools %}{{ tools|tojson(indent=2) }}\n{% endif -%}"
+    "{%- for m in messages %}<|{{ m.role }}|>{{ show(m.content) }}{% if m.tool_calls %}{% for c in m.tool_calls %}"
+    "<tool_call>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments|tojson }}}</tool_call>"
+    "{% endfor %}{% endif %}<|end|>\n{% endfor %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
+
+static void render(const struct template *t, const struct json *j, enum chat_continue how, bool ask)
+{
+    struct buf out = {0};
+    struct chat_turn turn;
+    struct err e;
+    struct conversation c = {
+        .messages = json_field(j, "messages"),
+        .tools = json_field(j, "tools"),
+        .kwargs = json_field(j, "kwargs"),
+        .bos_token = "<s>",
+        .eos_token = "</s>",
+        .add_generation_prompt = true,
+        .continue_final = how,
+        .now = 1795176000,
+        .limits = small,
+    };
+    if (template_render(t, &c, &out, ask ? &turn : NULL, &e) == 0) fuzz_accepted();
+    buf_deinit(&out);
+}
+
+/* Mutation leaves odd bytes behind; as pieces of the language they reach deeper than as noise. */
+static void add_fragment(struct buf *b, uint8_t c)
+{
+    static const char *const fragments[] = {
+        "{{ ", " }}", "{% if ", " %}", "{% else %}", "{% endif %}", "{% for a in ", "{% endfor %}", "{% set x = ", "x",
+        " | ", " is ", "not ", " in ", "(", ")", "[", "]", "[::-1]", "[1:]", ".items()", ".append(x)", "messages", "tools",
+        "loop", "range(9)", "namespace(a=x)", "'ab,c'", "1", "-2.5", "none", "{'a': x}", "[x, x]", "tojson(indent=1)",
+        "join(x)", "sort(attribute='a')", "map('upper')", "selectattr('role')", "string", "length", "list", " ~ ", " + ",
+        " * ", " // ", " % ", " ** ", " == ", " < ", "{% macro m(a, b=x) %}", "{% endmacro %}", "m(x)", "{% call m(x) %}",
+        "{% endcall %}", "{% filter upper %}", "{% endfilter %}", "{%- ", " -%}", ", ", " if x else ", "\xC3\xA9",
+        "{% break %}", ".split(',')", "replace('a', x)", "'%s' % x", "'{:>9}'.format(x)"};
+    buf_add_text(b, fragments[c % (sizeof fragments / sizeof *fragments)]);
+}
+
+FUZZ(template)
+{
+    static struct json *conversation;
+    struct template *t = NULL;
+    struct buf source = {0};
+    struct err e;
+    for (size_t i = 0; i < n; i++) {
+        if ((data[i] < 0x20 && data[i] != '\n') || data[i] >= 0x7F)
+            add_fragment(&source, data[i]);
+        else
+            buf_add_char(&source, (char)data[i]);
+    }
+    if (!conversation) json_parse(&conversation, conversation_text, strlen(conversation_text), NULL, &e);
+    if (source.n > 0 && template_open(&t, source.data, source.n, &e) == 0)
+        render(t, conversation, CHAT_CONTINUE_NO, false);
+    template_close(t);
+    buf_deinit(&source);
+}
+
+FUZZ(conversation)
+{
+    static struct template *t;
+    struct json *j = NULL;
+    struct err e;
+    if (!t) template_open(&t, template_text, strlen(template_text), &e);
+    if (json_parse(&j, (const char *)data, n, NULL, &e) == 0)
+        render(t, j, (enum chat_continue)(n % 4), n % 3 == 0);
+    json_drop(j);
+}
+
+static void read_output(struct chat_message *m, const char *text, size_t n, size_t n_piece)
+{
+    struct chat_parser *p = NULL;
+    if (chat_parser_open(&p, "hermes", "think", NULL) != 0) abort();
+    for (size_t i = 0; i < n; i += n_piece)
+        chat_parser_push(p, text + i, n_piece < n - i ? n_piece : n - i, chat_message_add, m);
+    chat_parser_finish(p, chat_message_add, m);
+    chat_parser_close(p);
+}
+
+static bool differs(const struct buf *a, const struct buf *b)
+{
+    return a->n != b->n || (a->n > 0 && memcmp(a->data, b->data, a->n) != 0);
+}
+
+FUZZ(chat_parse)
+{
+    struct chat_message whole = {0}, cut = {0};
+    read_output(&whole, (const char *)data, n, n + 1);
+    read_output(&cut, (const char *)data, n, 1 + n % 5);
+    if (differs(&whole.content, &cut.content) || differs(&whole.reasoning, &cut.reasoning) || whole.n_call != cut.n_call)
+        abort();
+    if (whole.n_call > 0) fuzz_accepted();
+    chat_message_deinit(&whole);
+    chat_message_deinit(&cut);
+}
