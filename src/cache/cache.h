@@ -9,20 +9,35 @@
 
 struct pages; /* opaque */
 
-int pages_open(struct pages **out, int n_page, int page_rows, struct err *e);
+/* Prefix reuse is a property of the pool: with keep = false a page is forgotten when nobody holds it. */
+int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e);
 void pages_close(struct pages *p); /* NULL is fine */
 
 int pages_n_total(const struct pages *p);
-int pages_n_free(const struct pages *p);
+int pages_n_free(const struct pages *p);   /* could be taken now: free or cached */
+int pages_n_cached(const struct pages *p); /* held by nobody, but full and findable */
 int pages_rows(const struct pages *p);
 
-/* A free page, held once by the caller; -1 when there is none. */
+/* A page, held once by the caller: a free one, else the cached one that was used least recently. -1: none. */
 int32_t page_take(struct pages *p);
-void page_ref(struct pages *p, int32_t page);  /* one more table names it          */
-void page_drop(struct pages *p, int32_t page); /* one table less; freed at the last */
+void page_ref(struct pages *p, int32_t page);  /* one more table names it */
+void page_drop(struct pages *p, int32_t page); /* one table less; at the last one cached if sealed, else free */
 int page_refs(const struct pages *p, int32_t page);
 
-/* Asserts invariants 1 and 2 of pages.c against the tables given: table[i] names n[i] pages. Returns NULL or
+/* The name of a full page: its parent's name (PAGE_ROOT for a sequence's first page), its tokens i32 [page_rows] and
+ * whatever else changes its content (adapter, image, a tenant's salt), hashed by the caller into `extra`. */
+enum { PAGE_ROOT = 0 };
+uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
+
+/* The holder says that the page is full, computed, and will not be written again: others may find it. */
+void page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
+
+/* The page of that name whose tokens are these, now held once more by the caller; -1: none. */
+int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
+
+void pages_forget(struct pages *p); /* every cached page becomes free (held ones stay findable) */
+
+/* Asserts the invariants of pages.c against the tables given: table[i] names n[i] pages. Returns NULL or
  * what is wrong. For tests, and for the engine's debug builds after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n, int n_table);
 

@@ -1,44 +1,71 @@
 /* pages.c - which sequence holds which KV page.            engine thread only
  *
  *   FREE --page_take--> HELD(1) <--page_ref / page_drop--> HELD(n)
- *     ^                    | last drop
- *     +--------------------+
+ *     ^                    | last drop; sealed
+ *     +---- page_take --- CACHED --- page_find hit --> HELD(1)
  *
- * (1) A page is either in the free list, or in at least one sequence's table.
- * (2) refs(page) = the number of tables naming it; a page with refs > 1 is never written: the writer copies first.
+ * (1) A page is in exactly one of: the free list, the cached LRU, at least one sequence's table.
+ * (2) refs(page) = the number of tables naming it. A page with refs > 1 is never written: the writer copies first.
+ * (3) Only full pages are sealed; a name covers the parent's name, the page's tokens and whatever else changes its
+ *     content, so finding a chain of pages is a walk down a radix tree whose edges are whole pages. A hit also
+ *     compares the tokens.
+ * (4) At most one page of a name is findable; a second one, computed at the same time, stays unnamed.
  *
- * The free list is a stack: the page freed last, still warm in the processor's caches, is taken first. Which page
- * a sequence gets never changes its output (docs/design.md 5). */
+ * The free list is a stack: the page freed last, still warm in the processor's caches, is taken first. A sequence
+ * drops its pages last first, so that in the LRU a child is always older than its parent and leaves go first.
+ * Which page a sequence gets never changes its output (docs/design.md 5). */
 #include "cache.h"
+
+#include "base/hash.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
-struct pages {
-    int n_page, page_rows, n_free;
-    int32_t *free_list; /* [n_page], the first n_free are free */
-    int32_t *refs;      /* [n_page] */
-    int32_t *count;     /* [n_page], scratch of pages_check */
+enum { NONE = -1 };
+
+struct page {
+    int32_t refs;
+    int32_t newer, older; /* neighbours in the LRU while CACHED */
+    bool named;           /* findable under name */
+    uint64_t name;
 };
 
-int pages_open(struct pages **out, int n_page, int page_rows, struct err *e)
+struct pages {
+    int n_page, page_rows, n_free, n_cached;
+    bool keep;
+    struct page *page;    /* [n_page] */
+    int32_t *token;       /* [n_page, page_rows] of named pages */
+    int32_t *free_list;   /* [n_page], the first n_free are free */
+    int32_t newest, oldest;
+    int32_t *slot;        /* [n_slot] open-addressing table name -> page; NONE = empty */
+    uint32_t n_slot;      /* a power of two, at least 2 * n_page */
+    int32_t *count;       /* [n_page], scratch of pages_check */
+};
+
+/* ---- open and close --------------------------------------------------------------------------------- */
+
+int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e)
 {
     *out = NULL;
     if (n_page < 1) return err_set(e, ERR_ARG, "the KV cache needs at least one page, not %d", n_page);
     if (page_rows < 1 || page_rows > 64 || (page_rows & (page_rows - 1)))
         return err_set(e, ERR_ARG, "block size %d is not a power of two from 1 to 64", page_rows);
     struct pages *p = calloc(1, sizeof *p);
-    if (p) {
-        p->free_list = calloc((size_t)n_page, sizeof *p->free_list);
-        p->refs = calloc((size_t)n_page, sizeof *p->refs);
-        p->count = calloc((size_t)n_page, sizeof *p->count);
-    }
-    if (!p || !p->free_list || !p->refs || !p->count) {
+    if (!p) return err_memory(e, "the page table", sizeof *p);
+    *p = (struct pages){.n_page = n_page, .page_rows = page_rows, .n_free = n_page, .keep = keep,
+                        .newest = NONE, .oldest = NONE, .n_slot = 4};
+    while (p->n_slot < 2 * (uint32_t)n_page) p->n_slot *= 2;
+    p->page = calloc((size_t)n_page, sizeof *p->page);
+    p->token = calloc((size_t)n_page * (size_t)page_rows, sizeof *p->token);
+    p->free_list = calloc((size_t)n_page, sizeof *p->free_list);
+    p->count = calloc((size_t)n_page, sizeof *p->count);
+    p->slot = malloc(p->n_slot * sizeof *p->slot);
+    if (!p->page || !p->token || !p->free_list || !p->count || !p->slot) {
         pages_close(p);
-        return err_memory(e, "the page table", (unsigned long long)n_page * 12);
+        return err_memory(e, "the page table", (unsigned long long)n_page * (40 + 4 * (unsigned)page_rows));
     }
-    p->n_page = p->n_free = n_page;
-    p->page_rows = page_rows;
+    memset(p->slot, 0xFF, p->n_slot * sizeof *p->slot);
     for (int i = 0; i < n_page; i++) p->free_list[i] = n_page - 1 - i;
     *out = p;
     return 0;
@@ -47,9 +74,11 @@ int pages_open(struct pages **out, int n_page, int page_rows, struct err *e)
 void pages_close(struct pages *p)
 {
     if (!p) return;
+    free(p->page);
+    free(p->token);
     free(p->free_list);
-    free(p->refs);
     free(p->count);
+    free(p->slot);
     free(p);
 }
 
@@ -60,7 +89,12 @@ int pages_n_total(const struct pages *p)
 
 int pages_n_free(const struct pages *p)
 {
-    return p->n_free;
+    return p->n_free + p->n_cached;
+}
+
+int pages_n_cached(const struct pages *p)
+{
+    return p->n_cached;
 }
 
 int pages_rows(const struct pages *p)
@@ -68,30 +102,144 @@ int pages_rows(const struct pages *p)
     return p->page_rows;
 }
 
+/* ---- names ------------------------------------------------------------------------------------------ */
+
+uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra)
+{
+    uint64_t h = hash_bytes(tokens, (size_t)p->page_rows * sizeof *tokens, parent ^ extra * 0x9E3779B97F4A7C15u);
+    return h == PAGE_ROOT ? 1 : h;
+}
+
+static const int32_t *tokens_of(const struct pages *p, int32_t page)
+{
+    return p->token + (int64_t)page * p->page_rows;
+}
+
+/* The slot that holds `name`, or the empty one where it would go. */
+static uint32_t slot_of(const struct pages *p, uint64_t name)
+{
+    uint32_t i = (uint32_t)name & (p->n_slot - 1);
+    while (p->slot[i] != NONE && p->page[p->slot[i]].name != name) i = (i + 1) & (p->n_slot - 1);
+    return i;
+}
+
+/* Empty the slot of a page and move up those behind it that would no longer be reached. */
+static void unname(struct pages *p, int32_t page)
+{
+    if (!p->page[page].named) return;
+    p->page[page].named = false;
+    uint32_t mask = p->n_slot - 1, hole = slot_of(p, p->page[page].name);
+    for (uint32_t i = (hole + 1) & mask; p->slot[i] != NONE; i = (i + 1) & mask) {
+        uint32_t home = (uint32_t)p->page[p->slot[i]].name & mask;
+        if (((i - home) & mask) < ((i - hole) & mask)) continue;
+        p->slot[hole] = p->slot[i];
+        hole = i;
+    }
+    p->slot[hole] = NONE;
+}
+
+void page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens)
+{
+    assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
+    if (!p->keep || p->page[page].named) return;
+    uint32_t i = slot_of(p, name);
+    if (p->slot[i] != NONE) return;
+    p->slot[i] = page;
+    p->page[page].named = true;
+    p->page[page].name = name;
+    memcpy(p->token + (int64_t)page * p->page_rows, tokens, (size_t)p->page_rows * sizeof *tokens);
+}
+
+/* ---- the LRU ---------------------------------------------------------------------------------------- */
+
+static void lru_add(struct pages *p, int32_t page)
+{
+    p->page[page].newer = NONE;
+    p->page[page].older = p->newest;
+    if (p->newest != NONE) p->page[p->newest].newer = page;
+    p->newest = page;
+    if (p->oldest == NONE) p->oldest = page;
+    p->n_cached++;
+}
+
+static void lru_remove(struct pages *p, int32_t page)
+{
+    struct page *x = &p->page[page];
+    if (x->newer != NONE) p->page[x->newer].older = x->older;
+    else p->newest = x->older;
+    if (x->older != NONE) p->page[x->older].newer = x->newer;
+    else p->oldest = x->newer;
+    p->n_cached--;
+}
+
+/* ---- the four transitions ---------------------------------------------------------------------------- */
+
 int32_t page_take(struct pages *p)
 {
-    if (p->n_free == 0) return -1;
-    int32_t page = p->free_list[--p->n_free];
-    assert(p->refs[page] == 0);
-    p->refs[page] = 1;
+    int32_t page;
+    if (p->n_free > 0) {
+        page = p->free_list[--p->n_free];
+    } else if (p->oldest != NONE) {
+        page = p->oldest;
+        lru_remove(p, page);
+        unname(p, page);
+    } else {
+        return NONE;
+    }
+    assert(p->page[page].refs == 0 && !p->page[page].named);
+    p->page[page].refs = 1;
     return page;
 }
 
 void page_ref(struct pages *p, int32_t page)
 {
-    assert(page >= 0 && page < p->n_page && p->refs[page] > 0);
-    p->refs[page]++;
+    assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
+    p->page[page].refs++;
 }
 
 void page_drop(struct pages *p, int32_t page)
 {
-    assert(page >= 0 && page < p->n_page && p->refs[page] > 0);
-    if (--p->refs[page] == 0) p->free_list[p->n_free++] = page;
+    assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
+    if (--p->page[page].refs > 0) return;
+    if (p->page[page].named)
+        lru_add(p, page);
+    else
+        p->free_list[p->n_free++] = page;
+}
+
+int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
+{
+    int32_t page = p->slot[slot_of(p, name)];
+    if (page == NONE || memcmp(tokens_of(p, page), tokens, (size_t)p->page_rows * sizeof *tokens) != 0) return NONE;
+    if (p->page[page].refs++ == 0) lru_remove(p, page);
+    return page;
+}
+
+void pages_forget(struct pages *p)
+{
+    while (p->oldest != NONE) {
+        int32_t page = p->oldest;
+        lru_remove(p, page);
+        unname(p, page);
+        p->free_list[p->n_free++] = page;
+    }
 }
 
 int page_refs(const struct pages *p, int32_t page)
 {
-    return p->refs[page];
+    return p->page[page].refs;
+}
+
+/* ---- invariants -------------------------------------------------------------------------------------- */
+
+static const char *check_names(const struct pages *p)
+{
+    for (int i = 0; i < p->n_page; i++)
+        if (p->page[i].named && p->slot[slot_of(p, p->page[i].name)] != i) return "a named page cannot be found";
+    int n = 0, n_named = 0;
+    for (uint32_t i = 0; i < p->n_slot; i++) n += p->slot[i] != NONE;
+    for (int i = 0; i < p->n_page; i++) n_named += p->page[i].named;
+    return n == n_named ? NULL : "the name table has entries that no page owns";
 }
 
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n, int n_table)
@@ -104,13 +252,19 @@ const char *pages_check(const struct pages *p, const int32_t *const *table, cons
             p->count[page]++;
         }
     for (int i = 0; i < p->n_page; i++)
-        if (p->count[i] != p->refs[i]) return "refs differ from the number of tables naming the page";
+        if (p->count[i] != p->page[i].refs) return "refs differ from the number of tables naming the page";
     for (int i = 0; i < p->n_free; i++) {
-        int32_t *seen = &p->count[p->free_list[i]];
-        if (*seen != 0) return "a free page is held, or twice in the free list";
-        *seen = -1;
+        int32_t page = p->free_list[i];
+        if (p->count[page] != 0 || p->page[page].named) return "a free page is held, named, or twice in the free list";
+        p->count[page] = -1;
     }
+    int n_cached = 0;
+    for (int32_t page = p->oldest; page != NONE; page = p->page[page].newer, n_cached++) {
+        if (p->count[page] != 0 || !p->page[page].named) return "a cached page is held, nameless, or in two places";
+        p->count[page] = -1;
+    }
+    if (n_cached != p->n_cached) return "the LRU's length is wrong";
     for (int i = 0; i < p->n_page; i++)
-        if (p->count[i] == 0) return "a page is neither free nor held";
-    return NULL;
+        if (p->count[i] == 0) return "a page is neither free, cached nor held";
+    return check_names(p);
 }

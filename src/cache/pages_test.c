@@ -1,40 +1,64 @@
-/* pages_test.c - goal: the page table keeps its invariants. Method: random takes, shares and drops by imaginary
- * sequences, with pages_check after each. */
+/* pages_test.c - goal: the page table keeps its invariants, and finds exactly the prefixes that are there. Method: random
+ * takes, shares, seals, finds and drops by imaginary sequences, with pages_check after each, against brute force. */
 #include "../../test/unit.h"
 
 #include "base/rng.h"
 #include "cache.h"
 
-enum { N_TABLE = 6, N_PAGE = 40 };
+enum { N_TABLE = 6, N_PAGE = 40, ROWS = 4, LEN_MAX = 80 };
+
+/* An imaginary sequence: tokens from an alphabet of two, so that prefixes are often shared. */
+struct imaginary {
+    int32_t token[LEN_MAX], page[LEN_MAX / ROWS];
+    int n_page, n_reused;
+};
+
+static void sequence_end(struct pages *p, struct imaginary *s)
+{
+    while (s->n_page > 0) page_drop(p, s->page[--s->n_page]);
+}
+
+/* Reuse what can be found, take the rest, seal all: as the scheduler does. */
+static void sequence_begin(struct pages *p, struct imaginary *s, uint64_t *rng)
+{
+    int n = 1 + (int)rng_below(rng, LEN_MAX / ROWS);
+    for (int i = 0; i < n * ROWS; i++) s->token[i] = rng_below(rng, 8) == 0;
+    uint64_t name = PAGE_ROOT;
+    s->n_reused = 0;
+    for (bool hit = true; s->n_page < n; s->n_page++) {
+        const int32_t *tokens = s->token + s->n_page * ROWS;
+        name = page_name(p, name, tokens, 0);
+        int32_t page = hit ? page_find(p, name, tokens) : -1;
+        hit = page >= 0;
+        s->n_reused += hit;
+        if (!hit) page = page_take(p);
+        if (page < 0) return;
+        s->page[s->n_page] = page;
+        page_seal(p, page, name, tokens);
+    }
+}
 
 TEST(pages_keep_their_invariants)
 {
     struct pages *p;
     struct err e;
-    NEED_OK(pages_open(&p, N_PAGE, 16, &e), &e);
-    int32_t table[N_TABLE][N_PAGE * 2];
+    NEED_OK(pages_open(&p, N_PAGE, ROWS, true, &e), &e);
+    static struct imaginary s[N_TABLE];
     const int32_t *at[N_TABLE];
-    int n[N_TABLE] = {0};
-    for (int t = 0; t < N_TABLE; t++) at[t] = table[t];
+    int n[N_TABLE], n_reused = 0;
     uint64_t rng = 1;
     for (int i = 0; i < 20000; i++) {
-        int t = (int)rng_below(&rng, N_TABLE), from = (int)rng_below(&rng, N_TABLE);
-        uint64_t what = rng_below(&rng, 10);
-        if (what < 5 && n[t] < N_PAGE * 2) {
-            int32_t page = page_take(p);
-            EXPECT((page < 0) == (pages_n_free(p) == 0 && page < 0));
-            if (page >= 0) table[t][n[t]++] = page;
-        } else if (what < 7 && n[from] > 0 && n[t] < N_PAGE * 2) {
-            table[t][n[t]] = table[from][rng_below(&rng, (uint64_t)n[from])];
-            page_ref(p, table[t][n[t]++]);
-        } else {
-            int drop = (int)rng_below(&rng, 4);
-            while (n[t] > 0 && drop-- > 0) page_drop(p, table[t][--n[t]]);
-        }
+        int t = (int)rng_below(&rng, N_TABLE);
+        sequence_end(p, &s[t]);
+        if (rng_below(&rng, 500) == 0) pages_forget(p);
+        if (rng_below(&rng, 3)) sequence_begin(p, &s[t], &rng);
+        n_reused += s[t].n_reused;
+        for (int k = 0; k < N_TABLE; k++) at[k] = s[k].page, n[k] = s[k].n_page;
         const char *wrong = pages_check(p, at, n, N_TABLE);
         if (wrong) test_fail(__FILE__, __LINE__, "step %d: %s", i, wrong);
         if (wrong) break;
     }
+    EXPECT(n_reused > 1000);
     if (n[0] > 0) { /* a check that cannot fail checks nothing */
         n[0]--;
         EXPECT(pages_check(p, at, n, N_TABLE) != NULL);
@@ -42,12 +66,56 @@ TEST(pages_keep_their_invariants)
     pages_close(p);
 }
 
+TEST(a_prefix_is_found_exactly_as_far_as_it_agrees)
+{
+    struct pages *p;
+    struct err e;
+    NEED_OK(pages_open(&p, 16, ROWS, true, &e), &e);
+    int32_t token[16];
+    for (int i = 0; i < 16; i++) token[i] = i;
+    uint64_t name[4], last = PAGE_ROOT;
+    int32_t page[4];
+    for (int i = 0; i < 4; i++) {
+        page[i] = page_take(p);
+        last = name[i] = page_name(p, last, token + i * ROWS, 0);
+        page_seal(p, page[i], name[i], token + i * ROWS);
+    }
+    EXPECT(page_name(p, PAGE_ROOT, token, 0) != page_name(p, PAGE_ROOT, token, 1));
+    EXPECT(page_name(p, PAGE_ROOT, token, 0) != page_name(p, name[0], token, 0));
+    for (int i = 3; i >= 0; i--) page_drop(p, page[i]);
+    EXPECT_INT(pages_n_cached(p), 4);
+    EXPECT_INT(pages_n_free(p), 16);
+    EXPECT_INT(page_find(p, name[1], token + ROWS), page[1]);
+    EXPECT_INT(page_refs(p, page[1]), 1);
+    EXPECT_INT(page_find(p, name[1], token), -1); /* the name is right, the tokens are not */
+    page_drop(p, page[1]);
+    for (int i = 0; i < 13; i++) EXPECT(page_take(p) >= 0); /* 12 free, then the oldest cached: the leaf */
+    EXPECT_INT(page_find(p, name[3], token + 3 * ROWS), -1);
+    EXPECT_INT(page_find(p, name[0], token), page[0]);
+    pages_close(p);
+}
+
+TEST(without_keeping_nothing_is_found)
+{
+    struct pages *p;
+    struct err e;
+    int32_t token[ROWS] = {0};
+    NEED_OK(pages_open(&p, 4, ROWS, false, &e), &e);
+    int32_t page = page_take(p);
+    uint64_t name = page_name(p, PAGE_ROOT, token, 0);
+    page_seal(p, page, name, token);
+    page_drop(p, page);
+    EXPECT_INT(page_find(p, name, token), -1);
+    EXPECT_INT(pages_n_cached(p), 0);
+    pages_close(p);
+}
+
 TEST(page_sizes_that_cannot_be_are_refused)
 {
     struct pages *p;
     struct err e;
-    EXPECT_INT(pages_open(&p, 4, 24, &e), ERR_ARG);
-    EXPECT_INT(pages_open(&p, 4, 128, &e), ERR_ARG);
-    EXPECT_INT(pages_open(&p, 0, 16, &e), ERR_ARG);
+    EXPECT_INT(pages_open(&p, 4, 24, true, &e), ERR_ARG);
+    EXPECT_INT(pages_open(&p, 4, 128, true, &e), ERR_ARG);
+    EXPECT_INT(pages_open(&p, 0, 16, true, &e), ERR_ARG);
     EXPECT(p == NULL);
 }

@@ -107,6 +107,7 @@ void emit_done(struct seq *s)
         .token = -1,
         .usage = {.n_prompt = s->n_prompt,
                   .n_output = s->n_output,
+                  .n_cached = s->n_cached,
                   .queue_us = sched - s->request->submit_us,
                   .prefill_us = first - sched,
                   .decode_us = s->first_us ? s->last_us - s->first_us : 0},

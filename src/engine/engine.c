@@ -92,7 +92,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
         en->vocab.tokenizer = o->tokenizer;
         en->vocab.bytes = token_bytes;
     }
-    if (rc == 0) rc = pages_open(&en->pages, info->n_page, info->page_rows, e);
+    if (rc == 0) rc = pages_open(&en->pages, info->n_page, info->page_rows, !o->no_prefix_cache, e);
     if (rc == 0) rc = batch_open(&en->batch, model_batch_limits(o->model), e);
     if (rc == 0) rc = sample_work_open(&en->work, info->n_vocab, e);
     en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
@@ -200,6 +200,7 @@ static const char *check_seq(const struct engine *en, const struct seq *s)
     if (s->state == SEQ_RUNNING && s->n_page * pages_rows(en->pages) < s->n_token_max)
         return "a running sequence lacks pages";
     if (s->state == SEQ_WAITING && s->n_page) return "a waiting sequence holds pages";
+    if (s->n_sealed * pages_rows(en->pages) > s->n_kv) return "a page is sealed before it is full";
     return NULL;
 }
 

@@ -67,6 +67,7 @@ struct engine_options {
     struct model *model;               /* borrowed */
     const struct tokenizer *tokenizer; /* borrowed; for the vocabulary's end-of-generation ids */
     int queue_max;                     /* requests waiting at most; 0: 1024 */
+    bool no_prefix_cache;              /* forget pages when their sequence ends */
 };
 
 /* The model's batch limits decide how many sequences and rows a step may hold. */

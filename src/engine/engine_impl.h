@@ -14,7 +14,8 @@
  *
  * (1) n_kv <= n_token: positions [0, n_kv) have their K and V in pages; tokens [0, n_token) are known.
  * (2) RUNNING: page[] covers every position it may ever reach, so that it never waits for memory.
- * (3) n_token - n_kv is 1 while decoding, more while prefilling. */
+ * (3) n_token - n_kv is 1 while decoding, more while prefilling.
+ * (4) Pages [0, n_sealed) are full and sealed: shared with whoever has the same prefix, and never written again. */
 enum seq_state { SEQ_WAITING, SEQ_RUNNING };
 
 struct seq {
@@ -27,6 +28,8 @@ struct seq {
     int n_token_max;
     int32_t *page;           /* owned [n_page]              */
     int n_page;
+    int n_sealed, n_cached;  /* pages sealed, or found sealed; tokens found in the cache */
+    uint64_t name;           /* of the last sealed page */
     int row0, n_row;         /* rows of this step's batch   */
     int out0, n_out;         /* its outputs of this step    */
     enum finish finish;      /* set: seq_finish at the step's end */

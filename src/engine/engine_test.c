@@ -16,6 +16,8 @@ struct rig {
     struct engine *en;
 };
 
+static bool no_prefix_cache;
+
 static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq, struct err *e)
 {
     *r = (struct rig){0};
@@ -26,7 +28,7 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int
     struct model_options o = {.backend = r->b, .kv_type = KV_F32, .page_rows = 16, .n_page = n_page, .context_max = 256,
                               .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}};
     if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
-    if (rc == 0) rc = engine_open(&r->en, &(struct engine_options){.model = r->m, .queue_max = 32}, e);
+    if (rc == 0) rc = engine_open(&r->en, &(struct engine_options){.model = r->m, .queue_max = 32, .no_prefix_cache = no_prefix_cache}, e);
     return rc;
 }
 
@@ -145,7 +147,9 @@ TEST(many_requests_together_equal_each_alone)
     static struct told alone[N_REQUEST], other[N_REQUEST];
     static const struct { int n_page, n_row, n_seq; } way[] = {{64, 64, 8}, {64, 5, 8}, {8, 16, 3}, {200, 512, 20}, {5, 1, 1}};
     memset(alone, 0, sizeof alone);
+    no_prefix_cache = true;
     answers("qwen3", 64, 512, 1, false, alone);
+    no_prefix_cache = false;
     for (size_t w = 0; w < sizeof way / sizeof way[0]; w++) {
         memset(other, 0, sizeof other);
         answers("qwen3", way[w].n_page, way[w].n_row, way[w].n_seq, true, other);
@@ -155,6 +159,32 @@ TEST(many_requests_together_equal_each_alone)
             EXPECT_BITS(other[i].logprob, alone[i].logprob, sizeof alone[i].logprob);
         }
     }
+}
+
+TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
+{
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "llama3", 16, 64, 2, &e), &e);
+    struct buf ids = golden_ids("llama3", "tokens.i32");
+    int32_t said[256];
+    int n = 20;
+    memcpy(said, ids.data, 20 * sizeof *said);
+    for (int turn = 0; turn < 6; turn++) {
+        struct queue *q = engine_reply_queue();
+        struct told t = {0};
+        NEED_OK(engine_submit(r.en, make(said, n, 17, q), &e), &e);
+        while (engine_step(r.en)) listen(q, &t);
+        listen(q, &t);
+        if (turn > 0) EXPECT(t.usage.n_prompt - t.usage.n_cached <= 5 + 16 + 1); /* 5 new, the last answer's open page, its last token */
+        memcpy(said + n, t.id, (size_t)t.n * sizeof *said);
+        n += t.n;
+        for (int i = 0; i < 5; i++) said[n++] = 7 * i + turn;
+        queue_close(q);
+    }
+    rig_close(&r);
+    buf_deinit(&ids);
 }
 
 TEST(a_decode_step_allocates_nothing)

@@ -1,7 +1,8 @@
 /* sched.c - which sequences compute which rows in the next step.
  *
- * First come, first served over pages: a sequence is admitted when the pool has pages for its whole length, so that it
- * never has to be preempted; the first one that does not fit blocks those behind it. Within a step, sequences that
+ * First come, first served over pages: a sequence is admitted when the pool has pages for its whole length (those of a
+ * prefix that is already there are shared), so that it never has to be preempted; the first one that does not fit
+ * blocks those behind it. Within a step, sequences that
  * decode get their row first, and prompts fill what is left of the batch in chunks, oldest first. How a prompt is
  * cut never changes a bit of the result (docs/design.md 5). */
 #include "engine_impl.h"
@@ -49,14 +50,54 @@ void sched_cancel(struct engine *en, uint64_t request_id)
     if (!cancel_in(en, &en->waiting, request_id)) cancel_in(en, &en->running, request_id);
 }
 
+static bool wants_prompt_logprobs(const struct seq *s)
+{
+    return s->request->n_prompt_logprob >= 0;
+}
+
+/* Share the pages of the longest prefix that is there already. The last token is always computed: its logits are
+ * wanted. Prompt logprobs want all of them. */
+static void share_prefix(struct engine *en, struct seq *s)
+{
+    int rows = pages_rows(en->pages);
+    while ((s->n_page + 1) * rows < s->n_token && !wants_prompt_logprobs(s)) {
+        const int32_t *tokens = s->token + s->n_page * rows;
+        uint64_t name = page_name(en->pages, s->name, tokens, 0);
+        int32_t page = page_find(en->pages, name, tokens);
+        if (page < 0) break;
+        s->page[s->n_page++] = page;
+        s->name = name;
+    }
+    s->n_sealed = s->n_page;
+    s->n_kv = s->n_cached = s->n_page * rows;
+}
+
+/* Pages for the whole length, or none at all. */
 static bool take_pages(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), need = (seq_len_max(s) + rows - 1) / rows;
-    if (need > pages_n_free(en->pages)) return false;
-    s->page = malloc((size_t)need * sizeof *s->page);
+    if (!s->page) s->page = malloc((size_t)need * sizeof *s->page);
     if (!s->page) return false;
-    for (; s->n_page < need; s->n_page++) s->page[s->n_page] = page_take(en->pages);
-    return true;
+    share_prefix(en, s);
+    if (need - s->n_page <= pages_n_free(en->pages)) {
+        while (s->n_page < need) s->page[s->n_page++] = page_take(en->pages);
+        return true;
+    }
+    while (s->n_page > 0) page_drop(en->pages, s->page[--s->n_page]);
+    s->name = PAGE_ROOT;
+    s->n_sealed = s->n_kv = s->n_cached = 0;
+    return false;
+}
+
+/* Full pages become findable. */
+static void seal_pages(struct engine *en, struct seq *s)
+{
+    int rows = pages_rows(en->pages);
+    for (; (s->n_sealed + 1) * rows <= s->n_kv; s->n_sealed++) {
+        const int32_t *tokens = s->token + s->n_sealed * rows;
+        s->name = page_name(en->pages, s->name, tokens, 0);
+        page_seal(en->pages, s->page[s->n_sealed], s->name, tokens);
+    }
 }
 
 static void admit(struct engine *en)
@@ -69,11 +110,6 @@ static void admit(struct engine *en)
         list_push(&en->running, s);
         atomic_fetch_sub(&en->n_queued, 1);
     }
-}
-
-static bool wants_prompt_logprobs(const struct seq *s)
-{
-    return s->request->n_prompt_logprob >= 0;
 }
 
 /* How many rows s may have in this step, given what is left of the batch and of its reply queue. */
@@ -141,6 +177,7 @@ void sched_commit(struct engine *en)
 {
     for (struct seq **at = &en->running.head; *at;) {
         struct seq *s = *at;
+        seal_pages(en, s);
         if (s->finish == FINISH_NONE && s->request->max_tokens == 0 && s->n_kv == s->n_prompt) s->finish = FINISH_LENGTH;
         if (s->finish != FINISH_NONE)
             finish(en, &en->running, at);

@@ -24,7 +24,7 @@ struct seq *seq_open(struct request *take_r)
 
 void seq_close(struct seq *s, struct pages *p)
 {
-    for (int i = 0; i < s->n_page; i++) page_drop(p, s->page[i]);
+    while (s->n_page > 0) page_drop(p, s->page[--s->n_page]); /* last first: see pages.c on its LRU */
     request_close(s->request);
     free(s->page);
     free(s->token);
