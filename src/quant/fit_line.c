@@ -200,7 +200,7 @@ static void unit_solve(struct lines *s, const struct block *b)
 void fit_lines(struct block *b, const struct values *v, const struct format *f)
 {
     enum { N_ROUND = 3 };
-    int sub = f->sub, hi = f->coder->hi, scale_max = f->coder->scale_hi;
+    int sub = f->sub, hi = f->coder->hi, scale_max = f->coder->scale.hi;
     struct lines s = {.v = v, .n_sub = f->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
     struct block now = {0};
     float least = INFINITY;

@@ -67,8 +67,9 @@ static struct wish step_search(const struct coder *c, const float *x, const floa
     int n_sign = c->lo == -c->hi ? 1 : 2;
     for (int i = 0; i < n; i++)
         if (fabsf(x[i]) > max) max = fabsf(x[i]);
-    for (int t = 0; t < c->n_try * n_sign; t++) {
-        float multiple = c->from + (c->to - c->from) * (float)(t / n_sign) / (float)(c->n_try - 1);
+    for (int t = 0; t < c->fan.n * n_sign; t++) {
+        float multiple =
+            c->fan.from + (c->fan.to - c->fan.from) * (float)(t / n_sign) / (float)(c->fan.n - 1);
         struct wish s = {max / multiple * (t % n_sign ? -1.0f : 1.0f), 0.0f};
         step_improve(c, &s, x, w, n);
         float gain = step_improve(c, &s, x, w, n);
@@ -82,10 +83,10 @@ static struct wish step_search(const struct coder *c, const float *x, const floa
 /* The admissible scale nearest to `ratio`. */
 static int scale_near(const struct coder *c, float ratio)
 {
-    float k = (ratio - (float)c->scale_lo) / (float)c->scale_by;
-    return c->scale_lo +
-           c->scale_by *
-               (int)lrintf(clamp(k, 0, (float)((c->scale_hi - c->scale_lo) / c->scale_by)));
+    float k = (ratio - (float)c->scale.lo) / (float)c->scale.by;
+    return c->scale.lo +
+           c->scale.by *
+               (int)lrintf(clamp(k, 0, (float)((c->scale.hi - c->scale.lo) / c->scale.by)));
 }
 
 static float wish_error(const struct coder *c, const struct wish *s, int n_sub, float d)
@@ -108,8 +109,8 @@ static float d_search(const struct coder *c, const struct wish *s, int n_sub)
     for (int t = -N_TRY; t <= N_TRY; t++) {
         float bend = 1.0f + 0.02f * (float)t;
         for (int end = 0; end < 2; end++) {
-            int scale = end ? c->scale_hi : c->scale_lo;
-            if (end == 0 && c->scale_lo >= 0) continue;
+            int scale = end ? c->scale.hi : c->scale.lo;
+            if (end == 0 && c->scale.lo >= 0) continue;
             float d = extreme / (float)scale * bend, e = wish_error(c, s, n_sub, d);
             if (e >= least) continue;
             least = e;
@@ -127,8 +128,8 @@ static float scale_choose(struct block *b, const struct values *v, const struct 
     const float *x = v->x + j * sub, *w = v->w + j * sub;
     for (int k = -1; k <= 1; k++) {
         int8_t q[BLOCK_MAX];
-        int scale = first + k * c->scale_by;
-        if (scale < c->scale_lo || scale > c->scale_hi) continue;
+        int scale = first + k * c->scale.by;
+        if (scale < c->scale.lo || scale > c->scale.hi) continue;
         c->nearest(c, q, x, w, sub, d * (float)scale);
         float e = step_error(q, x, w, sub, d * (float)scale);
         if (e >= least) continue;

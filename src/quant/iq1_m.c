@@ -43,16 +43,14 @@ static void pack(uint8_t *y, const struct block *b)
     }
 }
 
-static const struct coder coder = {.nearest = shift_nearest,
-                                   .lo = -9,
-                                   .hi = 9,
-                                   .run = 8,
-                                   .scale_lo = 1,
-                                   .scale_hi = 15,
-                                   .scale_by = 2,
-                                   .d_factor = 8,
-                                   .from = 7.0f,
-                                   .to = 30.0f,
-                                   .n_try = 5};
+static const struct coder coder = {
+    .nearest = shift_nearest,
+    .run = 8,
+    .lo = -9,
+    .hi = 9,
+    .fan = {7.0f, 30.0f, 5},
+    .scale = {1, 15, 2},
+    .d_factor = 8,
+};
 static const struct format format = {256, 16, 56, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq1_m, format)

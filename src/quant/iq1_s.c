@@ -37,16 +37,14 @@ static void pack(uint8_t *y, const struct block *b)
     }
 }
 
-static const struct coder coder = {.nearest = shift_nearest,
-                                   .lo = -9,
-                                   .hi = 9,
-                                   .run = 32,
-                                   .scale_lo = 1,
-                                   .scale_hi = 15,
-                                   .scale_by = 2,
-                                   .d_factor = 8,
-                                   .from = 7.0f,
-                                   .to = 30.0f,
-                                   .n_try = 5};
+static const struct coder coder = {
+    .nearest = shift_nearest,
+    .run = 32,
+    .lo = -9,
+    .hi = 9,
+    .fan = {7.0f, 30.0f, 5},
+    .scale = {1, 15, 2},
+    .d_factor = 8,
+};
 static const struct format format = {256, 32, 50, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq1_s, format)

@@ -36,16 +36,14 @@ static void pack(uint8_t *y, const struct block *b)
     odd_scales_pack(y + 74, b, 16);
 }
 
-static const struct coder coder = {.nearest = grid_nearest,
-                                   .lo = -43,
-                                   .hi = 43,
-                                   .grid = &grid_iq2_s,
-                                   .scale_lo = 1,
-                                   .scale_hi = 31,
-                                   .scale_by = 2,
-                                   .d_factor = 8,
-                                   .from = 8.0f,
-                                   .to = 95.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = grid_nearest,
+    .grid = &grid_iq2_s,
+    .lo = -43,
+    .hi = 43,
+    .fan = {8.0f, 95.0f, 7},
+    .scale = {1, 31, 2},
+    .d_factor = 8,
+};
 static const struct format format = {256, 16, 82, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq2_s, format)

@@ -40,17 +40,15 @@ static void pack(uint8_t *y, const struct block *b)
     }
 }
 
-static const struct coder coder = {.nearest = grid_nearest,
-                                   .lo = -43,
-                                   .hi = 43,
-                                   .grid = &grid_iq2_xxs,
-                                   .even = true,
-                                   .scale_lo = 1,
-                                   .scale_hi = 31,
-                                   .scale_by = 2,
-                                   .d_factor = 8,
-                                   .from = 8.0f,
-                                   .to = 95.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = grid_nearest,
+    .grid = &grid_iq2_xxs,
+    .even = true,
+    .lo = -43,
+    .hi = 43,
+    .fan = {8.0f, 95.0f, 7},
+    .scale = {1, 31, 2},
+    .d_factor = 8,
+};
 static const struct format format = {256, 32, 66, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq2_xxs, format)

@@ -34,16 +34,14 @@ static void pack(uint8_t *y, const struct block *b)
     odd_scales_pack(y + 106, b, 8);
 }
 
-static const struct coder coder = {.nearest = grid_nearest,
-                                   .lo = -15,
-                                   .hi = 15,
-                                   .grid = &grid_iq3_s,
-                                   .scale_lo = 1,
-                                   .scale_hi = 31,
-                                   .scale_by = 2,
-                                   .d_factor = 1,
-                                   .from = 1.0f,
-                                   .to = 25.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = grid_nearest,
+    .grid = &grid_iq3_s,
+    .lo = -15,
+    .hi = 15,
+    .fan = {1.0f, 25.0f, 7},
+    .scale = {1, 31, 2},
+    .d_factor = 1,
+};
 static const struct format format = {256, 32, 110, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq3_s, format)

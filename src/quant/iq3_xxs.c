@@ -32,17 +32,15 @@ static void pack(uint8_t *y, const struct block *b)
     }
 }
 
-static const struct coder coder = {.nearest = grid_nearest,
-                                   .lo = -62,
-                                   .hi = 62,
-                                   .grid = &grid_iq3_xxs,
-                                   .even = true,
-                                   .scale_lo = 1,
-                                   .scale_hi = 31,
-                                   .scale_by = 2,
-                                   .d_factor = 4,
-                                   .from = 4.0f,
-                                   .to = 100.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = grid_nearest,
+    .grid = &grid_iq3_xxs,
+    .even = true,
+    .lo = -62,
+    .hi = 62,
+    .fan = {4.0f, 100.0f, 7},
+    .scale = {1, 31, 2},
+    .d_factor = 4,
+};
 static const struct format format = {256, 32, 98, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq3_xxs, format)

@@ -22,14 +22,14 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 2, code, 32, 16, 4, 0);
 }
 
-static const struct coder coder = {.nearest = level_nearest,
-                                   .lo = -127,
-                                   .hi = 113,
-                                   .level = level_iq4,
-                                   SCALE_ONE,
-                                   .d_factor = 1,
-                                   .from = 110.0f,
-                                   .to = 210.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = level_nearest,
+    .level = level_iq4,
+    .lo = -127,
+    .hi = 113,
+    .fan = {110.0f, 210.0f, 7},
+    .scale = {1, 1, 1},
+    .d_factor = 1,
+};
 static const struct format format = {32, 32, 18, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq4_nl, format)

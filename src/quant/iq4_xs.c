@@ -33,16 +33,14 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 8, code, 256, 16, 4, 0);
 }
 
-static const struct coder coder = {.nearest = level_nearest,
-                                   .lo = -127,
-                                   .hi = 113,
-                                   .level = level_iq4,
-                                   .scale_lo = -32,
-                                   .scale_hi = 31,
-                                   .scale_by = 1,
-                                   .d_factor = 1,
-                                   .from = 110.0f,
-                                   .to = 210.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = level_nearest,
+    .level = level_iq4,
+    .lo = -127,
+    .hi = 113,
+    .fan = {110.0f, 210.0f, 7},
+    .scale = {-32, 31, 1},
+    .d_factor = 1,
+};
 static const struct format format = {256, 32, 136, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(iq4_xs, format)

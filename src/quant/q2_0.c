@@ -22,13 +22,13 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 2, code, 64, 1, 2, 0);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -1,
-                                   .hi = 2,
-                                   SCALE_ONE,
-                                   .d_factor = 1,
-                                   .from = 0.8f,
-                                   .to = 8.0f,
-                                   .n_try = 12};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -1,
+    .hi = 2,
+    .fan = {0.8f, 8.0f, 12},
+    .scale = {1, 1, 1},
+    .d_factor = 1,
+};
 static const struct format format = {64, 64, 18, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q2_0, format)

@@ -30,6 +30,6 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y + 82, b->dmin);
 }
 
-static const struct coder coder = {.hi = 3, .scale_hi = 15};
+static const struct coder coder = {.hi = 3, .scale = {0, 15, 1}};
 static const struct format format = {256, 16, 84, true, unpack, pack, fit_lines, &coder};
 BLOCK_OPS(q2_k, format)

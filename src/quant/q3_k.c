@@ -37,15 +37,13 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y + 108, b->d);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -4,
-                                   .hi = 3,
-                                   .scale_lo = -32,
-                                   .scale_hi = 31,
-                                   .scale_by = 1,
-                                   .d_factor = 1,
-                                   .from = 3.6f,
-                                   .to = 8.0f,
-                                   .n_try = 7};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -4,
+    .hi = 3,
+    .fan = {3.6f, 8.0f, 7},
+    .scale = {-32, 31, 1},
+    .d_factor = 1,
+};
 static const struct format format = {256, 16, 110, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q3_k, format)

@@ -22,13 +22,13 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 2, code, 32, 16, 4, 0);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -8,
-                                   .hi = 7,
-                                   SCALE_ONE,
-                                   .d_factor = 1,
-                                   .from = 7.6f,
-                                   .to = 13.0f,
-                                   .n_try = 6};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -8,
+    .hi = 7,
+    .fan = {7.6f, 13.0f, 6},
+    .scale = {1, 1, 1},
+    .d_factor = 1,
+};
 static const struct format format = {32, 32, 18, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q4_0, format)

@@ -27,6 +27,6 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 16, b->q, 256, 32, 4, 0);
 }
 
-static const struct coder coder = {.hi = 15, .scale_hi = 63};
+static const struct coder coder = {.hi = 15, .scale = {0, 63, 1}};
 static const struct format format = {256, 32, 144, true, unpack, pack, fit_lines, &coder};
 BLOCK_OPS(q4_k, format)

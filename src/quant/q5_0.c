@@ -29,13 +29,13 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 6, code, 32, 16, 4, 0);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -16,
-                                   .hi = 15,
-                                   SCALE_ONE,
-                                   .d_factor = 1,
-                                   .from = 15.6f,
-                                   .to = 21.0f,
-                                   .n_try = 6};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -16,
+    .hi = 15,
+    .fan = {15.6f, 21.0f, 6},
+    .scale = {1, 1, 1},
+    .d_factor = 1,
+};
 static const struct format format = {32, 32, 22, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q5_0, format)

@@ -32,6 +32,6 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 48, b->q, 256, 32, 4, 0);
 }
 
-static const struct coder coder = {.hi = 31, .scale_hi = 63};
+static const struct coder coder = {.hi = 31, .scale = {0, 63, 1}};
 static const struct format format = {256, 32, 176, true, unpack, pack, fit_lines, &coder};
 BLOCK_OPS(q5_k, format)

@@ -30,15 +30,13 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y + 208, b->d);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -32,
-                                   .hi = 31,
-                                   .scale_lo = -128,
-                                   .scale_hi = 127,
-                                   .scale_by = 1,
-                                   .d_factor = 1,
-                                   .from = 31.6f,
-                                   .to = 36.0f,
-                                   .n_try = 5};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -32,
+    .hi = 31,
+    .fan = {31.6f, 36.0f, 5},
+    .scale = {-128, 127, 1},
+    .d_factor = 1,
+};
 static const struct format format = {256, 16, 210, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q6_k, format)

@@ -19,13 +19,13 @@ static void pack(uint8_t *y, const struct block *b)
     memcpy(y + 2, b->q, 32);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -127,
-                                   .hi = 127,
-                                   SCALE_ONE,
-                                   .d_factor = 1,
-                                   .from = 126.6f,
-                                   .to = 130.0f,
-                                   .n_try = 6};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -127,
+    .hi = 127,
+    .fan = {126.6f, 130.0f, 6},
+    .scale = {1, 1, 1},
+    .d_factor = 1,
+};
 static const struct format format = {32, 32, 34, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(q8_0, format)

@@ -207,18 +207,20 @@ struct coder {
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
     int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi;
-                                the line fits want only hi and scale_hi                         */
+                                the line fits want only hi and scale.hi                         */
     const int8_t *level;     /* level_nearest: 16 integers, ascending                           */
     const struct grid *grid; /* grid_nearest                                                    */
     bool even;               /* grid_nearest: the signs of each 8 values have even parity       */
     int run;                 /* shift_nearest: how many values share a shift                    */
-    float from, to;          /* steps are tried of which max|x| is from .. to                   */
-    int n_try;               /* this many, evenly spaced in that multiple                       */
-    int d_factor;            /* what the block stores as f16 is d * d_factor                    */
-    int scale_lo, scale_hi, scale_by; /* admissible integer scales; SCALE_ONE: the block has none */
+    struct {
+        float from, to; /* steps are tried of which max|x| is from .. to            */
+        int n;          /* this many, evenly spaced in that multiple                */
+    } fan;
+    struct {
+        int lo, hi, by; /* admissible integer scales; 1, 1, 1: the block has none   */
+    } scale;
+    int d_factor; /* what the block stores as f16 is d * d_factor                   */
 };
-
-#define SCALE_ONE .scale_lo = 1, .scale_hi = 1, .scale_by = 1
 
 void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                      float step);
@@ -233,7 +235,7 @@ void fit_scales(struct block *b, const struct values *v, const struct format *f)
 /* One f16 step and one f16 offset for the block, q in 0..hi: scale 1, min -1, dmin the offset. */
 void fit_line(struct block *b, const struct values *v, const struct format *f);
 
-/* A k-quant with minimums: q in 0..hi, scale[] and min[] in 0..scale_hi. */
+/* A k-quant with minimums: q in 0..hi, scale[] and min[] in 0..scale.hi. */
 void fit_lines(struct block *b, const struct values *v, const struct format *f);
 
 /* ---- 16-level code tables ---- */

@@ -24,13 +24,13 @@ static void pack(uint8_t *y, const struct block *b)
     half_store(y + 64, b->d);
 }
 
-static const struct coder coder = {.nearest = uniform_nearest,
-                                   .lo = -1,
-                                   .hi = 1,
-                                   SCALE_ONE,
-                                   .d_factor = 1,
-                                   .from = 0.8f,
-                                   .to = 5.0f,
-                                   .n_try = 12};
+static const struct coder coder = {
+    .nearest = uniform_nearest,
+    .lo = -1,
+    .hi = 1,
+    .fan = {0.8f, 5.0f, 12},
+    .scale = {1, 1, 1},
+    .d_factor = 1,
+};
 static const struct format format = {256, 256, 66, false, unpack, pack, fit_scales, &coder};
 BLOCK_OPS(tq2_0, format)
