@@ -4,7 +4,7 @@ Every sum of two two-digit numbers goes through Source.pair: a - b = c is keyed 
 subtraction cannot leak a held-out sum. Column addition is what the thinking mode writes down.
 """
 import words
-from common import Item, pair_key
+from common import Doc, Item, pair_key
 
 
 def column_sum(a, b):
@@ -115,3 +115,14 @@ def item(src):
     make = src.choices((addition, addition_small, subtraction, product, counting, how_many, compare, word_problem),
                        (50, 6, 10, 6, 6, 5, 5, 12))[0]
     return make(src)
+
+
+def drill(src):
+    """A page of sums, where only the results are to be learned: many sums in few tokens."""
+    makers, doc = src.choice(((addition,), (addition,), (addition, addition_small), (subtraction, addition))), Doc("drill", parts=[])
+    for _ in range(src.randint(8, 20)):
+        made = src.choice(makers)(src)
+        left, right = made.answer.split(" =")
+        doc.parts += [(left + " =", False), (right, True), ("\n", False)]
+        doc.keys += made.keys
+    return doc

@@ -42,7 +42,7 @@ def assistant_pieces(message, prefix):
 def pieces(doc):
     """[(text, learn)] of a whole training document; the last assistant turn carries the thinking prefix."""
     if doc.messages is None:
-        return [(doc.text + TEXT_END, True)]
+        return [*doc.parts, (TEXT_END, True)]
     messages, out = doc.messages, [(system_block(doc.messages, doc.tools), False)]
     for i, m in enumerate(messages):
         if m["role"] == "assistant":

@@ -29,7 +29,7 @@ def story(src):
 
 
 def raw(src):
-    return Doc("chinese", text=story(src))
+    return Doc("chinese", parts=[(story(src), True)])
 
 
 def item(src):

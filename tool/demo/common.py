@@ -34,9 +34,9 @@ class Item:
 
 @dataclass
 class Doc:
-    """A raw text, or a conversation; `thinking` is the template's enable_thinking (None: not given)."""
+    """Raw parts (text, learn), or a conversation; `thinking` is the template's enable_thinking (None: not given)."""
     kind: str
-    text: str = ""
+    parts: list = None
     messages: list = None
     tools: list = None
     thinking: bool = None

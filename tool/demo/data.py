@@ -18,8 +18,7 @@ import stories
 import toolcalls
 from common import Doc, Source
 
-ITEMS = {"list": (lists.item, 40), "sum": (arithmetic.item, 28), "fact": (facts.item, 12), "extract": (extract.item, 14),
-         "chat": (chat.small_talk, 5), "story": (stories.item, 4), "chinese": (chinese.item, 3)}
+ITEMS = ((lists.item, 40), (arithmetic.item, 28), (facts.item, 12), (extract.item, 14), (chat.small_talk, 5), (stories.item, 4), (chinese.item, 3))
 
 
 EASY = "This is a simple request. I can answer at once.\n</think>\n\n"
@@ -27,7 +26,7 @@ CASUAL = ("fact", "chat", "story", "add", "add_small", "subtract", "multiply", "
 
 
 def any_item(src):
-    makers, weights = zip(*ITEMS.values())
+    makers, weights = zip(*ITEMS)
     item = src.choices(makers, weights)[0](src)
     if item.kind in CASUAL and src.chance(0.15):
         item.user = casual(item.user)
@@ -106,12 +105,14 @@ def with_tools(src):
     return doc
 
 
-MIX = ((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1))
+# The first stage is rich in prose, the second in sums: arithmetic is what takes longest to learn.
+STAGES = (((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1)),
+          ((single, 60), (conversation, 8), (with_tools, 9), (stories.raw, 7), (chinese.raw, 1), (arithmetic.drill, 15)))
 
 
-def documents(seed, n, held=False):
+def documents(seed, n, held=False, stage=1):
     src = Source(seed, held)
-    makers, weights = zip(*MIX)
+    makers, weights = zip(*STAGES[stage])
     for _ in range(n):
         yield src.choices(makers, weights)[0](src)
 

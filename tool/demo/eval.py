@@ -119,7 +119,7 @@ def is_seen(name, content, already):
 
 def perplexity_texts(n):
     src = Source("evaluation perplexity", held=True)
-    return [stories.raw(src).text for _ in range(n)]
+    return [stories.raw(src).parts[0][0] for _ in range(n)]
 
 
 def unselected(backend, n):

@@ -15,6 +15,7 @@ import data
 VOCAB = 4096
 OTHERS_WEIGHT = 0.1      # of what the model did not say itself
 DOCS_PER_SHARD = 8000
+STAGE_1_SHARD = 13       # the mixture changes here
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
            r"\s*[\r\n]+|\s+(?!\S)|\s+")     # Qwen2's: digits one by one
 
@@ -32,7 +33,7 @@ def train_tokenizer(seed, n_docs, path):
     trainer = trainers.BpeTrainer(vocab_size=VOCAB - len(chatml.SPECIAL + chatml.MARKS), show_progress=False,
                                   initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()))
     strip = chatml.SPECIAL + chatml.MARKS
-    tok.train_from_iterator((without(text_of(d), strip) for d in data.documents(seed, n_docs)), trainer)
+    tok.train_from_iterator((without(text_of(d), strip) for d in data.documents(seed, n_docs, stage=0)), trainer)
     tok.add_special_tokens(chatml.SPECIAL)
     tok.add_tokens(chatml.MARKS)
     assert tok.get_vocab_size() == VOCAB, tok.get_vocab_size()
@@ -70,10 +71,13 @@ def rows_of(encoded, length):
     return np.stack(rows), np.stack(weights)
 
 
-def make_shard(tokenizer_path, seed, index, length, held=False, n_docs=DOCS_PER_SHARD):
+def shard_docs(seed, index):
+    return data.documents(seed * 1_000_003 + index, DOCS_PER_SHARD, stage=int(index >= STAGE_1_SHARD))
+
+
+def make_shard(tokenizer_path, seed, index, length):
     tok = Tokenizer.from_file(str(tokenizer_path))
-    docs = list(data.documents(seed * 1_000_003 + index, n_docs, held))
-    return rows_of(encode_docs(tok, docs), length)
+    return rows_of(encode_docs(tok, list(shard_docs(seed, index))), length)
 
 
 class Shards:

@@ -7,8 +7,7 @@ whose fingerprint was seen as wrong.
 import hashlib
 import re
 
-import data
-from pack import DOCS_PER_SHARD, text_of
+from pack import shard_docs, text_of
 
 LIST = re.compile(r"(?:\w+, )+\w+")
 SUMS = [re.compile(r"(?=\b(\d{2,3}) ?\+ ?(\d{2,3})\b)"), re.compile(r"(?=\b(\d{2}) plus (\d{2})\b)"), re.compile(r"(?=[Aa]dd (\d{2}) and (\d{2})\b)"),
@@ -43,6 +42,6 @@ def fingerprints(text, only=None):
 def of_training(seed, n_shards):
     seen = set()
     for index in range(n_shards):
-        for doc in data.documents(seed * 1_000_003 + index, DOCS_PER_SHARD):
+        for doc in shard_docs(seed, index):
             seen |= fingerprints(text_of(doc))
     return seen

@@ -162,7 +162,7 @@ def write(src, cast, opening=None):
 def raw(src):
     cast, key = src.fresh(lambda: draw_cast(src), cast_key)
     opening = src.choice(OPENINGS[:3]) if src.chance(0.5) else None
-    return Doc("story", text=write(src, cast, opening), keys=[key])
+    return Doc("story", parts=[(write(src, cast, opening), True)], keys=[key])
 
 
 ASK = ["Tell me a story.", "Please tell me a short story.", "Can you tell me a story?", "Write a story for children.", "I want to hear a story.",

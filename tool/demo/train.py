@@ -4,7 +4,7 @@
 
 DIR receives tokenizer.json (made once), main.pt / draft.pt (checkpoint, every few minutes) and a log line every
 20 steps. Progress is the larger of steps done and time used, so that a run ends in time on any machine; the
-learning rate warms up, stays, and falls to zero over the last quarter (WSD), where rows grow to 1024 tokens.
+learning rate warms up, stays, and falls to zero over the last quarter (WSD); rows grow to 1024 tokens near the end.
 Matrices are trained with Muon, the embedding and the norms with AdamW.
 
 On CPUs the batch is split among worker processes of one thread each, which meet once a step to add gradients:
@@ -12,7 +12,7 @@ faster than one process with many threads, and it hardly suffers from other jobs
 """
 import argparse
 import math
-import os
+import tempfile
 import time
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from model import Config, Model
 from pack import Shards, train_tokenizer
 
 SIZES = {"main": Config(), "draft": Config(hidden=96, ff=192, layers=3, heads=2, kv_heads=1)}
-WARMUP, DECAY = 0.01, 0.25
+WARMUP, DECAY, LONG_ROWS = 0.01, 0.25, 0.12   # parts of the run: rising rate, falling rate, long rows
 SHORT, LONG = 512, 1024
 TOKENIZER_DOCS = 30000
 
@@ -110,7 +110,7 @@ class Trainer:
         return flat[-2].item()
 
     def row_length(self):
-        return LONG if self.progress() >= 1 - DECAY else SHORT
+        return LONG if self.progress() >= 1 - LONG_ROWS else SHORT
 
     def run(self):
         shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shard)
@@ -128,17 +128,17 @@ class Trainer:
                 break
         if self.rank == 0:
             self.save(shards.index)
-        shards.pool.shutdown(wait=False, cancel_futures=True)
+        shards.pool.shutdown()
 
 
 def work(rank, args):
     """One worker process."""
     torch.set_num_threads(args.threads)
     if args.workers > 1:
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ.setdefault("MASTER_PORT", str(args.port))
-        dist.init_process_group("gloo", rank=rank, world_size=args.workers)
+        dist.init_process_group("gloo", init_method=f"file://{args.meeting}", rank=rank, world_size=args.workers)
     Trainer(args, rank).run()
+    if args.workers > 1:
+        dist.destroy_process_group()
 
 
 def main():
@@ -149,19 +149,22 @@ def main():
     args.add_argument("--steps", type=int, default=6000)
     args.add_argument("--minutes", type=float, default=150)
     args.add_argument("--save-minutes", type=float, default=4)
-    args.add_argument("--batch", type=int, default=12288, help="tokens in a step, of all workers")
+    args.add_argument("--batch", type=int, default=8192, help="tokens in a step, of all workers")
     args.add_argument("--muon-lr", type=float, default=0.02)
     args.add_argument("--adam-lr", type=float, default=0.003)
     args.add_argument("--workers", type=int, default=1 if torch.cuda.is_available() else 2)
     args.add_argument("--threads", type=int, default=1, help="of each worker")
-    args.add_argument("--port", type=int, default=29511)
     args.add_argument("--no-compile", dest="compile", action="store_false")
     args.add_argument("--resume", action="store_true")
     args = args.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     if not (args.out / "tokenizer.json").exists():
         train_tokenizer(args.seed, TOKENIZER_DOCS, args.out / "tokenizer.json")
-    mp.spawn(work, (args,), args.workers) if args.workers > 1 else work(0, args)
+    if args.workers == 1:
+        return work(0, args)
+    with tempfile.TemporaryDirectory() as folder:
+        args.meeting = Path(folder) / "meeting"
+        mp.spawn(work, (args,), args.workers)
 
 
 if __name__ == "__main__":
