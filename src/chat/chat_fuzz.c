@@ -1,30 +1,40 @@
-/* Goal: no template, conversation or model output crashes, runs away or is read differently in pieces.
- * Method: mutated templates against fixed conversations, mutated conversations against fixed templates, and
- * mutated output whole and cut, all under small limits. */
+/* Goal: no template, conversation or model output crashes, runs away or is read differently in
+ * pieces. Method: mutated templates against fixed conversations, mutated conversations against
+ * fixed templates, and mutated output whole and cut, all under small limits. */
 #include "chat/chat.h"
 #include "../../test/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct template_limits small = {.n_step_max = 50000, .n_byte_max = 8 << 20, .n_byte_out_max = 256 << 10};
+static const struct template_limits small = {
+    .n_step_max = 50000, .n_byte_max = 8 << 20, .n_byte_out_max = 256 << 10};
 
 static const char conversation_text[] =
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be br\\u00efef.\"},{\"role\":\"user\",\"content\":\"Hi\\n{{ x }}\"},"
-    "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":\"c1\",\"type\":\"function\","
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"Be "
+    "br\\u00efef.\"},{\"role\":\"user\",\"content\":\"Hi\\n{{ x }}\"},"
+    "{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":"
+    "\"c1\",\"type\":\"function\","
     "\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":[1,2.5,null,true]}\"}}]},"
-    "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"{\\\"r\\\":1}\"},{\"role\":\"user\",\"content\":"
-    "[{\"type\":\"text\",\"text\":\"and?\"}]}],\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\","
-    "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\"}},\"required\":[\"a\"]}}}],"
+    "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"{\\\"r\\\":1}\"},{\"role\":\"user\","
+    "\"content\":"
+    "[{\"type\":\"text\",\"text\":\"and?\"}]}],\"tools\":[{\"type\":\"function\",\"function\":{"
+    "\"name\":\"f\",\"description\":\"d\","
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\"}},\"required\":["
+    "\"a\"]}}}],"
     "\"kwargs\":{\"enable_thinking\":true,\"x\":[3,1,2],\"s\":\"a,b\"}}";
 
-static const char template_text[] =
-    "{%- macro show(v, deep=0) -%}{%- if v is mapping -%}{%- for k, w in v|items -%}{{ k ~ '=' }}{{ show(w, deep + 1) }}"
-    "{%- endfor -%}{%- elif v is string -%}{{ v|trim }}{%- else -%}{{ v|tojson }}{%- endif -%}{%- endmacro -%}"
-    "{%- if tools %}{{ tools|tojson(indent=2) }}\n{% endif -%}"
-    "{%- for m in messages %}<|{{ m.role }}|>{{ show(m.content) }}{% if m.tool_calls %}{% for c in m.tool_calls %}"
-    "<tool_call>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments|tojson }}}</tool_call>"
-    "{% endfor %}{% endif %}<|end|>\n{% endfor %}{% if add_generation_prompt %}<|assistant|><think>\n{% endif %}";
+static const char template_text[] = "{%- macro show(v, deep=0) -%}{%- if v is mapping -%}{%- for "
+                                    "k, w in v|items -%}{{ k ~ '=' }}{{ show(w, deep + 1) }}"
+                                    "{%- endfor -%}{%- elif v is string -%}{{ v|trim }}{%- else "
+                                    "-%}{{ v|tojson }}{%- endif -%}{%- endmacro -%}"
+                                    "{%- if tools %}{{ tools|tojson(indent=2) }}\n{% endif -%}"
+                                    "{%- for m in messages %}<|{{ m.role }}|>{{ show(m.content) "
+                                    "}}{% if m.tool_calls %}{% for c in m.tool_calls %}"
+                                    "<tool_call>{\"name\": \"{{ c.function.name }}\", "
+                                    "\"arguments\": {{ c.function.arguments|tojson }}}</tool_call>"
+                                    "{% endfor %}{% endif %}<|end|>\n{% endfor %}{% if "
+                                    "add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
 static void render(const struct template *t, const struct json *j, enum chat_continue how, bool ask)
 {
@@ -49,14 +59,72 @@ static void render(const struct template *t, const struct json *j, enum chat_con
 /* Mutation leaves odd bytes behind; as pieces of the language they reach deeper than as noise. */
 static void add_fragment(struct buf *b, uint8_t c)
 {
-    static const char *const fragments[] = {
-        "{{ ", " }}", "{% if ", " %}", "{% else %}", "{% endif %}", "{% for a in ", "{% endfor %}", "{% set x = ", "x",
-        " | ", " is ", "not ", " in ", "(", ")", "[", "]", "[::-1]", "[1:]", ".items()", ".append(x)", "messages", "tools",
-        "loop", "range(9)", "namespace(a=x)", "'ab,c'", "1", "-2.5", "none", "{'a': x}", "[x, x]", "tojson(indent=1)",
-        "join(x)", "sort(attribute='a')", "map('upper')", "selectattr('role')", "string", "length", "list", " ~ ", " + ",
-        " * ", " // ", " % ", " ** ", " == ", " < ", "{% macro m(a, b=x) %}", "{% endmacro %}", "m(x)", "{% call m(x) %}",
-        "{% endcall %}", "{% filter upper %}", "{% endfilter %}", "{%- ", " -%}", ", ", " if x else ", "\xC3\xA9",
-        "{% break %}", ".split(',')", "replace('a', x)", "'%s' % x", "'{:>9}'.format(x)"};
+    static const char *const fragments[] = {"{{ ",
+                                            " }}",
+                                            "{% if ",
+                                            " %}",
+                                            "{% else %}",
+                                            "{% endif %}",
+                                            "{% for a in ",
+                                            "{% endfor %}",
+                                            "{% set x = ",
+                                            "x",
+                                            " | ",
+                                            " is ",
+                                            "not ",
+                                            " in ",
+                                            "(",
+                                            ")",
+                                            "[",
+                                            "]",
+                                            "[::-1]",
+                                            "[1:]",
+                                            ".items()",
+                                            ".append(x)",
+                                            "messages",
+                                            "tools",
+                                            "loop",
+                                            "range(9)",
+                                            "namespace(a=x)",
+                                            "'ab,c'",
+                                            "1",
+                                            "-2.5",
+                                            "none",
+                                            "{'a': x}",
+                                            "[x, x]",
+                                            "tojson(indent=1)",
+                                            "join(x)",
+                                            "sort(attribute='a')",
+                                            "map('upper')",
+                                            "selectattr('role')",
+                                            "string",
+                                            "length",
+                                            "list",
+                                            " ~ ",
+                                            " + ",
+                                            " * ",
+                                            " // ",
+                                            " % ",
+                                            " ** ",
+                                            " == ",
+                                            " < ",
+                                            "{% macro m(a, b=x) %}",
+                                            "{% endmacro %}",
+                                            "m(x)",
+                                            "{% call m(x) %}",
+                                            "{% endcall %}",
+                                            "{% filter upper %}",
+                                            "{% endfilter %}",
+                                            "{%- ",
+                                            " -%}",
+                                            ", ",
+                                            " if x else ",
+                                            "\xC3\xA9",
+                                            "{% break %}",
+                                            ".split(',')",
+                                            "replace('a', x)",
+                                            "'%s' % x",
+                                            "'{:>9}'.format(x)"};
     buf_add_text(b, fragments[c % (sizeof fragments / sizeof *fragments)]);
 }
 
@@ -72,7 +140,8 @@ FUZZ(template)
         else
             buf_add_char(&source, (char)data[i]);
     }
-    if (!conversation) json_parse(&conversation, conversation_text, strlen(conversation_text), NULL, &e);
+    if (!conversation)
+        json_parse(&conversation, conversation_text, strlen(conversation_text), NULL, &e);
     if (source.n > 0 && template_open(&t, source.data, source.n, &e) == 0)
         render(t, conversation, CHAT_CONTINUE_NO, false);
     template_close(t);
@@ -110,7 +179,8 @@ FUZZ(chat_parse)
     struct chat_message whole = {0}, cut = {0};
     read_output(&whole, (const char *)data, n, n + 1);
     read_output(&cut, (const char *)data, n, 1 + n % 5);
-    if (differs(&whole.content, &cut.content) || differs(&whole.reasoning, &cut.reasoning) || whole.n_call != cut.n_call)
+    if (differs(&whole.content, &cut.content) || differs(&whole.reasoning, &cut.reasoning) ||
+        whole.n_call != cut.n_call)
         abort();
     if (whole.n_call > 0) fuzz_accepted();
     chat_message_deinit(&whole);

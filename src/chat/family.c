@@ -1,7 +1,8 @@
 /* family.c - conventions of model families that their templates do not show.
  *
- * A row is recognized by texts in the template's source; the first that fits counts. To add a family: one row,
- * and a function where messages must be changed. Everything a probe can find (probe.c) needs no row. */
+ * A row is recognized by texts in the template's source; the first that fits counts. To add a
+ * family: one row, and a function where messages must be changed. Everything a probe can find
+ * (probe.c) needs no row. */
 #include "chat/template_impl.h"
 
 #include <string.h>
@@ -16,10 +17,12 @@ static void adjust_harmony(struct render *r, const struct template *t, struct li
 {
     (void)t;
     for (uint32_t i = 0; i < messages->n && r->rc == 0; i++) {
-        struct val message = messages->v[i], reasoning = message_field(r, message, "reasoning_content");
+        struct val message = messages->v[i],
+                   reasoning = message_field(r, message, "reasoning_content");
         if (reasoning.kind != V_TEXT) continue;
         dict_set(r, message.dict, "thinking", reasoning);
-        if (has_items(message_field(r, message, "tool_calls"))) dict_remove(r, message.dict, val_text("content", 7));
+        if (has_items(message_field(r, message, "tool_calls")))
+            dict_remove(r, message.dict, val_text("content", 7));
     }
 }
 
@@ -48,8 +51,10 @@ static void adjust_ministral(struct render *r, const struct template *t, struct 
     (void)t;
     for (uint32_t i = 0; i < messages->n && r->rc == 0; i++) {
         struct val message = messages->v[i], content = message_field(r, message, "content");
-        struct val reasoning = message_field(r, message, "reasoning_content"), blocks = val_list(r, V_LIST, 0);
-        if (!message_role_is(r, message, "system") && !message_role_is(r, message, "assistant")) continue;
+        struct val reasoning = message_field(r, message, "reasoning_content"),
+                   blocks = val_list(r, V_LIST, 0);
+        if (!message_role_is(r, message, "system") && !message_role_is(r, message, "assistant"))
+            continue;
         if (reasoning.kind == V_TEXT) add_block(r, blocks, "thinking", reasoning);
         if (content.kind == V_TEXT) add_block(r, blocks, "text", content);
         for (uint32_t k = 0; content.kind == V_LIST && k < content.list->n; k++)
@@ -66,7 +71,8 @@ static void adjust_stepfun(struct render *r, const struct template *t, struct li
     static const char *const fields[] = {"content", "reasoning_content"};
     for (uint32_t i = 0; i < messages->n * 2 && r->rc == 0; i++) {
         struct val message = messages->v[i / 2], text = message_field(r, message, fields[i % 2]);
-        if (text.kind == V_TEXT) dict_set(r, message.dict, fields[i % 2], text_strip(text, true, true));
+        if (text.kind == V_TEXT)
+            dict_set(r, message.dict, fields[i % 2], text_strip(text, true, true));
     }
 }
 
@@ -74,7 +80,8 @@ static void adjust_stepfun(struct render *r, const struct template *t, struct li
 static void adjust_firefunction(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t, (void)messages;
-    if (!dict_find_text(r, r->globals, "functions")) dict_set(r, r->globals, "functions", val_text("", 0));
+    if (!dict_find_text(r, r->globals, "functions"))
+        dict_set(r, r->globals, "functions", val_text("", 0));
 }
 
 /* ---- Gemma 4: a call, its results and the answer are one message ---- */
@@ -84,12 +91,14 @@ static struct val tool_result(struct render *r, struct val content)
 {
     struct args none = {0};
     struct json *j = NULL;
-    if (content.kind != V_TEXT || json_parse(&j, content.s, content.n, NULL, NULL) != 0) return content;
+    if (content.kind != V_TEXT || json_parse(&j, content.s, content.n, NULL, NULL) != 0)
+        return content;
     json_drop(j);
     return filter_find("from_json", 9)->fn(r, content, &none);
 }
 
-static void add_response(struct render *r, struct list *responses, struct val calls, struct val message)
+static void add_response(struct render *r, struct list *responses, struct val calls,
+                         struct val message)
 {
     struct val response = val_dict(r, V_DICT), name = VAL_UNDEFINED;
     if (responses->n < calls.list->n)
@@ -116,7 +125,8 @@ static void adjust_gemma4(struct render *r, const struct template *t, struct lis
         dict_remove(r, message.dict, val_text("content", 7));
         if (i >= messages->n || !message_role_is(r, messages->v[i], "assistant")) continue;
         struct val answer = message_field(r, messages->v[i], "content");
-        if (has_items(message_field(r, messages->v[i], "tool_calls")) || !val_truth(answer)) continue;
+        if (has_items(message_field(r, messages->v[i], "tool_calls")) || !val_truth(answer))
+            continue;
         dict_set(r, message.dict, "content", answer);
         i++;
     }
@@ -157,11 +167,12 @@ static void adjust_deepseek_v4(struct render *r, const struct template *t, struc
     struct val calls = VAL_UNDEFINED;
     for (uint32_t i = 0; i < messages->n && r->rc == 0;) {
         uint32_t end = i;
-        while (end < messages->n &&
-               (message_role_is(r, messages->v[end], "user") || message_role_is(r, messages->v[end], "tool")))
+        while (end < messages->n && (message_role_is(r, messages->v[end], "user") ||
+                                     message_role_is(r, messages->v[end], "tool")))
             end++;
         if (has_items(calls)) sort_results(r, calls.list, messages->v + i, end - i);
-        struct val at = end < messages->n ? message_field(r, messages->v[end], "tool_calls") : VAL_UNDEFINED;
+        struct val at =
+            end < messages->n ? message_field(r, messages->v[end], "tool_calls") : VAL_UNDEFINED;
         if (has_items(at)) calls = at;
         i = end + 1;
     }

@@ -114,14 +114,16 @@ static void add_keyword(struct render *r, struct list *kw, struct val name, stru
     list_add(r, kw, value);
 }
 
-static void eval_arg(struct render *r, const struct node *n, struct list *positional, struct list *kw)
+static void eval_arg(struct render *r, const struct node *n, struct list *positional,
+                     struct list *kw)
 {
     struct val v = eval(r, n->a);
     if (n->op == '=') {
         add_keyword(r, kw, val_text(n->text, n->n), v);
     } else if (n->op == '*') {
         const struct list *items = val_iterate(r, v);
-        for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) list_add(r, positional, items->v[i]);
+        for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++)
+            list_add(r, positional, items->v[i]);
     } else if (n->op == 0) {
         list_add(r, positional, v);
     } else if (v.kind == V_DICT) {
@@ -135,9 +137,11 @@ static void eval_arg(struct render *r, const struct node *n, struct list *positi
 static struct args eval_args(struct render *r, const struct node *first)
 {
     struct list positional = {0}, kw = {0};
-    for (const struct node *n = first; n && r->rc == 0; n = n->next) eval_arg(r, n, &positional, &kw);
+    for (const struct node *n = first; n && r->rc == 0; n = n->next)
+        eval_arg(r, n, &positional, &kw);
     /* kw holds names and values in turn: an array of struct kwarg */
-    return (struct args){.v = positional.v, .n = positional.n, .kw = (struct kwarg *)kw.v, .n_kw = kw.n / 2};
+    return (struct args){
+        .v = positional.v, .n = positional.n, .kw = (struct kwarg *)kw.v, .n_kw = kw.n / 2};
 }
 
 static struct val joiner_call(struct turn *joiner)
@@ -148,13 +152,20 @@ static struct val joiner_call(struct turn *joiner)
 struct val val_call(struct render *r, struct val callee, const struct args *args)
 {
     switch (callee.kind) {
-    case V_BUILTIN: return callee.fn->fn(r, VAL_UNDEFINED, args);
-    case V_BOUND: return callee.bound->method->fn(r, callee.bound->self, args);
-    case V_MACRO: return macro_call(r, callee.macro, args);
-    case V_LOOP: return loop_call(r, callee.loop, args);
-    case V_JOINER: return joiner_call(callee.turn);
-    case V_UNDEFINED: return jinja_fail(r, "\"%.*s\" is undefined", (int)callee.n, callee.n ? callee.s : "");
-    default: return jinja_fail(r, "%s cannot be called", val_type(callee));
+    case V_BUILTIN:
+        return callee.fn->fn(r, VAL_UNDEFINED, args);
+    case V_BOUND:
+        return callee.bound->method->fn(r, callee.bound->self, args);
+    case V_MACRO:
+        return macro_call(r, callee.macro, args);
+    case V_LOOP:
+        return loop_call(r, callee.loop, args);
+    case V_JOINER:
+        return joiner_call(callee.turn);
+    case V_UNDEFINED:
+        return jinja_fail(r, "\"%.*s\" is undefined", (int)callee.n, callee.n ? callee.s : "");
+    default:
+        return jinja_fail(r, "%s cannot be called", val_type(callee));
     }
 }
 
@@ -241,14 +252,22 @@ static struct val eval_sign(struct render *r, const struct node *n)
 static bool compare_one(struct render *r, int op, struct val a, struct val b)
 {
     switch (op) {
-    case OP('=', '='): return val_equal(r, a, b);
-    case OP('!', '='): return !val_equal(r, a, b);
-    case 'i': return val_contains(r, b, a);
-    case 'n': return !val_contains(r, b, a);
-    case '<': return val_compare(r, a, b) < 0;
-    case '>': return val_compare(r, a, b) > 0;
-    case OP('<', '='): return val_compare(r, a, b) <= 0;
-    default: return val_compare(r, a, b) >= 0;
+    case OP('=', '='):
+        return val_equal(r, a, b);
+    case OP('!', '='):
+        return !val_equal(r, a, b);
+    case 'i':
+        return val_contains(r, b, a);
+    case 'n':
+        return !val_contains(r, b, a);
+    case '<':
+        return val_compare(r, a, b) < 0;
+    case '>':
+        return val_compare(r, a, b) > 0;
+    case OP('<', '='):
+        return val_compare(r, a, b) <= 0;
+    default:
+        return val_compare(r, a, b) >= 0;
     }
 }
 
@@ -287,29 +306,44 @@ static struct val eval_logic(struct render *r, const struct node *n)
 static struct val eval_kind(struct render *r, const struct node *n)
 {
     switch (n->kind) {
-    case N_CONST: return n->val;
-    case N_NAME: return eval_name(r, n);
+    case N_CONST:
+        return n->val;
+    case N_NAME:
+        return eval_name(r, n);
     case N_LIST:
-    case N_TUPLE: return eval_items(r, n);
-    case N_DICT: return eval_dict(r, n);
+    case N_TUPLE:
+        return eval_items(r, n);
+    case N_DICT:
+        return eval_dict(r, n);
     case N_ATTR: {
         struct val v = eval(r, n->a);
         r->at = n->at;
         return val_attr(r, v, val_text(n->text, n->n));
     }
-    case N_ITEM: return eval_item(r, n);
-    case N_CALL: return eval_call(r, n);
-    case N_FILTER: return eval_filter(r, n, eval(r, n->a));
-    case N_TEST: return eval_test(r, n);
-    case N_COND: return eval_cond(r, n);
+    case N_ITEM:
+        return eval_item(r, n);
+    case N_CALL:
+        return eval_call(r, n);
+    case N_FILTER:
+        return eval_filter(r, n, eval(r, n->a));
+    case N_TEST:
+        return eval_test(r, n);
+    case N_COND:
+        return eval_cond(r, n);
     case N_AND:
-    case N_OR: return eval_logic(r, n);
-    case N_NOT: return val_bool(!val_truth(eval(r, n->a)));
+    case N_OR:
+        return eval_logic(r, n);
+    case N_NOT:
+        return val_bool(!val_truth(eval(r, n->a)));
     case N_NEG:
-    case N_POS: return eval_sign(r, n);
-    case N_BINARY: return eval_binary(r, n);
-    case N_COMPARE: return eval_compare(r, n);
-    default: return VAL_UNDEFINED;
+    case N_POS:
+        return eval_sign(r, n);
+    case N_BINARY:
+        return eval_binary(r, n);
+    case N_COMPARE:
+        return eval_compare(r, n);
+    default:
+        return VAL_UNDEFINED;
     }
 }
 

@@ -1,7 +1,8 @@
 /* jinja_exec.c - statements: what writes to the output, loops, and what names things.
  *
- * Scopes: a for loop, a macro, a call block, a with block and a generation block have their own; if has not.
- * A macro sees the scope it was defined in. One scope serves all rounds of a loop and is emptied in between. */
+ * Scopes: a for loop, a macro, a call block, a with block and a generation block have their own; if
+ * has not. A macro sees the scope it was defined in. One scope serves all rounds of a loop and is
+ * emptied in between. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -96,7 +97,8 @@ static void loop_rounds(struct render *r, struct loop *loop)
     }
 }
 
-static void exec_loop(struct render *r, const struct node *n, struct val over, struct scope *around, int level)
+static void exec_loop(struct render *r, const struct node *n, struct val over, struct scope *around,
+                      int level)
 {
     struct scope *outer = r->scope;
     struct list *items = r->rc == 0 ? val_iterate(r, over) : NULL;
@@ -104,7 +106,8 @@ static void exec_loop(struct render *r, const struct node *n, struct val over, s
     if (items && n->c) items = loop_filter(r, n, items);
     struct loop *loop = items ? render_push(r, 1, sizeof *loop) : NULL;
     if (loop) {
-        *loop = (struct loop){.item = items->v, .n = items->n, .level = level, .node = n, .scope = around};
+        *loop = (struct loop){
+            .item = items->v, .n = items->n, .level = level, .node = n, .scope = around};
         loop_rounds(r, loop);
         r->scope = around;
         if (items->n == 0 && n->e) exec_inside(r, n->e);
@@ -114,7 +117,8 @@ static void exec_loop(struct render *r, const struct node *n, struct val over, s
 
 struct val loop_call(struct render *r, const struct loop *loop, const struct args *args)
 {
-    if (loop->node->op != 'r') return jinja_fail(r, "only a loop marked \"recursive\" can be called");
+    if (loop->node->op != 'r')
+        return jinja_fail(r, "only a loop marked \"recursive\" can be called");
     if (args->n != 1) return jinja_fail(r, "loop() takes one iterable");
     size_t mark = r->out.n;
     exec_loop(r, loop->node, args->v[0], loop->scope, loop->level + 1);
@@ -139,7 +143,8 @@ static struct val *keyword(const struct args *args, const struct node *name)
     return NULL;
 }
 
-static void bind_params(struct render *r, struct scope *s, const struct node *params, const struct args *args)
+static void bind_params(struct render *r, struct scope *s, const struct node *params,
+                        const struct args *args)
 {
     uint32_t i = 0;
     for (const struct node *n = params; n && r->rc == 0; n = n->next, i++) {
@@ -160,12 +165,14 @@ static bool is_param(const struct node *params, struct val name)
 }
 
 /* kwargs and caller, which a call block's body takes from the macro around it instead. */
-static void bind_keywords(struct render *r, struct scope *s, const struct node *params, const struct args *args)
+static void bind_keywords(struct render *r, struct scope *s, const struct node *params,
+                          const struct args *args)
 {
     static const struct node caller_name = {.text = "caller", .n = 6};
     struct val rest = val_dict(r, V_DICT), *caller = keyword(args, &caller_name);
     for (uint32_t i = 0; i < args->n_kw && r->rc == 0; i++)
-        if (!is_param(params, args->kw[i].name)) dict_put(r, rest.dict, args->kw[i].name, args->kw[i].value);
+        if (!is_param(params, args->kw[i].name))
+            dict_put(r, rest.dict, args->kw[i].name, args->kw[i].value);
     scope_set(r, s, SYM_KWARGS, rest);
     scope_set(r, s, SYM_CALLER,
               caller ? *caller : (struct val){.kind = V_UNDEFINED, .s = "caller", .n = 6});
@@ -198,7 +205,8 @@ static void exec_call_block(struct render *r, const struct node *n)
 {
     struct val caller = macro_new(r, n);
     struct node literal = {.kind = N_CONST, .at = n->at, .val = caller};
-    struct node extra = {.kind = N_ARG, .op = '=', .at = n->at, .text = "caller", .n = 6, .a = &literal};
+    struct node extra = {
+        .kind = N_ARG, .op = '=', .at = n->at, .text = "caller", .n = 6, .a = &literal};
     struct node call = *n->a;
     extra.next = call.b;
     call.b = &extra;
@@ -237,21 +245,44 @@ static enum flow exec_one(struct render *r, const struct node *n)
 {
     r->at = n->at;
     switch (n->kind) {
-    case N_DATA: buf_add(&r->out, n->text, n->n); break;
-    case N_PRINT: out_str(r, eval(r, n->a)); break;
-    case N_IF: return exec_if(r, n);
-    case N_FOR: return exec_for(r, n);
-    case N_SET: assign(r, n->a, eval(r, n->b)); break;
-    case N_SET_BLOCK: assign(r, n->a, eval_filters(r, n->b, exec_capture_inside(r, n->d))); break;
-    case N_MACRO: scope_set(r, r->scope, n->sym, macro_new(r, n)); break;
-    case N_CALL_BLOCK: exec_call_block(r, n); break;
-    case N_FILTER_BLOCK: out_str(r, eval_filters(r, n->b, exec_capture_inside(r, n->d))); break;
-    case N_WITH: return exec_with(r, n);
-    case N_SCOPE: return exec_inside(r, n->d);
-    case N_DO: eval(r, n->a); break;
-    case N_BREAK: return FLOW_BREAK;
-    case N_CONTINUE: return FLOW_CONTINUE;
-    default: break;
+    case N_DATA:
+        buf_add(&r->out, n->text, n->n);
+        break;
+    case N_PRINT:
+        out_str(r, eval(r, n->a));
+        break;
+    case N_IF:
+        return exec_if(r, n);
+    case N_FOR:
+        return exec_for(r, n);
+    case N_SET:
+        assign(r, n->a, eval(r, n->b));
+        break;
+    case N_SET_BLOCK:
+        assign(r, n->a, eval_filters(r, n->b, exec_capture_inside(r, n->d)));
+        break;
+    case N_MACRO:
+        scope_set(r, r->scope, n->sym, macro_new(r, n));
+        break;
+    case N_CALL_BLOCK:
+        exec_call_block(r, n);
+        break;
+    case N_FILTER_BLOCK:
+        out_str(r, eval_filters(r, n->b, exec_capture_inside(r, n->d)));
+        break;
+    case N_WITH:
+        return exec_with(r, n);
+    case N_SCOPE:
+        return exec_inside(r, n->d);
+    case N_DO:
+        eval(r, n->a);
+        break;
+    case N_BREAK:
+        return FLOW_BREAK;
+    case N_CONTINUE:
+        return FLOW_CONTINUE;
+    default:
+        break;
     }
     return FLOW_NEXT;
 }

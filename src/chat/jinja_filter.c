@@ -1,6 +1,8 @@
-/* jinja_filter.c - filters on single values: text, numbers, JSON. Those on sequences are in jinja_seq.c.
+/* jinja_filter.c - filters on single values: text, numbers, JSON. Those on sequences are in
+ * jinja_seq.c.
  *
- * A filter never sees how it was called (value|f, map('f'), a filter block): builtin_fn covers all three. */
+ * A filter never sees how it was called (value|f, map('f'), a filter block): builtin_fn covers all
+ * three. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -29,7 +31,8 @@ bool arg_bool(const struct args *a, uint32_t i, const char *name, bool otherwise
     return v ? val_truth(*v) : otherwise;
 }
 
-int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name, int64_t otherwise)
+int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
+                int64_t otherwise)
 {
     const struct val *v = arg(a, i, name);
     if (!v || v->kind == V_NONE) return otherwise;
@@ -39,7 +42,8 @@ int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *
     return otherwise;
 }
 
-struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name, const char *otherwise)
+struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
+                    const char *otherwise)
 {
     const struct val *v = arg(a, i, name);
     if (v && v->kind == V_TEXT) return *v;
@@ -156,7 +160,8 @@ struct val filter_trim(struct render *r, struct val self, const struct args *a)
     return r->rc == 0 ? strip.method->fn(r, v, a) : v;
 }
 
-struct val text_replace(struct render *r, struct val v, struct val from, struct val to, int64_t count)
+struct val text_replace(struct render *r, struct val v, struct val from, struct val to,
+                        int64_t count)
 {
     size_t mark = r->out.n, i = 0;
     while (count-- != 0 && r->rc == 0 && !r->out.failed) {
@@ -195,9 +200,10 @@ static void indent_line(struct render *r, struct val width, const char *line, si
 struct val filter_indent(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "width");
-    struct val width = given && given->kind == V_TEXT
-                           ? *given
-                           : val_binary(r, '*', val_text(" ", 1), val_int(arg_int(r, a, 0, "width", 4)));
+    struct val width =
+        given && given->kind == V_TEXT
+            ? *given
+            : val_binary(r, '*', val_text(" ", 1), val_int(arg_int(r, a, 0, "width", 4)));
     bool first = arg_bool(a, 1, "first", false), blank = arg_bool(a, 2, "blank", false);
     struct val v = val_str(r, self);
     size_t mark = r->out.n;
@@ -224,7 +230,8 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
     int64_t left = pad / 2 + (pad & width & 1);
     struct val blank = val_text(" ", 1);
     struct val text = val_binary(r, '+', val_binary(r, '*', blank, val_int(left)), v);
-    return r->rc == 0 ? val_binary(r, '+', text, val_binary(r, '*', blank, val_int(pad - left))) : text;
+    return r->rc == 0 ? val_binary(r, '+', text, val_binary(r, '*', blank, val_int(pad - left)))
+                      : text;
 }
 
 struct val filter_truncate(struct render *r, struct val self, const struct args *a)
@@ -254,13 +261,16 @@ struct val filter_wordcount(struct render *r, struct val self, const struct args
     return val_int(count);
 }
 
-static void url_quote(struct render *r, struct val v)
+/* In a query blanks are '+' and '/' is quoted. */
+static void url_quote(struct render *r, struct val v, bool query)
 {
     for (uint32_t i = 0; i < v.n; i++) {
         unsigned char c = (unsigned char)v.s[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     (c && strchr("_.-~/", c));
-        if (plain)
+                     (c && strchr("_.-~", c)) || (c == '/' && !query);
+        if (c == ' ' && query)
+            buf_add_char(&r->out, '+');
+        else if (plain)
             buf_add_char(&r->out, (char)c);
         else
             buf_addf(&r->out, "%%%02X", c);
@@ -272,13 +282,13 @@ struct val filter_urlencode(struct render *r, struct val self, const struct args
     (void)a;
     struct val v = self.kind == V_DICT ? self : val_str(r, self);
     size_t mark = r->out.n;
-    if (v.kind == V_TEXT) url_quote(r, v);
+    if (v.kind == V_TEXT) url_quote(r, v, false);
     for (uint32_t i = 0; v.kind == V_DICT && i < v.dict->n && r->rc == 0; i++) {
         struct val key = val_str(r, v.dict->v[i].key), value = val_str(r, v.dict->v[i].value);
         if (i > 0) buf_add_char(&r->out, '&');
-        url_quote(r, key);
+        url_quote(r, key, true);
         buf_add_char(&r->out, '=');
-        url_quote(r, value);
+        url_quote(r, value, true);
     }
     return out_take(r, mark);
 }
@@ -299,7 +309,8 @@ struct val filter_abs(struct render *r, struct val self, const struct args *a)
     return i < 0 ? val_binary(r, '-', val_int(0), val_int(i)) : val_int(i);
 }
 
-/* The whole of v as a number by strtod/strtoll rules of Python's int() and float(); false: it is none. */
+/* The whole of v as a number by strtod/strtoll rules of Python's int() and float(); false: it is
+ * none. */
 static bool text_to_int(struct val v, int base, int64_t *i)
 {
     char digits[80];
@@ -309,8 +320,10 @@ static bool text_to_int(struct val v, int base, int64_t *i)
     for (uint32_t k = 0; k < v.n; k++)
         if (v.s[k] != '_' && n < sizeof digits - 1) digits[n++] = v.s[k];
     digits[n] = 0;
-    if (n > 2 && digits[0] == '0' && base == 2 && (digits[1] | 32) == 'b') memmove(digits, digits + 2, n - 1);
-    if (n > 2 && digits[0] == '0' && base == 8 && (digits[1] | 32) == 'o') memmove(digits, digits + 2, n - 1);
+    if (n > 2 && digits[0] == '0' && base == 2 && (digits[1] | 32) == 'b')
+        memmove(digits, digits + 2, n - 1);
+    if (n > 2 && digits[0] == '0' && base == 8 && (digits[1] | 32) == 'o')
+        memmove(digits, digits + 2, n - 1);
     *i = strtoll(digits, &end, base);
     return n > 0 && *end == 0;
 }
@@ -319,7 +332,8 @@ static bool text_to_real(struct val v, double *d)
 {
     char digits[400], *end;
     v = text_strip(v, true, true);
-    if (v.n == 0 || v.n >= sizeof digits || memchr(v.s, 'x', v.n) || memchr(v.s, 'X', v.n)) return false;
+    if (v.n == 0 || v.n >= sizeof digits || memchr(v.s, 'x', v.n) || memchr(v.s, 'X', v.n))
+        return false;
     memcpy(digits, v.s, v.n);
     digits[v.n] = 0;
     *d = strtod(digits, &end);
@@ -364,6 +378,7 @@ struct val filter_round(struct render *r, struct val self, const struct args *a)
     double d = val_as_real(self), scale = pow(10, (double)precision);
     if (text_is(method, "ceil")) return val_real(ceil(d * scale) / scale);
     if (text_is(method, "floor")) return val_real(floor(d * scale) / scale);
+    if (self.kind == V_INT && precision >= 0) return self;
     if (precision < 0 || precision > 15) return val_real(rint(d * scale) / scale);
     char text[400];
     snprintf(text, sizeof text, "%.*f", (int)precision, d);
@@ -396,11 +411,13 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     /* transformers' order: ensure_ascii, indent, separators, sort_keys; jinja2's own: indent */
     const struct val *first = a->n > 0 && a->v[0].kind != V_BOOL ? &a->v[0] : NULL;
     style_indent(r, &style, first ? first : arg(a, 1, "indent"));
-    style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false) : arg_bool(a, 0, "ensure_ascii", false);
+    style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false)
+                        : arg_bool(a, 0, "ensure_ascii", false);
     style.sort_keys = arg_bool(a, 3, "sort_keys", false);
     if (separators && val_is_seq(*separators) && separators->list->n == 2) {
         const struct val *part = separators->list->v;
-        if (part[0].kind != V_TEXT || part[1].kind != V_TEXT) return jinja_fail(r, "separators must be strings");
+        if (part[0].kind != V_TEXT || part[1].kind != V_TEXT)
+            return jinja_fail(r, "separators must be strings");
         style.item_sep = part[0].s;
         style.n_item_sep = part[0].n;
         style.key_sep = part[1].s;
@@ -411,7 +428,8 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     return out_take(r, mark);
 }
 
-/* A parsed document lives in its own memory, so it is copied into the rendering's, texts included. */
+/* A parsed document lives in its own memory, so it is copied into the rendering's, texts included.
+ */
 static struct val own_texts(struct render *r, struct val v)
 {
     if (!render_enter(r)) return VAL_UNDEFINED;
@@ -431,9 +449,11 @@ struct val filter_from_json(struct render *r, struct val self, const struct args
     (void)a;
     struct json *j = NULL;
     struct err e = {0};
-    if (self.kind != V_TEXT) return jinja_fail(r, "from_json needs a string, not %s", val_type(self));
+    if (self.kind != V_TEXT)
+        return jinja_fail(r, "from_json needs a string, not %s", val_type(self));
     if (!render_charge(r, self.n / 8)) return VAL_UNDEFINED;
-    if (json_parse(&j, self.s, self.n, NULL, &e) != 0) return jinja_fail(r, "from_json: %s", e.text);
+    if (json_parse(&j, self.s, self.n, NULL, &e) != 0)
+        return jinja_fail(r, "from_json: %s", e.text);
     struct val v = own_texts(r, val_from_json(r, j));
     json_drop(j);
     return v;
@@ -455,7 +475,8 @@ struct val filter_attr(struct render *r, struct val self, const struct args *a)
 
 /* ---- the table ---- */
 
-const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name, size_t n)
+const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name,
+                                   size_t n)
 {
     for (size_t i = 0; i < count; i++)
         if (strlen(table[i].name) == n && memcmp(table[i].name, name, n) == 0) return &table[i];

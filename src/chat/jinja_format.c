@@ -18,7 +18,8 @@ struct spec {
 static int read_number(const char *s, size_t n, size_t *i)
 {
     int x = -1;
-    for (; *i < n && s[*i] >= '0' && s[*i] <= '9'; (*i)++) x = (x < 0 ? 0 : x) * 10 + (s[*i] - '0') % 10;
+    for (; *i < n && s[*i] >= '0' && s[*i] <= '9'; (*i)++)
+        x = (x < 0 ? 0 : x) * 10 + (s[*i] - '0') % 10;
     return x > WIDTH_MAX || x < -1 ? WIDTH_MAX : x;
 }
 
@@ -68,23 +69,41 @@ static void number_digits(struct val v, const struct spec *p, char *text)
     double d = val_as_real(v) < 0 ? -val_as_real(v) : val_as_real(v);
     int precision = p->precision < 0 ? 6 : p->precision > 100 ? 100 : p->precision;
     switch (type) {
-    case 'x': snprintf(text, 600, "%llx", u); break;
-    case 'X': snprintf(text, 600, "%llX", u); break;
-    case 'o': snprintf(text, 600, "%llo", u); break;
+    case 'x':
+        snprintf(text, 600, "%llx", u);
+        break;
+    case 'X':
+        snprintf(text, 600, "%llX", u);
+        break;
+    case 'o':
+        snprintf(text, 600, "%llo", u);
+        break;
     case 'f':
-    case 'F': snprintf(text, 600, "%.*f", precision, d); break;
-    case '%': snprintf(text, 600, "%.*f%%", precision, d * 100); break;
-    case 'e': snprintf(text, 600, "%.*e", precision, d); break;
-    case 'g': snprintf(text, 600, "%.*g", precision, d); break;
+    case 'F':
+        snprintf(text, 600, "%.*f", precision, d);
+        break;
+    case '%':
+        snprintf(text, 600, "%.*f%%", precision, d * 100);
+        break;
+    case 'e':
+        snprintf(text, 600, "%.*e", precision, d);
+        break;
+    case 'g':
+        snprintf(text, 600, "%.*g", precision, d);
+        break;
     case 'r': {
         struct buf b = {0};
-        if (p->precision >= 0) buf_addf(&b, "%.*g", precision, d);
-        else out_real(&b, d);
+        if (p->precision >= 0)
+            buf_addf(&b, "%.*g", precision, d);
+        else
+            out_real(&b, d);
         snprintf(text, 600, "%s", b.data ? b.data : "");
         buf_deinit(&b);
         break;
     }
-    default: snprintf(text, 600, "%llu", u); break;
+    default:
+        snprintf(text, 600, "%llu", u);
+        break;
     }
 }
 
@@ -93,7 +112,8 @@ static void out_fill(struct render *r, const struct spec *p, int count)
     for (int i = 0; i < count; i++) buf_add(&r->out, p->fill, (size_t)p->n_fill);
 }
 
-static void out_padded(struct render *r, const struct spec *p, const char *sign, struct val body, char align)
+static void out_padded(struct render *r, const struct spec *p, const char *sign, struct val body,
+                       char align)
 {
     int pad = p->width - (int)text_count(body) - (int)strlen(sign);
     int left = pad <= 0 ? 0 : align == '>' ? pad : align == '^' ? pad / 2 : 0;
@@ -108,14 +128,18 @@ static void out_spec(struct render *r, struct val v, const struct spec *p)
 {
     char digits[600], grouped[840];
     if (val_is_number(v) && p->type != 's' && !(v.kind == V_BOOL && !p->type)) {
-        if (v.kind == V_REAL && !(v.d > -9e18 && v.d < 9e18) && p->type && strchr("dxXo", p->type)) {
+        if (v.kind == V_REAL && !(v.d > -9e18 && v.d < 9e18) && p->type &&
+            strchr("dxXo", p->type)) {
             jinja_fail(r, "this number cannot be an integer");
             return;
         }
         number_digits(v, p, digits);
         if (p->comma) group_thousands(grouped, digits);
         const char *body = p->comma ? grouped : digits;
-        const char *sign = val_as_real(v) < 0 ? "-" : p->sign == '+' ? "+" : p->sign == ' ' ? " " : "";
+        const char *sign = val_as_real(v) < 0 ? "-"
+                           : p->sign == '+'   ? "+"
+                           : p->sign == ' '   ? " "
+                                              : "";
         out_padded(r, p, sign, val_text(body, strlen(body)), p->align ? p->align : '>');
         return;
     }
@@ -127,17 +151,20 @@ static void out_spec(struct render *r, struct val v, const struct spec *p)
 /* ---- "%" ---- */
 
 /* One conversion behind '%'; returns the offset behind it. */
-static size_t percent_one(struct render *r, struct val format, size_t i, const struct args *a, uint32_t *next)
+static size_t percent_one(struct render *r, struct val format, size_t i, const struct args *a,
+                          uint32_t *next)
 {
     struct spec p = {.fill = " ", .n_fill = 1, .align = '>', .width = -1, .precision = -1};
     struct val v = VAL_UNDEFINED;
-    const char *close = i < format.n && format.s[i] == '(' ? memchr(format.s + i, ')', format.n - i) : NULL;
+    const char *close =
+        i < format.n && format.s[i] == '(' ? memchr(format.s + i, ')', format.n - i) : NULL;
     if (close && a->n == 1 && a->v[0].kind == V_DICT) {
         size_t end = (size_t)(close - format.s);
         v = val_item(r, a->v[0], val_text(format.s + i + 1, end - i - 1));
         i = end + 1;
     } else if (!(i < format.n && format.s[i] == '%')) {
-        v = *next < a->n ? a->v[*next] : jinja_fail(r, "not enough arguments for the format string");
+        v = *next < a->n ? a->v[*next]
+                         : jinja_fail(r, "not enough arguments for the format string");
         (*next)++;
     }
     for (; i < format.n && format.s[i] && strchr("-+ 0#", format.s[i]); i++) {
@@ -187,7 +214,8 @@ struct val text_format_percent(struct render *r, struct val format, const struct
 /* ---- "{}" ---- */
 
 /* The value a field names: "", "0", "name", "name.attr", "0[key]". */
-static struct val field_value(struct render *r, struct val name, const struct args *a, uint32_t *next)
+static struct val field_value(struct render *r, struct val name, const struct args *a,
+                              uint32_t *next)
 {
     size_t n = 0;
     struct val v = VAL_UNDEFINED;
@@ -202,7 +230,8 @@ static struct val field_value(struct render *r, struct val name, const struct ar
         const struct val *found = NULL;
         for (uint32_t k = 0; k < a->n_kw; k++)
             if (val_equal(r, a->kw[k].name, head)) found = &a->kw[k].value;
-        v = found ? *found : jinja_fail(r, "the format string's \"%.*s\" is not given", (int)n, head.s);
+        v = found ? *found
+                  : jinja_fail(r, "the format string's \"%.*s\" is not given", (int)n, head.s);
     }
     while (n < name.n && r->rc == 0) {
         size_t begin = ++n;
@@ -214,7 +243,8 @@ static struct val field_value(struct render *r, struct val name, const struct ar
 }
 
 /* One field behind '{'; returns the offset behind its '}'. */
-static size_t braces_one(struct render *r, struct val format, size_t i, const struct args *a, uint32_t *next)
+static size_t braces_one(struct render *r, struct val format, size_t i, const struct args *a,
+                         uint32_t *next)
 {
     const char *close = i < format.n ? memchr(format.s + i, '}', format.n - i) : NULL;
     if (!close) {

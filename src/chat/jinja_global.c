@@ -1,4 +1,5 @@
-/* jinja_global.c - global functions: jinja2's own, and what transformers adds for chat templates. */
+/* jinja_global.c - global functions: jinja2's own, and what transformers adds for chat templates.
+ */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -19,7 +20,8 @@ static struct val global_range(struct render *r, struct val self, const struct a
     if (a->n == 0) return jinja_fail(r, "range needs an argument");
     if (step == 0) return jinja_fail(r, "range: the step must not be 0");
     for (int64_t i = start; (step > 0 ? i < stop : i > stop) && render_charge(r, 1);) {
-        if (out.list->n >= RANGE_MAX) return jinja_fail(r, "range: more than %d numbers", RANGE_MAX);
+        if (out.list->n >= RANGE_MAX)
+            return jinja_fail(r, "range: more than %d numbers", RANGE_MAX);
         list_add(r, out.list, val_int(i));
         if (__builtin_add_overflow(i, step, &i)) break;
     }

@@ -1,12 +1,13 @@
 /* jinja_impl.h - the Jinja interpreter from the inside: tokens, syntax tree, values, one rendering.
  *
- *   source --jinja_lex--> tokens --jinja_parse--> struct node tree (in the template's arena, immutable)
- *   tree + context --jinja_exec / jinja_eval--> bytes in render.out
+ *   source --jinja_lex--> tokens --jinja_parse--> struct node tree (in the template's arena,
+ * immutable) tree + context --jinja_exec / jinja_eval--> bytes in render.out
  *
- * Everything a rendering makes lies in its own arena and is released together, so values need no reference
- * counts and cycles are harmless. Failure is sticky: jinja_fail sets render.rc, everything returns at once.
- * All work is charged against n_step_max, all recursion against depth_max, all memory against the arena's
- * limit and all text against out.max: no template can run away. */
+ * Everything a rendering makes lies in its own arena and is released together, so values need no
+ * reference counts and cycles are harmless. Failure is sticky: jinja_fail sets render.rc,
+ * everything returns at once. All work is charged against n_step_max, all recursion against
+ * depth_max, all memory against the arena's limit and all text against out.max: no template can run
+ * away. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 
@@ -146,15 +147,15 @@ enum node_kind {
     /* expressions */
     N_CONST,
     N_NAME,
-    N_LIST,  /* a: items */
-    N_TUPLE, /* a: items */
-    N_DICT,  /* a: N_PAIRs */
-    N_PAIR,  /* a key, b value */
-    N_ATTR,  /* a.text */
-    N_ITEM,  /* a[b]; b NULL: a[] */
-    N_SLICE, /* [a:b:c] as the b of an N_ITEM */
-    N_CALL,  /* a(b...) */
-    N_ARG,   /* a; op: 0, '=' (text), '*' or OP('*','*') */
+    N_LIST,   /* a: items */
+    N_TUPLE,  /* a: items */
+    N_DICT,   /* a: N_PAIRs */
+    N_PAIR,   /* a key, b value */
+    N_ATTR,   /* a.text */
+    N_ITEM,   /* a[b]; b NULL: a[] */
+    N_SLICE,  /* [a:b:c] as the b of an N_ITEM */
+    N_CALL,   /* a(b...) */
+    N_ARG,    /* a; op: 0, '=' (text), '*' or OP('*','*') */
     N_FILTER, /* a | text(b...); a NULL: the body of a filter block */
     N_TEST,   /* a is text(b...) */
     N_COND,   /* a if b else c (c may be NULL) */
@@ -163,22 +164,22 @@ enum node_kind {
     N_NOT,
     N_NEG,
     N_POS,
-    N_BINARY,  /* a op b */
-    N_COMPARE, /* a, then b: N_COMPARE_WITHs */
+    N_BINARY,       /* a op b */
+    N_COMPARE,      /* a, then b: N_COMPARE_WITHs */
     N_COMPARE_WITH, /* op a */
     /* statements */
     N_DATA,
     N_PRINT,
-    N_IF,    /* a condition, b body, c else */
-    N_FOR,   /* a target, b iterable, c condition, d body, e else; op: recursive */
-    N_SET,   /* a target, b value */
-    N_SET_BLOCK, /* a target, b filters, d body */
-    N_MACRO, /* sym, text; b: parameters (N_NAME with a: default), d body */
-    N_CALL_BLOCK, /* a call, b parameters, d body */
+    N_IF,           /* a condition, b body, c else */
+    N_FOR,          /* a target, b iterable, c condition, d body, e else; op: recursive */
+    N_SET,          /* a target, b value */
+    N_SET_BLOCK,    /* a target, b filters, d body */
+    N_MACRO,        /* sym, text; b: parameters (N_NAME with a: default), d body */
+    N_CALL_BLOCK,   /* a call, b parameters, d body */
     N_FILTER_BLOCK, /* b filters, d body */
-    N_WITH,  /* a: N_SETs, d body */
-    N_SCOPE, /* d body: a generation block */
-    N_DO,    /* a */
+    N_WITH,         /* a: N_SETs, d body */
+    N_SCOPE,        /* d body: a generation block */
+    N_DO,           /* a */
     N_BREAK,
     N_CONTINUE,
 };
@@ -212,7 +213,7 @@ struct parser {
     struct err *err;
     int rc;
     int depth;
-    int loops; /* for-loops around the current statement, in this macro */
+    int loops;          /* for-loops around the current statement, in this macro */
     struct node broken; /* what parser_node answers when memory is out */
 };
 
@@ -226,12 +227,12 @@ void parser_need_op(struct parser *p, int op);
 struct node *parser_name(struct parser *p); /* an identifier as N_NAME */
 bool parser_enter(struct parser *p);
 void parser_leave(struct parser *p);
-struct node *parse_expr(struct parser *p);                  /* without a bare tuple   */
-struct node *parse_expr_no_cond(struct parser *p);          /* ... or an inline if    */
-struct node *parse_tuple(struct parser *p);                 /* with one               */
+struct node *parse_expr(struct parser *p);                          /* without a bare tuple   */
+struct node *parse_expr_no_cond(struct parser *p);                  /* ... or an inline if    */
+struct node *parse_tuple(struct parser *p);                         /* with one               */
 struct node *parse_filters(struct parser *p, struct node *operand); /* name(args) | name ... */
-struct node *parse_params(struct parser *p);                /* (a, b=1) of a macro    */
-struct node *parse_postfix_expr(struct parser *p);          /* primary with . [] ()   */
+struct node *parse_params(struct parser *p);                        /* (a, b=1) of a macro    */
+struct node *parse_postfix_expr(struct parser *p);                  /* primary with . [] ()   */
 
 /* ---- one rendering ---- */
 
@@ -285,17 +286,27 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
 struct val loop_call(struct render *r, const struct loop *loop, const struct args *args);
 struct val eval(struct render *r, const struct node *n);
 struct val eval_filters(struct render *r, const struct node *n, struct val body);
-struct scope *scope_push(struct render *r, struct scope *up); /* becomes the current one; NULL: failed */
+struct scope *scope_push(struct render *r,
+                         struct scope *up); /* becomes the current one; NULL: failed */
 void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v);
 const struct val *scope_find(struct render *r, const struct scope *s, uint32_t sym);
 
 /* ---- jinja_value.c ---- */
 
-#define VAL_NONE ((struct val){.kind = V_NONE})
+#define VAL_NONE      ((struct val){.kind = V_NONE})
 #define VAL_UNDEFINED ((struct val){.kind = V_UNDEFINED})
-static inline struct val val_bool(bool b) { return (struct val){.kind = V_BOOL, .b = b}; }
-static inline struct val val_int(int64_t i) { return (struct val){.kind = V_INT, .i = i}; }
-static inline struct val val_real(double d) { return (struct val){.kind = V_REAL, .d = d}; }
+static inline struct val val_bool(bool b)
+{
+    return (struct val){.kind = V_BOOL, .b = b};
+}
+static inline struct val val_int(int64_t i)
+{
+    return (struct val){.kind = V_INT, .i = i};
+}
+static inline struct val val_real(double d)
+{
+    return (struct val){.kind = V_REAL, .d = d};
+}
 /* Borrowed bytes: they must live as long as the rendering. */
 static inline struct val val_text(const char *s, size_t n)
 {
@@ -319,7 +330,7 @@ bool text_is(struct val v, const char *text);
 void list_add(struct render *r, struct list *l, struct val v);
 void dict_put(struct render *r, struct dict *d, struct val key, struct val value);
 void dict_set(struct render *r, struct dict *d, const char *key, struct val value); /* static key */
-struct val *dict_find(struct render *r, const struct dict *d, struct val key);      /* NULL: absent */
+struct val *dict_find(struct render *r, const struct dict *d, struct val key); /* NULL: absent */
 struct val *dict_find_text(struct render *r, const struct dict *d, const char *key);
 bool dict_remove(struct render *r, struct dict *d, struct val key);
 
@@ -347,8 +358,9 @@ void out_json(struct render *r, struct val v, const struct json_style *style, in
 uint32_t text_count(struct val v);
 size_t text_step(const char *s, size_t n); /* bytes of the first code point, at least 1 if n > 0 */
 size_t text_offset(struct val v, uint32_t i_cp);
-size_t text_space(const char *s, size_t n);      /* bytes of the white space at s (one code point) or 0 */
-size_t text_space_back(const char *s, size_t n); /* ... at the end of s                                 */
+size_t text_space(const char *s,
+                  size_t n); /* bytes of the white space at s (one code point) or 0 */
+size_t text_space_back(const char *s, size_t n); /* ... at the end of s */
 struct val text_strip(struct val v, bool left, bool right);
 const char *text_find(struct render *r, struct val hay, size_t from, struct val needle);
 
@@ -359,7 +371,7 @@ struct args {
     uint32_t n;
     struct kwarg {
         struct val name, value;
-    } *kw;
+    } * kw;
     uint32_t n_kw;
 };
 

@@ -16,7 +16,9 @@
     }
 
 IS_SIMPLE(boolean, self.kind == V_BOOL)
-IS_SIMPLE(callable, self.kind == V_MACRO || self.kind == V_BUILTIN || self.kind == V_BOUND || self.kind == V_JOINER)
+/* jinja2's Undefined can be called (and then fails) */
+IS_SIMPLE(callable, self.kind == V_UNDEFINED || self.kind == V_MACRO || self.kind == V_BUILTIN ||
+                        self.kind == V_BOUND || self.kind == V_JOINER)
 IS_SIMPLE(defined, self.kind != V_UNDEFINED)
 IS_SIMPLE(undefined, self.kind == V_UNDEFINED)
 IS_SIMPLE(escaped, self.kind == V_TEXT && self.safe)
@@ -28,8 +30,10 @@ IS_SIMPLE(mapping, self.kind == V_DICT)
 IS_SIMPLE(none, self.kind == V_NONE)
 IS_SIMPLE(number, val_is_number(self))
 IS_SIMPLE(string, self.kind == V_TEXT)
-IS_SIMPLE(iterable, self.kind == V_UNDEFINED || self.kind == V_TEXT || val_is_seq(self) || self.kind == V_DICT)
-IS_SIMPLE(sequence, self.kind == V_UNDEFINED || self.kind == V_TEXT || val_is_seq(self) || self.kind == V_DICT)
+IS_SIMPLE(iterable, self.kind == V_UNDEFINED || self.kind == V_TEXT || val_is_seq(self) ||
+                        self.kind == V_DICT)
+IS_SIMPLE(sequence, self.kind == V_UNDEFINED || self.kind == V_TEXT || val_is_seq(self) ||
+                        self.kind == V_DICT)
 IS_SIMPLE(filter, self.kind == V_TEXT && filter_find(self.s, self.n) != NULL)
 IS_SIMPLE(test, self.kind == V_TEXT && is_find(self.s, self.n) != NULL)
 
@@ -112,7 +116,8 @@ static struct val is_sameas(struct render *r, struct val self, const struct args
 /* Like str.islower(): at least one letter of that case and none of the other. */
 static struct val has_case(struct render *r, struct val self, char mode)
 {
-    struct val v = val_str(r, self), same = text_case(r, v, mode), other = text_case(r, v, mode == 'l' ? 'u' : 'l');
+    struct val v = val_str(r, self), same = text_case(r, v, mode),
+               other = text_case(r, v, mode == 'l' ? 'u' : 'l');
     return val_bool(r->rc == 0 && val_equal(r, v, same) && !val_equal(r, v, other));
 }
 

@@ -1,9 +1,12 @@
-/* jinja_lex.c - template source to tokens, as jinja2's lexer with trim_blocks and lstrip_blocks does it.
+/* jinja_lex.c - template source to tokens, as jinja2's lexer with trim_blocks and lstrip_blocks
+ * does it.
  *
  *   data --{{--> T_PRINT_BEGIN ... T_PRINT_END --}}--> data
- *        --{%--> T_BLOCK_BEGIN ... T_BLOCK_END --%}--> data     {# ... #} and {% raw %} never leave here
+ *        --{%--> T_BLOCK_BEGIN ... T_BLOCK_END --%}--> data     {# ... #} and {% raw %} never leave
+ * here
  *
- * White space: '-' inside a tag strips everything on that side; after %} and #} one newline goes (trim_blocks,
+ * White space: '-' inside a tag strips everything on that side; after %} and #} one newline goes
+ * (trim_blocks,
  * '+' keeps it); blanks between a line's start and {% or {# go (lstrip_blocks, '+' keeps them). */
 #include "chat/jinja_impl.h"
 
@@ -113,7 +116,8 @@ static void lex_comment(struct lexer *l)
     tag_end(l, end - sign, 2 + sign, false);
 }
 
-/* Is there {%[-+]? word [-+]?%} at `at`? Then *marker is where its closing marker (sign first) begins. */
+/* Is there {%[-+]? word [-+]?%} at `at`? Then *marker is where its closing marker (sign first)
+ * begins. */
 static bool see_word_tag(const struct lexer *l, size_t at, const char *word, size_t *marker)
 {
     if (!lex_see(l, at, "{%")) return false;
@@ -212,7 +216,8 @@ static bool is_digit(char c)
 }
 
 /* The literal's digits without '_' in buf; returns the offset behind it. */
-static size_t number_digits(const struct lexer *l, size_t i, int base, char *buf, size_t cap, size_t *n)
+static size_t number_digits(const struct lexer *l, size_t i, int base, char *buf, size_t cap,
+                            size_t *n)
 {
     while (i < l->n && (digit_of(l->s[i]) < base ||
                         (l->s[i] == '_' && i + 1 < l->n && digit_of(l->s[i + 1]) < base))) {
@@ -250,7 +255,8 @@ static void lex_number(struct lexer *l, bool after_dot)
     else
         base = 10;
     i = number_digits(l, i, base, digits, sizeof digits, &n);
-    size_t whole = n, end = base == 10 && !after_dot ? lex_fraction(l, i, digits, sizeof digits, &n) : i;
+    size_t whole = n,
+           end = base == 10 && !after_dot ? lex_fraction(l, i, digits, sizeof digits, &n) : i;
     struct token *t = lex_push(l, n > whole ? T_REAL : T_INT, begin, end - begin);
     errno = 0;
     if (t && n > whole) t->d = strtod(digits, NULL);
@@ -261,7 +267,8 @@ static void lex_number(struct lexer *l, bool after_dot)
 
 static bool is_name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || (c & 0x80);
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' ||
+           (c & 0x80);
 }
 
 static void lex_operator(struct lexer *l)
@@ -299,7 +306,8 @@ static void lex_one(struct lexer *l)
     }
 }
 
-/* Is the closing marker ("}}" or "%}", perhaps with a sign) here? Its length with the sign, or 0. */
+/* Is the closing marker ("}}" or "%}", perhaps with a sign) here? Its length with the sign, or 0.
+ */
 static size_t see_close(const struct lexer *l, bool is_print)
 {
     const char *marker = is_print ? "}}" : "%}";
@@ -345,7 +353,8 @@ static size_t next_tag(const struct lexer *l)
 
 int jinja_lex(struct tokens *out, const char *source, size_t n, struct arena *arena, struct err *e)
 {
-    struct lexer l = {.s = source, .n = n, .line_start = true, .out = out, .arena = arena, .err = e};
+    struct lexer l = {
+        .s = source, .n = n, .line_start = true, .out = out, .arena = arena, .err = e};
     while (l.at < n && l.rc == 0) {
         size_t tag = next_tag(&l), marker = 0;
         bool is_print = lex_see(&l, tag, "{{");

@@ -1,6 +1,8 @@
-/* jinja_method.c - methods of lists, dicts, loops and cyclers, and the table of all methods (method.def).
+/* jinja_method.c - methods of lists, dicts, loops and cyclers, and the table of all methods
+ * (method.def).
  *
- * Unlike jinja2's immutable sandbox, append, pop and the like are allowed: templates in the field use them. */
+ * Unlike jinja2's immutable sandbox, append, pop and the like are allowed: templates in the field
+ * use them. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -11,7 +13,8 @@
 
 static struct val argument(struct render *r, const struct args *a, uint32_t i)
 {
-    return i < a->n ? a->v[i] : jinja_fail(r, "this method needs %u argument%s", i + 1, i ? "s" : "");
+    return i < a->n ? a->v[i]
+                    : jinja_fail(r, "this method needs %u argument%s", i + 1, i ? "s" : "");
 }
 
 /* ---- list ---- */
@@ -86,7 +89,8 @@ struct val method_list_count(struct render *r, struct val self, const struct arg
 {
     struct val v = argument(r, a, 0);
     int64_t count = 0;
-    for (uint32_t i = 0; i < self.list->n && r->rc == 0; i++) count += val_equal(r, self.list->v[i], v);
+    for (uint32_t i = 0; i < self.list->n && r->rc == 0; i++)
+        count += val_equal(r, self.list->v[i], v);
     return val_int(count);
 }
 
@@ -120,7 +124,8 @@ struct val method_list_reverse(struct render *r, struct val self, const struct a
 
 struct val method_dict_get(struct render *r, struct val self, const struct args *a)
 {
-    const struct val *v = dict_find(r, self.dict, argument(r, a, 0)), *otherwise = arg(a, 1, "default");
+    const struct val *v = dict_find(r, self.dict, argument(r, a, 0)),
+                     *otherwise = arg(a, 1, "default");
     return v ? *v : otherwise ? *otherwise : VAL_NONE;
 }
 
@@ -138,7 +143,8 @@ struct val method_dict_values(struct render *r, struct val self, const struct ar
 {
     (void)a;
     struct val v = val_list(r, V_LIST, self.dict->n);
-    for (uint32_t i = 0; i < self.dict->n && r->rc == 0; i++) list_add(r, v.list, self.dict->v[i].value);
+    for (uint32_t i = 0; i < self.dict->n && r->rc == 0; i++)
+        list_add(r, v.list, self.dict->v[i].value);
     return v;
 }
 
@@ -187,7 +193,8 @@ static void update_from(struct render *r, struct dict *d, struct val other)
 struct val method_dict_update(struct render *r, struct val self, const struct args *a)
 {
     if (a->n > 0) update_from(r, self.dict, a->v[0]);
-    for (uint32_t i = 0; i < a->n_kw && r->rc == 0; i++) dict_put(r, self.dict, a->kw[i].name, a->kw[i].value);
+    for (uint32_t i = 0; i < a->n_kw && r->rc == 0; i++)
+        dict_put(r, self.dict, a->kw[i].name, a->kw[i].value);
     return VAL_NONE;
 }
 
@@ -217,7 +224,8 @@ struct val method_loop_changed(struct render *r, struct val self, const struct a
 {
     struct val now = val_list(r, V_TUPLE, a->n);
     for (uint32_t i = 0; i < a->n && r->rc == 0; i++) list_add(r, now.list, a->v[i]);
-    if (self.loop->last_seen.kind == V_TUPLE && val_equal(r, now, self.loop->last_seen)) return val_bool(false);
+    if (self.loop->last_seen.kind == V_TUPLE && val_equal(r, now, self.loop->last_seen))
+        return val_bool(false);
     self.loop->last_seen = now;
     return val_bool(true);
 }

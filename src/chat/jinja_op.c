@@ -1,4 +1,5 @@
-/* jinja_op.c - what operators and access do to values: Python's + - * / // % ** ~ in, [] and attributes. */
+/* jinja_op.c - what operators and access do to values: Python's + - * / // % ** ~ in, [] and
+ * attributes. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -36,36 +37,59 @@ static struct val int_binary(struct render *r, int op, int64_t a, int64_t b)
 {
     int64_t x = 0;
     bool overflow = false;
-    if ((op == '/' || op == '%' || op == OP('/', '/')) && b == 0) return jinja_fail(r, "division by zero");
+    if ((op == '/' || op == '%' || op == OP('/', '/')) && b == 0)
+        return jinja_fail(r, "division by zero");
     switch (op) {
-    case '+': overflow = __builtin_add_overflow(a, b, &x); break;
-    case '-': overflow = __builtin_sub_overflow(a, b, &x); break;
-    case '*': overflow = __builtin_mul_overflow(a, b, &x); break;
-    case '/': return val_real((double)a / (double)b);
-    case '%': x = b == -1 ? 0 : a - floor_div(a, b) * b; break;
-    case OP('/', '/'): overflow = b == -1 && a == INT64_MIN; x = overflow ? 0 : floor_div(a, b); break;
-    default: return int_power(r, a, b);
+    case '+':
+        overflow = __builtin_add_overflow(a, b, &x);
+        break;
+    case '-':
+        overflow = __builtin_sub_overflow(a, b, &x);
+        break;
+    case '*':
+        overflow = __builtin_mul_overflow(a, b, &x);
+        break;
+    case '/':
+        return val_real((double)a / (double)b);
+    case '%':
+        x = b == -1 ? 0 : a - floor_div(a, b) * b;
+        break;
+    case OP('/', '/'):
+        overflow = b == -1 && a == INT64_MIN;
+        x = overflow ? 0 : floor_div(a, b);
+        break;
+    default:
+        return int_power(r, a, b);
     }
     return overflow ? jinja_fail(r, "an integer does not fit 64 bits") : val_int(x);
 }
 
 static struct val real_binary(struct render *r, int op, double a, double b)
 {
-    if ((op == '/' || op == '%' || op == OP('/', '/')) && b == 0) return jinja_fail(r, "division by zero");
+    if ((op == '/' || op == '%' || op == OP('/', '/')) && b == 0)
+        return jinja_fail(r, "division by zero");
     switch (op) {
-    case '+': return val_real(a + b);
-    case '-': return val_real(a - b);
-    case '*': return val_real(a * b);
-    case '/': return val_real(a / b);
-    case '%': return val_real(a - floor(a / b) * b);
-    case OP('/', '/'): return val_real(floor(a / b));
-    default: return val_real(pow(a, b));
+    case '+':
+        return val_real(a + b);
+    case '-':
+        return val_real(a - b);
+    case '*':
+        return val_real(a * b);
+    case '/':
+        return val_real(a / b);
+    case '%':
+        return val_real(a - floor(a / b) * b);
+    case OP('/', '/'):
+        return val_real(floor(a / b));
+    default:
+        return val_real(pow(a, b));
     }
 }
 
 static struct val number_binary(struct render *r, int op, struct val a, struct val b)
 {
-    if (a.kind == V_REAL || b.kind == V_REAL) return real_binary(r, op, val_as_real(a), val_as_real(b));
+    if (a.kind == V_REAL || b.kind == V_REAL)
+        return real_binary(r, op, val_as_real(a), val_as_real(b));
     return int_binary(r, op, a.kind == V_BOOL ? a.b : a.i, b.kind == V_BOOL ? b.b : b.i);
 }
 
@@ -145,7 +169,8 @@ static struct val val_repeat(struct render *r, struct val v, struct val count)
 
 struct val val_binary(struct render *r, int op, struct val a, struct val b)
 {
-    bool a_count = a.kind == V_INT || a.kind == V_BOOL, b_count = b.kind == V_INT || b.kind == V_BOOL;
+    bool a_count = a.kind == V_INT || a.kind == V_BOOL,
+         b_count = b.kind == V_INT || b.kind == V_BOOL;
     const char name[3] = {op > 255 ? (char)(op >> 8) : (char)op, op > 255 ? (char)op : 0, 0};
     if (op == '~') return val_concat(r, val_str(r, a), val_str(r, b));
     if (val_is_number(a) && val_is_number(b)) return number_binary(r, op, a, b);
@@ -178,7 +203,8 @@ bool val_contains(struct render *r, struct val hay, struct val needle)
 
 static struct val undefined_named(struct val name)
 {
-    return name.kind == V_TEXT ? (struct val){.kind = V_UNDEFINED, .s = name.s, .n = name.n} : VAL_UNDEFINED;
+    return name.kind == V_TEXT ? (struct val){.kind = V_UNDEFINED, .s = name.s, .n = name.n}
+                               : VAL_UNDEFINED;
 }
 
 static struct val loop_attr(const struct loop *l, struct val name)
@@ -187,8 +213,9 @@ static struct val loop_attr(const struct loop *l, struct val name)
     const struct {
         const char *name;
         int64_t value;
-    } numbers[] = {{"index", i + 1}, {"index0", i},  {"revindex", n - i},      {"revindex0", n - i - 1},
-                   {"length", n},    {"depth", l->level + 1}, {"depth0", l->level}};
+    } numbers[] = {{"index", i + 1},         {"index0", i}, {"revindex", n - i},
+                   {"revindex0", n - i - 1}, {"length", n}, {"depth", l->level + 1},
+                   {"depth0", l->level}};
     for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
         if (text_is(name, numbers[k].name)) return val_int(numbers[k].value);
     if (text_is(name, "first")) return val_bool(i == 0);
@@ -276,7 +303,8 @@ struct val val_path(struct render *r, struct val v, struct val path)
 
 /* ---- slices ---- */
 
-static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t step, int64_t otherwise)
+static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t step,
+                           int64_t otherwise)
 {
     if (v.kind == V_NONE) return otherwise;
     if (v.kind != V_INT && v.kind != V_BOOL) {
@@ -299,11 +327,13 @@ struct val val_slice(struct render *r, struct val v, const struct val bound[3])
 {
     if (r->rc != 0) return VAL_UNDEFINED;
     if (v.kind == V_UNDEFINED) return fail_undefined(r, v);
-    if (v.kind != V_TEXT && !val_is_seq(v)) return jinja_fail(r, "%s cannot be sliced", val_type(v));
+    if (v.kind != V_TEXT && !val_is_seq(v))
+        return jinja_fail(r, "%s cannot be sliced", val_type(v));
     if (!render_charge(r, v.kind == V_TEXT ? v.n / 64 : v.list->n / 8)) return VAL_UNDEFINED;
     int64_t n = v.kind == V_TEXT ? text_count(v) : v.list->n;
     int64_t step = bound[2].kind == V_NONE ? 1 : bound[2].kind == V_INT ? bound[2].i : 0;
-    if (step == 0 || step == INT64_MIN) return jinja_fail(r, "a slice's step must be an integer other than 0");
+    if (step == 0 || step == INT64_MIN)
+        return jinja_fail(r, "a slice's step must be an integer other than 0");
     int64_t start = slice_bound(r, bound[0], n, step, step < 0 ? n - 1 : 0);
     int64_t stop = slice_bound(r, bound[1], n, step, step < 0 ? -1 : n);
     if (r->rc != 0) return VAL_UNDEFINED;

@@ -1,9 +1,10 @@
 /* jinja_parse.c - expressions of the template language, by recursive descent.
  *
- * Lowest to highest: inline if, or, and, not, comparisons (chained; in, not in), + -, ~, * / // %, **, unary
- * + -, then postfix ( . [] () ), filters and tests. jinja2's order, its oddities included: a filter binds to
- * the negated number in -5|abs. Recursion is bounded by NEST_MAX; after a failure every function returns a
- * harmless node and the caller sees p->rc. */
+ * Lowest to highest: inline if, or, and, not, comparisons (chained; in, not in), + -, ~, * / // %,
+ * **, unary
+ * + -, then postfix ( . [] () ), filters and tests. jinja2's order, its oddities included: a filter
+ * binds to the negated number in -5|abs. Recursion is bounded by NEST_MAX; after a failure every
+ * function returns a harmless node and the caller sees p->rc. */
 #include "chat/jinja_impl.h"
 
 #include <stdio.h>
@@ -44,7 +45,8 @@ bool parser_is_op(const struct parser *p, int op)
 
 bool parser_is_name(const struct parser *p, const char *name)
 {
-    return p->t->kind == T_NAME && p->t->n == strlen(name) && memcmp(p->t->text, name, p->t->n) == 0;
+    return p->t->kind == T_NAME && p->t->n == strlen(name) &&
+           memcmp(p->t->text, name, p->t->n) == 0;
 }
 
 bool parser_take_op(struct parser *p, int op)
@@ -220,9 +222,12 @@ static struct node *parse_name_or_const(struct parser *p)
         const char *name;
         struct val val;
     } known[] = {
-        {"true", {.kind = V_BOOL, .b = true}},   {"True", {.kind = V_BOOL, .b = true}},
-        {"false", {.kind = V_BOOL, .b = false}}, {"False", {.kind = V_BOOL, .b = false}},
-        {"none", {.kind = V_NONE}},              {"None", {.kind = V_NONE}},
+        {"true", {.kind = V_BOOL, .b = true}},
+        {"True", {.kind = V_BOOL, .b = true}},
+        {"false", {.kind = V_BOOL, .b = false}},
+        {"False", {.kind = V_BOOL, .b = false}},
+        {"none", {.kind = V_NONE}},
+        {"None", {.kind = V_NONE}},
     };
     uint32_t at = p->t->at;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -234,16 +239,23 @@ static struct node *parse_primary(struct parser *p)
 {
     const struct token *t = p->t;
     switch (t->kind) {
-    case T_NAME: return parse_name_or_const(p);
-    case T_TEXT: return parse_strings(p);
-    case T_INT: p->t++; return node_const(p, t->at, val_int(t->i));
-    case T_REAL: p->t++; return node_const(p, t->at, val_real(t->d));
+    case T_NAME:
+        return parse_name_or_const(p);
+    case T_TEXT:
+        return parse_strings(p);
+    case T_INT:
+        p->t++;
+        return node_const(p, t->at, val_int(t->i));
+    case T_REAL:
+        p->t++;
+        return node_const(p, t->at, val_real(t->d));
     case T_OP:
         if (t->op == '(') return parse_items(p, N_TUPLE, ')');
         if (t->op == '[') return parse_items(p, N_LIST, ']');
         if (t->op == '{') return parse_dict(p);
         break;
-    default: break;
+    default:
+        break;
     }
     parser_fail(p, "expected an expression");
     return parser_node(p, N_CONST, t->at);
@@ -342,7 +354,8 @@ static struct node *parse_filter(struct parser *p, struct node *operand)
         parser_fail(p, "expected the name of a filter");
         return n;
     }
-    if (!filter_find(t->text, t->n)) parser_fail(p, "there is no filter \"%.*s\"", (int)t->n, t->text);
+    if (!filter_find(t->text, t->n))
+        parser_fail(p, "there is no filter \"%.*s\"", (int)t->n, t->text);
     if (p->rc == 0) p->t++;
     if (parser_take_op(p, '(')) n->b = parse_args(p);
     return n;
@@ -457,7 +470,8 @@ static int take_comparison(struct parser *p)
         if (parser_take_op(p, ops[i])) return ops[i];
     if (parser_take_name(p, "in")) return 'i';
     const struct token *t = p->t;
-    if (parser_is_name(p, "not") && t[1].kind == T_NAME && t[1].n == 2 && memcmp(t[1].text, "in", 2) == 0) {
+    if (parser_is_name(p, "not") && t[1].kind == T_NAME && t[1].n == 2 &&
+        memcmp(t[1].text, "in", 2) == 0) {
         p->t += 2;
         return 'n';
     }

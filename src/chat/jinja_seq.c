@@ -1,6 +1,7 @@
 /* jinja_seq.c - filters on sequences: map, select, sort, group, join.
  *
- * Where jinja2 yields a generator these give a list: a template cannot tell, except that a list can be counted. */
+ * Where jinja2 yields a generator these give a list: a template cannot tell, except that a list can
+ * be counted. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -13,12 +14,18 @@ struct val filter_length(struct render *r, struct val self, const struct args *a
 {
     (void)a;
     switch (self.kind) {
-    case V_UNDEFINED: return val_int(0);
-    case V_TEXT: render_charge(r, self.n / 64); return val_int(text_count(self));
+    case V_UNDEFINED:
+        return val_int(0);
+    case V_TEXT:
+        render_charge(r, self.n / 64);
+        return val_int(text_count(self));
     case V_LIST:
-    case V_TUPLE: return val_int(self.list->n);
-    case V_DICT: return val_int(self.dict->n);
-    default: return jinja_fail(r, "%s has no length", val_type(self));
+    case V_TUPLE:
+        return val_int(self.list->n);
+    case V_DICT:
+        return val_int(self.dict->n);
+    default:
+        return jinja_fail(r, "%s has no length", val_type(self));
     }
 }
 
@@ -68,7 +75,8 @@ struct val filter_items(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
     struct val v = val_list(r, V_LIST, 0);
-    if (self.kind != V_DICT && self.kind != V_UNDEFINED) return jinja_fail(r, "%s has no items", val_type(self));
+    if (self.kind != V_DICT && self.kind != V_UNDEFINED)
+        return jinja_fail(r, "%s has no items", val_type(self));
     for (uint32_t i = 0; self.kind == V_DICT && i < self.dict->n && r->rc == 0; i++)
         list_add(r, v.list, pair_of(r, self.dict->v[i].key, self.dict->v[i].value));
     return v;
@@ -96,7 +104,8 @@ static const struct list *truthy_items(struct render *r, struct val v)
     return val_truth(v) ? val_iterate(r, v) : NULL;
 }
 
-static struct val map_attribute(struct render *r, struct val item, struct val path, const struct val *otherwise)
+static struct val map_attribute(struct render *r, struct val item, struct val path,
+                                const struct val *otherwise)
 {
     struct val v = val_path(r, item, path);
     return v.kind == V_UNDEFINED && otherwise ? *otherwise : v;
@@ -109,16 +118,21 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
     struct val out = val_list(r, V_LIST, items ? items->n : 0);
     const struct builtin *filter = NULL;
     struct args tail = args_tail(a, 1);
-    if (!attribute && a->n > 0 && a->v[0].kind == V_TEXT) filter = filter_find(a->v[0].s, a->v[0].n);
-    if (!attribute && !filter) return jinja_fail(r, "map needs the name of a filter or an attribute");
+    if (!attribute && a->n > 0 && a->v[0].kind == V_TEXT)
+        filter = filter_find(a->v[0].s, a->v[0].n);
+    if (!attribute && !filter)
+        return jinja_fail(r, "map needs the name of a filter or an attribute");
     for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++)
-        list_add(r, out.list, filter ? filter->fn(r, items->v[i], &tail)
-                                     : map_attribute(r, items->v[i], *attribute, arg(a, 1, "default")));
+        list_add(r, out.list,
+                 filter ? filter->fn(r, items->v[i], &tail)
+                        : map_attribute(r, items->v[i], *attribute, arg(a, 1, "default")));
     return out;
 }
 
-/* select, reject and their attr forms: keep items for which the test (default: truth) is `wanted`. */
-static struct val select_items(struct render *r, struct val self, const struct args *a, bool by_attr, bool wanted)
+/* select, reject and their attr forms: keep items for which the test (default: truth) is `wanted`.
+ */
+static struct val select_items(struct render *r, struct val self, const struct args *a,
+                               bool by_attr, bool wanted)
 {
     const struct list *items = truthy_items(r, self);
     struct val out = val_list(r, V_LIST, 0);
@@ -158,7 +172,8 @@ struct val filter_rejectattr(struct render *r, struct val self, const struct arg
 /* ---- order ---- */
 
 /* What items are compared by: an attribute, lower case unless case_sensitive. */
-static struct val sort_key(struct render *r, struct val v, const struct val *attribute, bool case_sensitive)
+static struct val sort_key(struct render *r, struct val v, const struct val *attribute,
+                           bool case_sensitive)
 {
     if (attribute && attribute->kind != V_NONE) v = val_path(r, v, *attribute);
     return v.kind == V_TEXT && !case_sensitive ? text_case(r, v, 'l') : v;
@@ -169,7 +184,8 @@ struct keyed {
     struct val key, item;
 };
 
-static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch, uint32_t n, bool reverse)
+static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch, uint32_t n,
+                       bool reverse)
 {
     if (n < 2 || r->rc != 0) return;
     uint32_t half = n / 2, i = 0, k = half, out = 0;
@@ -193,13 +209,14 @@ static struct keyed *sorted(struct render *r, const struct list *items, const st
     if (!items || items->n == 0) return NULL;
     struct keyed *v = render_push(r, (size_t)items->n * 2, sizeof *v);
     for (uint32_t i = 0; v && i < items->n; i++)
-        v[i] = (struct keyed){.key = sort_key(r, items->v[i], attribute, case_sensitive), .item = items->v[i]};
+        v[i] = (struct keyed){.key = sort_key(r, items->v[i], attribute, case_sensitive),
+                              .item = items->v[i]};
     if (v) merge_sort(r, v, v + items->n, items->n, reverse);
     return r->rc == 0 ? v : NULL;
 }
 
-static struct val sorted_list(struct render *r, const struct list *items, const struct val *attribute,
-                              bool case_sensitive, bool reverse)
+static struct val sorted_list(struct render *r, const struct list *items,
+                              const struct val *attribute, bool case_sensitive, bool reverse)
 {
     const struct keyed *v = sorted(r, items, attribute, case_sensitive, reverse);
     struct val out = val_list(r, V_LIST, v ? items->n : 0);
@@ -209,8 +226,8 @@ static struct val sorted_list(struct render *r, const struct list *items, const 
 
 struct val filter_sort(struct render *r, struct val self, const struct args *a)
 {
-    return sorted_list(r, val_iterate(r, self), arg(a, 2, "attribute"), arg_bool(a, 1, "case_sensitive", false),
-                       arg_bool(a, 0, "reverse", false));
+    return sorted_list(r, val_iterate(r, self), arg(a, 2, "attribute"),
+                       arg_bool(a, 1, "case_sensitive", false), arg_bool(a, 0, "reverse", false));
 }
 
 struct val filter_dictsort(struct render *r, struct val self, const struct args *a)
@@ -255,7 +272,8 @@ struct val filter_sum(struct render *r, struct val self, const struct args *a)
     const struct list *items = val_iterate(r, self);
     struct val total = start ? *start : val_int(0);
     for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++) {
-        struct val v = attribute && attribute->kind != V_NONE ? val_path(r, items->v[i], *attribute) : items->v[i];
+        struct val v = attribute && attribute->kind != V_NONE ? val_path(r, items->v[i], *attribute)
+                                                              : items->v[i];
         total = val_binary(r, '+', total, v);
     }
     return total;
@@ -283,7 +301,8 @@ struct val filter_groupby(struct render *r, struct val self, const struct args *
     const struct val *attribute = arg(a, 0, "attribute");
     const struct list *items = val_iterate(r, self);
     struct val out = val_list(r, V_LIST, 0), group = VAL_UNDEFINED;
-    const struct keyed *v = sorted(r, items, attribute, arg_bool(a, 2, "case_sensitive", false), false);
+    const struct keyed *v =
+        sorted(r, items, attribute, arg_bool(a, 2, "case_sensitive", false), false);
     for (uint32_t i = 0; v && i < items->n && r->rc == 0; i++) {
         if (i == 0 || !val_equal(r, v[i].key, v[i - 1].key)) {
             group = val_list(r, V_LIST, 0);
@@ -309,7 +328,8 @@ struct val filter_batch(struct render *r, struct val self, const struct args *a)
         }
         if (r->rc == 0) list_add(r, row.list, items->v[i]);
     }
-    while (fill && row.kind == V_LIST && row.list->n < size && render_charge(r, 1)) list_add(r, row.list, *fill);
+    while (fill && row.kind == V_LIST && row.list->n < size && render_charge(r, 1))
+        list_add(r, row.list, *fill);
     return out;
 }
 

@@ -1,7 +1,8 @@
 /* jinja_stmt.c - statements of the template language: {% ... %} to tree.
  *
- * A body ends at one of the words its opener named; stmt_body leaves the parser on that word. Templates that
- * would read other files (include, import, extends) are refused: a chat template is one file. */
+ * A body ends at one of the words its opener named; stmt_body leaves the parser on that word.
+ * Templates that would read other files (include, import, extends) are refused: a chat template is
+ * one file. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -231,11 +232,21 @@ static const struct {
     const char *name;
     struct node *(*parse)(struct parser *p, uint32_t at);
 } statements[] = {
-    {"if", stmt_if},           {"for", stmt_for},           {"set", stmt_set},
-    {"macro", stmt_macro},     {"call", stmt_call},         {"filter", stmt_filter},
-    {"with", stmt_with},       {"generation", stmt_generation}, {"do", stmt_do},
-    {"break", stmt_break},     {"continue", stmt_continue}, {"include", stmt_refused},
-    {"import", stmt_refused},  {"from", stmt_refused},      {"extends", stmt_refused},
+    {"if", stmt_if},
+    {"for", stmt_for},
+    {"set", stmt_set},
+    {"macro", stmt_macro},
+    {"call", stmt_call},
+    {"filter", stmt_filter},
+    {"with", stmt_with},
+    {"generation", stmt_generation},
+    {"do", stmt_do},
+    {"break", stmt_break},
+    {"continue", stmt_continue},
+    {"include", stmt_refused},
+    {"import", stmt_refused},
+    {"from", stmt_refused},
+    {"extends", stmt_refused},
     {"block", stmt_refused},
 };
 

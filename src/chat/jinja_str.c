@@ -63,7 +63,8 @@ static struct val strip_set(struct render *r, struct val v, struct val set, bool
     return v;
 }
 
-static struct val strip_by(struct render *r, struct val self, const struct args *a, bool left, bool right)
+static struct val strip_by(struct render *r, struct val self, const struct args *a, bool left,
+                           bool right)
 {
     const struct val *set = arg(a, 0, "chars");
     render_charge(r, self.n / 256);
@@ -90,7 +91,8 @@ struct val method_text_rstrip(struct render *r, struct val self, const struct ar
 
 static bool begins(struct val v, struct val prefix)
 {
-    return prefix.kind == V_TEXT && prefix.n <= v.n && (prefix.n == 0 || memcmp(v.s, prefix.s, prefix.n) == 0);
+    return prefix.kind == V_TEXT && prefix.n <= v.n &&
+           (prefix.n == 0 || memcmp(v.s, prefix.s, prefix.n) == 0);
 }
 
 static bool ends(struct val v, struct val suffix)
@@ -100,7 +102,8 @@ static bool ends(struct val v, struct val suffix)
 }
 
 /* The argument is a string or a tuple of strings, one of which must fit. */
-static struct val any_affix(struct render *r, struct val self, const struct args *a, bool (*fits)(struct val, struct val))
+static struct val any_affix(struct render *r, struct val self, const struct args *a,
+                            bool (*fits)(struct val, struct val))
 {
     const struct val *affix = arg(a, 0, NULL);
     bool found = false;
@@ -139,7 +142,8 @@ static const char *find_last(struct render *r, struct val hay, size_t end, struc
 {
     if (needle.n > end || !render_charge(r, 1 + hay.n / 64)) return NULL;
     for (size_t i = end - needle.n + 1; i-- > 0;)
-        if (needle.n == 0 || (hay.s[i] == needle.s[0] && memcmp(hay.s + i, needle.s, needle.n) == 0))
+        if (needle.n == 0 ||
+            (hay.s[i] == needle.s[0] && memcmp(hay.s + i, needle.s, needle.n) == 0))
             return hay.s + i;
     return NULL;
 }
@@ -155,13 +159,15 @@ struct val method_text_find(struct render *r, struct val self, const struct args
     struct val needle = arg_text(r, a, 0, NULL, NULL);
     int64_t from = arg_int(r, a, 1, NULL, 0);
     size_t start = from > 0 && from < UINT32_MAX ? text_offset(self, (uint32_t)from) : 0;
-    return r->rc == 0 ? val_int(position(r, self, text_find(r, self, start, needle))) : VAL_UNDEFINED;
+    return r->rc == 0 ? val_int(position(r, self, text_find(r, self, start, needle)))
+                      : VAL_UNDEFINED;
 }
 
 struct val method_text_rfind(struct render *r, struct val self, const struct args *a)
 {
     struct val needle = arg_text(r, a, 0, NULL, NULL);
-    return r->rc == 0 ? val_int(position(r, self, find_last(r, self, self.n, needle))) : VAL_UNDEFINED;
+    return r->rc == 0 ? val_int(position(r, self, find_last(r, self, self.n, needle)))
+                      : VAL_UNDEFINED;
 }
 
 struct val method_text_index(struct render *r, struct val self, const struct args *a)
@@ -199,7 +205,8 @@ static struct val split_space(struct render *r, struct val v, int64_t count)
         while (i < v.n && (k = text_space(v.s + i, v.n - i)) > 0) i += k;
         if (i >= v.n) break;
         size_t end = i;
-        while (end < v.n && text_space(v.s + end, v.n - end) == 0) end += text_step(v.s + end, v.n - end);
+        while (end < v.n && text_space(v.s + end, v.n - end) == 0)
+            end += text_step(v.s + end, v.n - end);
         if (count-- == 0) end = text_strip(v, false, true).n;
         add_piece(r, out, v, i, end);
         i = end;
@@ -225,14 +232,14 @@ struct val method_text_split(struct render *r, struct val self, const struct arg
     return out;
 }
 
-/* White space split from the right: the pieces of split_space, the first ones joined as they were. */
+/* White space split from the right: the pieces of split_space, the first ones left as they were. */
 static struct val rsplit_space(struct render *r, struct val v, int64_t count)
 {
     struct val all = split_space(r, v, -1), out = val_list(r, V_LIST, 0);
     if (r->rc != 0 || count < 0 || all.list->n <= count) return all;
     uint32_t kept = all.list->n - (uint32_t)count;
-    const struct val *first = &all.list->v[0], *last = &all.list->v[kept - 1];
-    list_add(r, out.list, val_text(first->s, (size_t)(last->s + last->n - first->s)));
+    const struct val *last = &all.list->v[kept - 1];
+    list_add(r, out.list, val_text(v.s, (size_t)(last->s + last->n - v.s)));
     for (uint32_t i = kept; i < all.list->n; i++) list_add(r, out.list, all.list->v[i]);
     return out;
 }
@@ -274,7 +281,8 @@ struct val method_text_splitlines(struct render *r, struct val self, const struc
 }
 
 /* (before, separator, after); without a match the whole is before or, from the right, after. */
-static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep, bool right)
+static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep,
+                               bool right)
 {
     struct val out = val_list(r, V_TUPLE, 3), empty = val_text("", 0);
     size_t at = p ? (size_t)(p - v.s) : right ? 0 : v.n;
@@ -288,13 +296,15 @@ static struct val partition_at(struct render *r, struct val v, const char *p, st
 struct val method_text_partition(struct render *r, struct val self, const struct args *a)
 {
     struct val sep = arg_text(r, a, 0, NULL, NULL);
-    return r->rc == 0 ? partition_at(r, self, text_find(r, self, 0, sep), sep, false) : VAL_UNDEFINED;
+    return r->rc == 0 ? partition_at(r, self, text_find(r, self, 0, sep), sep, false)
+                      : VAL_UNDEFINED;
 }
 
 struct val method_text_rpartition(struct render *r, struct val self, const struct args *a)
 {
     struct val sep = arg_text(r, a, 0, NULL, NULL);
-    return r->rc == 0 ? partition_at(r, self, find_last(r, self, self.n, sep), sep, true) : VAL_UNDEFINED;
+    return r->rc == 0 ? partition_at(r, self, find_last(r, self, self.n, sep), sep, true)
+                      : VAL_UNDEFINED;
 }
 
 struct val method_text_join(struct render *r, struct val self, const struct args *a)

@@ -1,7 +1,7 @@
 /* jinja_text.c - values as text: Python's str() and repr(), json.dumps, and code points of strings.
  *
- * Text is made at the end of render.out and then either stays (a print) or is taken as a value (out_take), so
- * one buffer and one limit serve both. */
+ * Text is made at the end of render.out and then either stays (a print) or is taken as a value
+ * (out_take), so one buffer and one limit serve both. */
 #include "chat/jinja_impl.h"
 
 #include "base/utf8.h"
@@ -13,7 +13,8 @@
 
 struct val out_take(struct render *r, size_t mark)
 {
-    if (r->out.failed) jinja_fail_code(r, ERR_LIMIT, "the output is larger than %zu bytes", r->out.max);
+    if (r->out.failed)
+        jinja_fail_code(r, ERR_LIMIT, "the output is larger than %zu bytes", r->out.max);
     if (r->rc != 0) return VAL_UNDEFINED;
     struct val v = val_copy_text(r, r->out.data ? r->out.data + mark : "", r->out.n - mark);
     r->out.n = mark;
@@ -22,7 +23,8 @@ struct val out_take(struct render *r, size_t mark)
 
 /* ---- str and repr ---- */
 
-/* Digits and decimal exponent of the shortest text that reads back as d > 0; the number of digits. */
+/* Digits and decimal exponent of the shortest text that reads back as d > 0; the number of digits.
+ */
 static int shortest(double d, char digits[20], int *exponent)
 {
     char text[40];
@@ -141,17 +143,32 @@ void out_repr(struct render *r, struct val v)
 void out_str(struct render *r, struct val v)
 {
     switch (v.kind) {
-    case V_UNDEFINED: break;
-    case V_NONE: buf_add_text(&r->out, "None"); break;
-    case V_BOOL: buf_add_text(&r->out, v.b ? "True" : "False"); break;
-    case V_INT: buf_addf(&r->out, "%lld", (long long)v.i); break;
-    case V_REAL: out_real(&r->out, v.d); break;
-    case V_TEXT: buf_add(&r->out, v.s, v.n); break;
+    case V_UNDEFINED:
+        break;
+    case V_NONE:
+        buf_add_text(&r->out, "None");
+        break;
+    case V_BOOL:
+        buf_add_text(&r->out, v.b ? "True" : "False");
+        break;
+    case V_INT:
+        buf_addf(&r->out, "%lld", (long long)v.i);
+        break;
+    case V_REAL:
+        out_real(&r->out, v.d);
+        break;
+    case V_TEXT:
+        buf_add(&r->out, v.s, v.n);
+        break;
     case V_LIST:
     case V_TUPLE:
     case V_DICT:
-    case V_NAMESPACE: out_container(r, v); break;
-    default: buf_addf(&r->out, "<%s>", val_type(v)); break;
+    case V_NAMESPACE:
+        out_container(r, v);
+        break;
+    default:
+        buf_addf(&r->out, "<%s>", val_type(v));
+        break;
     }
     if (r->out.failed) out_take(r, r->out.n);
 }
@@ -213,7 +230,8 @@ static void json_break(struct render *r, const struct json_style *style, int lev
     for (int i = 0; i < level; i++) buf_add(&r->out, style->indent, style->n_indent);
 }
 
-static void json_list(struct render *r, const struct list *l, const struct json_style *style, int level)
+static void json_list(struct render *r, const struct list *l, const struct json_style *style,
+                      int level)
 {
     buf_add_char(&r->out, '[');
     for (uint32_t i = 0; i < l->n && r->rc == 0; i++) {
@@ -244,13 +262,15 @@ static const struct pair *sorted_pairs(struct render *r, const struct dict *d)
     struct pair *v = render_push(r, d->n, sizeof *v);
     for (uint32_t i = 0; v && i < d->n; i++) {
         uint32_t k = i;
-        for (; k > 0 && r->rc == 0 && val_compare(r, v[k - 1].key, d->v[i].key) > 0; k--) v[k] = v[k - 1];
+        for (; k > 0 && r->rc == 0 && val_compare(r, v[k - 1].key, d->v[i].key) > 0; k--)
+            v[k] = v[k - 1];
         v[k] = d->v[i];
     }
     return v;
 }
 
-static void json_dict(struct render *r, const struct dict *d, const struct json_style *style, int level)
+static void json_dict(struct render *r, const struct dict *d, const struct json_style *style,
+                      int level)
 {
     const struct pair *v = style->sort_keys && d->n > 0 ? sorted_pairs(r, d) : d->v;
     buf_add_char(&r->out, '{');
@@ -279,15 +299,31 @@ void out_json(struct render *r, struct val v, const struct json_style *style, in
 {
     if (!render_enter(r)) return;
     switch (v.kind) {
-    case V_NONE: buf_add_text(&r->out, "null"); break;
-    case V_BOOL: buf_add_text(&r->out, v.b ? "true" : "false"); break;
-    case V_INT: buf_addf(&r->out, "%lld", (long long)v.i); break;
-    case V_REAL: json_number(&r->out, v.d); break;
-    case V_TEXT: json_string(&r->out, v, style->ascii); break;
+    case V_NONE:
+        buf_add_text(&r->out, "null");
+        break;
+    case V_BOOL:
+        buf_add_text(&r->out, v.b ? "true" : "false");
+        break;
+    case V_INT:
+        buf_addf(&r->out, "%lld", (long long)v.i);
+        break;
+    case V_REAL:
+        json_number(&r->out, v.d);
+        break;
+    case V_TEXT:
+        json_string(&r->out, v, style->ascii);
+        break;
     case V_LIST:
-    case V_TUPLE: json_list(r, v.list, style, level); break;
-    case V_DICT: json_dict(r, v.dict, style, level); break;
-    default: jinja_fail(r, "%s cannot be written as JSON", val_type(v)); break;
+    case V_TUPLE:
+        json_list(r, v.list, style, level);
+        break;
+    case V_DICT:
+        json_dict(r, v.dict, style, level);
+        break;
+    default:
+        jinja_fail(r, "%s cannot be written as JSON", val_type(v));
+        break;
     }
     if (r->out.failed) out_take(r, r->out.n);
     render_leave(r);

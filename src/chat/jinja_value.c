@@ -1,7 +1,9 @@
-/* jinja_value.c - the values of a rendering: Python's None, bool, int, float, str, list, tuple, dict.
+/* jinja_value.c - the values of a rendering: Python's None, bool, int, float, str, list, tuple,
+ * dict.
  *
- * All memory is the rendering's arena. Lists and dicts are shared by reference, as in Python. Equal numbers are
- * equal keys (1, 1.0 and True), a dict keeps the order of first insertion and the first key's spelling. */
+ * All memory is the rendering's arena. Lists and dicts are shared by reference, as in Python. Equal
+ * numbers are equal keys (1, 1.0 and True), a dict keeps the order of first insertion and the first
+ * key's spelling. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -11,7 +13,8 @@ void *render_push(struct render *r, size_t count, size_t size)
 {
     void *p = r->rc == 0 ? arena_push0(&r->arena, count, size) : NULL;
     if (!p && r->rc == 0)
-        jinja_fail_code(r, ERR_LIMIT, "rendering needs more than %zu MiB", r->arena.n_byte_max >> 20);
+        jinja_fail_code(r, ERR_LIMIT, "rendering needs more than %zu MiB",
+                        r->arena.n_byte_max >> 20);
     return p;
 }
 
@@ -57,8 +60,9 @@ struct val val_dict(struct render *r, uint8_t kind)
 const char *val_type(struct val v)
 {
     static const char *const names[V_KIND_COUNT] = {
-        "Undefined", "NoneType",  "bool",     "int",    "float",  "str",         "list",   "tuple",
-        "dict",      "Namespace", "function", "function", "method", "LoopContext", "Cycler", "Joiner",
+        "Undefined", "NoneType",    "bool",   "int",       "float",    "str",
+        "list",      "tuple",       "dict",   "Namespace", "function", "function",
+        "method",    "LoopContext", "Cycler", "Joiner",
     };
     return names[v.kind];
 }
@@ -67,15 +71,23 @@ bool val_truth(struct val v)
 {
     switch (v.kind) {
     case V_UNDEFINED:
-    case V_NONE: return false;
-    case V_BOOL: return v.b;
-    case V_INT: return v.i != 0;
-    case V_REAL: return v.d != 0;
-    case V_TEXT: return v.n > 0;
+    case V_NONE:
+        return false;
+    case V_BOOL:
+        return v.b;
+    case V_INT:
+        return v.i != 0;
+    case V_REAL:
+        return v.d != 0;
+    case V_TEXT:
+        return v.n > 0;
     case V_LIST:
-    case V_TUPLE: return v.list->n > 0;
-    case V_DICT: return v.dict->n > 0;
-    default: return true;
+    case V_TUPLE:
+        return v.list->n > 0;
+    case V_DICT:
+        return v.dict->n > 0;
+    default:
+        return true;
     }
 }
 
@@ -126,13 +138,18 @@ static bool same_kind_equal(struct render *r, struct val a, struct val b)
 {
     switch (a.kind) {
     case V_UNDEFINED:
-    case V_NONE: return true;
+    case V_NONE:
+        return true;
     case V_TEXT:
-        return a.n == b.n && (a.n == 0 || (render_charge(r, a.n / 256) && memcmp(a.s, b.s, a.n) == 0));
+        return a.n == b.n &&
+               (a.n == 0 || (render_charge(r, a.n / 256) && memcmp(a.s, b.s, a.n) == 0));
     case V_LIST:
-    case V_TUPLE: return a.list == b.list || list_equal(r, a.list, b.list);
-    case V_DICT: return a.dict == b.dict || dict_equal(r, a.dict, b.dict);
-    default: return a.list == b.list;
+    case V_TUPLE:
+        return a.list == b.list || list_equal(r, a.list, b.list);
+    case V_DICT:
+        return a.dict == b.dict || dict_equal(r, a.dict, b.dict);
+    default:
+        return a.list == b.list;
     }
 }
 
@@ -191,8 +208,10 @@ static uint32_t number_hash(struct val v)
 {
     double d = val_as_real(v);
     int64_t i = v.kind == V_REAL ? 0 : number_int(v);
-    if (v.kind == V_REAL && d == floor(d) && fabs(d) < 9e18) i = (int64_t)d;
-    else if (v.kind == V_REAL) return (uint32_t)hash_bytes(&d, sizeof d, 1);
+    if (v.kind == V_REAL && d == floor(d) && fabs(d) < 9e18)
+        i = (int64_t)d;
+    else if (v.kind == V_REAL)
+        return (uint32_t)hash_bytes(&d, sizeof d, 1);
     return (uint32_t)hash_bytes(&i, sizeof i, 1);
 }
 
@@ -202,17 +221,24 @@ static uint32_t val_hash(struct render *r, struct val v)
     uint32_t h = v.kind;
     switch (v.kind) {
     case V_UNDEFINED:
-    case V_NONE: return h;
+    case V_NONE:
+        return h;
     case V_BOOL:
     case V_INT:
-    case V_REAL: return number_hash(v);
-    case V_TEXT: render_charge(r, v.n / 256); return (uint32_t)hash_bytes(v.n ? v.s : "", v.n, 0);
+    case V_REAL:
+        return number_hash(v);
+    case V_TEXT:
+        render_charge(r, v.n / 256);
+        return (uint32_t)hash_bytes(v.n ? v.s : "", v.n, 0);
     case V_TUPLE:
         if (!render_enter(r)) return 0;
-        for (uint32_t i = 0; i < v.list->n && r->rc == 0; i++) h = h * 31 + val_hash(r, v.list->v[i]);
+        for (uint32_t i = 0; i < v.list->n && r->rc == 0; i++)
+            h = h * 31 + val_hash(r, v.list->v[i]);
         render_leave(r);
         return h;
-    default: jinja_fail(r, "%s cannot be the key of a dict", val_type(v)); return 0;
+    default:
+        jinja_fail(r, "%s cannot be the key of a dict", val_type(v));
+        return 0;
     }
 }
 
@@ -308,7 +334,8 @@ static struct val list_from_json(struct render *r, const struct json *j)
 {
     size_t n = json_count(j);
     struct val v = val_list(r, V_LIST, (uint32_t)n);
-    for (size_t i = 0; i < n && r->rc == 0; i++) list_add(r, v.list, val_from_json(r, json_item(j, i)));
+    for (size_t i = 0; i < n && r->rc == 0; i++)
+        list_add(r, v.list, val_from_json(r, json_item(j, i)));
     return v;
 }
 
@@ -329,13 +356,27 @@ struct val val_from_json(struct render *r, const struct json *j)
     size_t n;
     if (!render_enter(r)) return v;
     switch (json_kind(j)) {
-    case JK_BOOL: v = val_bool(json_bool(j, false)); break;
-    case JK_INT: v = val_int(json_int(j, 0)); break;
-    case JK_REAL: v = val_real(json_real(j, 0)); break;
-    case JK_TEXT: v = val_text(json_text(j, &n), 0); v.n = (uint32_t)n; break;
-    case JK_LIST: v = list_from_json(r, j); break;
-    case JK_OBJECT: v = dict_from_json(r, j); break;
-    default: break;
+    case JK_BOOL:
+        v = val_bool(json_bool(j, false));
+        break;
+    case JK_INT:
+        v = val_int(json_int(j, 0));
+        break;
+    case JK_REAL:
+        v = val_real(json_real(j, 0));
+        break;
+    case JK_TEXT:
+        v = val_text(json_text(j, &n), 0);
+        v.n = (uint32_t)n;
+        break;
+    case JK_LIST:
+        v = list_from_json(r, j);
+        break;
+    case JK_OBJECT:
+        v = dict_from_json(r, j);
+        break;
+    default:
+        break;
     }
     render_leave(r);
     return v;
@@ -358,7 +399,8 @@ struct list *val_iterate(struct render *r, struct val v)
     if (v.kind == V_TEXT) return code_points(r, v);
     struct val out = val_list(r, V_LIST, v.kind == V_DICT ? v.dict->n : 0);
     if (v.kind == V_DICT)
-        for (uint32_t i = 0; i < v.dict->n && r->rc == 0; i++) list_add(r, out.list, v.dict->v[i].key);
+        for (uint32_t i = 0; i < v.dict->n && r->rc == 0; i++)
+            list_add(r, out.list, v.dict->v[i].key);
     else if (v.kind != V_UNDEFINED)
         jinja_fail(r, "%s cannot be iterated over", val_type(v));
     return r->rc == 0 ? out.list : NULL;

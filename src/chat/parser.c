@@ -1,7 +1,8 @@
 /* parser.c - model output to reasoning, content and tool calls, piece by piece.
  *
- * The two stages and their rows are described in parser_impl.h and listed in parser.def. When memory for held-back text
- * runs out the text is told as content at once: a reader has no way to fail. */
+ * The two stages and their rows are described in parser_impl.h and listed in parser.def. When
+ * memory for held-back text runs out the text is told as content at once: a reader has no way to
+ * fail. */
 #include "chat/parser_impl.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ struct chat_parser {
 };
 
 static const struct stage_kind *const tool_kinds[] = {
-#define TOOL_PARSER(name, id)      &tool_##id,
+#define TOOL_PARSER(name, id) &tool_##id,
 #define REASONING_PARSER(name, id)
 #include "chat/parser.def"
 #undef TOOL_PARSER
@@ -33,12 +34,15 @@ static const struct stage_kind *const reasoning_kinds[] = {
 #undef REASONING_PARSER
 };
 
-enum { N_TOOL = sizeof tool_kinds / sizeof *tool_kinds, N_REASON = sizeof reasoning_kinds / sizeof *reasoning_kinds };
+enum {
+    N_TOOL = sizeof tool_kinds / sizeof *tool_kinds,
+    N_REASON = sizeof reasoning_kinds / sizeof *reasoning_kinds
+};
 
 /* ---- the table ---- */
 
-static int kind_find(const struct stage_kind **out, const struct stage_kind *const *kinds, int n, const char *what,
-                     const char *name, struct err *e)
+static int kind_find(const struct stage_kind **out, const struct stage_kind *const *kinds, int n,
+                     const char *what, const char *name, struct err *e)
 {
     struct buf known = {0};
     *out = NULL;
@@ -47,17 +51,21 @@ static int kind_find(const struct stage_kind **out, const struct stage_kind *con
         buf_addf(&known, "%s%s", i ? ", " : "", kinds[i]->name);
     }
     bool ok = !name || *out;
-    if (!ok) err_set(e, ERR_ARG, "there is no %s parser \"%.60s\"; known are: %s", what, name, known.data);
+    if (!ok)
+        err_set(e, ERR_ARG, "there is no %s parser \"%.60s\"; known are: %s", what, name,
+                known.data);
     buf_deinit(&known);
     return ok ? 0 : ERR_ARG;
 }
 
-int chat_parser_open(struct chat_parser **out, const char *tool_parser, const char *reasoning_parser, struct err *e)
+int chat_parser_open(struct chat_parser **out, const char *tool_parser,
+                     const char *reasoning_parser, struct err *e)
 {
     const struct stage_kind *tools, *reasoning;
     *out = NULL;
     int rc = kind_find(&tools, tool_kinds, N_TOOL, "tool-call", tool_parser, e);
-    if (rc == 0) rc = kind_find(&reasoning, reasoning_kinds, N_REASON, "reasoning", reasoning_parser, e);
+    if (rc == 0)
+        rc = kind_find(&reasoning, reasoning_kinds, N_REASON, "reasoning", reasoning_parser, e);
     if (rc != 0) return rc;
     struct chat_parser *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "a chat parser", sizeof *p);
@@ -100,11 +108,16 @@ void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, s
     if (n > 0 && p->fn) p->fn(p->ctx, &(struct chat_delta){.kind = kind, .text = text, .n = n});
 }
 
-void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments, size_t n)
+void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments,
+                      size_t n)
 {
     struct chat_parser *p = s->parser;
-    struct chat_delta d = {
-        .kind = CHAT_CALL, .text = arguments, .n = n, .i_call = p->n_call++, .name = name, .id = id};
+    struct chat_delta d = {.kind = CHAT_CALL,
+                           .text = arguments,
+                           .n = n,
+                           .i_call = p->n_call++,
+                           .name = name,
+                           .id = id};
     if (p->fn) p->fn(p->ctx, &d);
 }
 
@@ -127,7 +140,8 @@ static void stage_run(struct stage *s, const char *text, size_t n, bool end)
         return;
     }
     buf_add(&s->held, text, n);
-    while (at < s->held.n && (k = s->kind->step(s, s->held.data + at, s->held.n - at, end)) > 0) at += k;
+    while (at < s->held.n && (k = s->kind->step(s, s->held.data + at, s->held.n - at, end)) > 0)
+        at += k;
     if (at == 0) return;
     memmove(s->held.data, s->held.data + at, s->held.n - at);
     s->held.n -= at;
@@ -146,7 +160,8 @@ void parser_pass(struct stage *s, const char *text, size_t n)
     stage_push(&s->parser->tools, text, n, false);
 }
 
-static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool end, chat_delta_fn *fn, void *ctx)
+static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool end,
+                        chat_delta_fn *fn, void *ctx)
 {
     p->fn = fn;
     p->ctx = ctx;
@@ -157,7 +172,8 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
     if (end) stage_push(&p->tools, "", 0, true);
 }
 
-void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn, void *ctx)
+void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
+                      void *ctx)
 {
     parser_feed(p, text, n, false, fn, ctx);
 }
@@ -214,7 +230,8 @@ static struct chat_call *message_call(struct chat_message *m, const struct chat_
     if ((size_t)d->i_call < m->n_call) return &m->call[d->i_call];
     if (!vec_room((void **)&m->call, &m->cap_call, m->n_call + 1, sizeof *m->call)) return NULL;
     struct chat_call *call = &m->call[m->n_call++];
-    *call = (struct chat_call){.name = strdup(d->name ? d->name : ""), .id = d->id ? strdup(d->id) : NULL};
+    *call = (struct chat_call){.name = strdup(d->name ? d->name : ""),
+                               .id = d->id ? strdup(d->id) : NULL};
     return call;
 }
 
@@ -222,7 +239,9 @@ void chat_message_add(void *message, const struct chat_delta *d)
 {
     struct chat_message *m = message;
     struct chat_call *call = d->kind == CHAT_CALL ? message_call(m, d) : NULL;
-    struct buf *to = d->kind == CHAT_REASONING ? &m->reasoning : d->kind == CHAT_CONTENT ? &m->content : NULL;
+    struct buf *to = d->kind == CHAT_REASONING ? &m->reasoning
+                     : d->kind == CHAT_CONTENT ? &m->content
+                                               : NULL;
     if (call) to = &call->arguments;
     if (to) buf_add(to, d->text, d->n);
 }

@@ -3,8 +3,8 @@
  *   push --> [reasoning stage] --parser_pass--> [tool stage] --> deltas
  *                  |parser_emit                     |parser_emit
  *
- * A stage's step() gets all text it has not consumed yet and consumes what it is certain about: what it decides
- * must hold however the text goes on, so that the pieces' borders cannot matter. */
+ * A stage's step() gets all text it has not consumed yet and consumes what it is certain about:
+ * what it decides must hold however the text goes on, so that the pieces' borders cannot matter. */
 #ifndef QUOTH_CHAT_PARSER_IMPL_H
 #define QUOTH_CHAT_PARSER_IMPL_H
 
@@ -14,8 +14,8 @@ struct stage;
 
 struct stage_kind {
     const char *name;
-    /* Bytes consumed of text[0, n); 0: more is needed. `end`: no more comes; then everything must be consumed.
-     * state, n_told and scan are the stage's own, zero at first. */
+    /* Bytes consumed of text[0, n); 0: more is needed. `end`: no more comes; then everything must
+     * be consumed. state, n_told and scan are the stage's own, zero at first. */
     size_t (*step)(struct stage *s, const char *text, size_t n, bool end);
     bool (*fits)(const struct template *t); /* does this template use the convention? */
 };
@@ -39,8 +39,10 @@ struct stage {
 extern const struct stage_kind reason_think, tool_hermes;
 
 void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n);
-void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments, size_t n);
-void parser_pass(struct stage *s, const char *text, size_t n); /* from the reasoning stage to the tools */
+void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments,
+                      size_t n);
+void parser_pass(struct stage *s, const char *text,
+                 size_t n); /* from the reasoning stage to the tools */
 
 /* Helpers on text[0, n). */
 bool text_begins(const char *text, size_t n, const char *mark);

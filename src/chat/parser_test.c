@@ -1,5 +1,6 @@
-/* Goal: model output is read as recorded, and however it is cut the deltas add up to the same. Method: the recorded
- * cases of the Hermes and <think> conventions, cases of our own, each whole, byte by byte and in odd pieces. */
+/* Goal: model output is read as recorded, and however it is cut the deltas add up to the same.
+ * Method: the recorded cases of the Hermes and <think> conventions, cases of our own, each whole,
+ * byte by byte and in odd pieces. */
 #include "chat/chat.h"
 #include "base/os.h"
 #include "base/rng.h"
@@ -7,8 +8,8 @@
 
 #include <stdlib.h>
 
-static void read_pieces(struct chat_message *m, const char *tools, const char *reasoning, const char *text, size_t n,
-                        size_t n_piece)
+static void read_pieces(struct chat_message *m, const char *tools, const char *reasoning,
+                        const char *text, size_t n, size_t n_piece)
 {
     struct chat_parser *p = NULL;
     struct err e;
@@ -44,7 +45,8 @@ static const char *shown(const struct buf *b)
 }
 
 /* "reasoning|content|name(arguments)..." of the text, the same for every way of cutting it. */
-static void expect_read(const char *tools, const char *reasoning, const char *text, const char *want)
+static void expect_read(const char *tools, const char *reasoning, const char *text,
+                        const char *want)
 {
     struct chat_message whole = {0};
     struct buf line = {0};
@@ -58,7 +60,8 @@ static void expect_read(const char *tools, const char *reasoning, const char *te
         struct chat_message cut = {0};
         read_pieces(&cut, tools, reasoning, text, n, n_piece);
         if (!message_equal(&cut, &whole))
-            test_fail(__FILE__, __LINE__, "in pieces of %zu: %s|%s", n_piece, shown(&cut.reasoning), shown(&cut.content));
+            test_fail(__FILE__, __LINE__, "in pieces of %zu: %s|%s", n_piece, shown(&cut.reasoning),
+                      shown(&cut.content));
         chat_message_deinit(&cut);
     }
     chat_message_deinit(&whole);
@@ -79,20 +82,32 @@ TEST(think_blocks)
 
 TEST(hermes_calls)
 {
-    expect_read("hermes", NULL, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>", "||f({\"a\":1})");
-    expect_read("hermes", NULL, "Hi\n<tool_call>{\"name\":\"f\"}</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}",
-                "|Hi|f({})|g({})");
-    expect_read("hermes", NULL, "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"</tool_call>}\\\"\"}}</tool_call> then ",
-                "|then |f({\"s\":\"</tool_call>}\\\"\"})");
-    expect_read("hermes", NULL, "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}</tool_call>", "||f({\"a\":1})");
+    expect_read("hermes", NULL,
+                "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>",
+                "||f({\"a\":1})");
+    expect_read(
+        "hermes", NULL,
+        "Hi\n<tool_call>{\"name\":\"f\"}</tool_call>\n<tool_call>{\"name\":\"g\",\"arguments\":{}}",
+        "|Hi|f({})|g({})");
+    expect_read(
+        "hermes", NULL,
+        "<tool_call>{\"name\":\"f\",\"arguments\":{\"s\":\"</tool_call>}\\\"\"}}</tool_call> then ",
+        "|then |f({\"s\":\"</tool_call>}\\\"\"})");
+    expect_read("hermes", NULL,
+                "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}</tool_call>",
+                "||f({\"a\":1})");
     expect_read("hermes", NULL, "a \n<tool_call>no</tool_call>", "|a \n<tool_call>no</tool_call>");
-    expect_read("hermes", NULL, "a <tool_call>\n{\"x\":1}\n</tool_call> ", "|a <tool_call>\n{\"x\":1}\n</tool_call> ");
-    expect_read("hermes", NULL, "a <tool_call>{\"name\":\"f\",\"arg", "|a <tool_call>{\"name\":\"f\",\"arg");
+    expect_read("hermes", NULL, "a <tool_call>\n{\"x\":1}\n</tool_call> ",
+                "|a <tool_call>\n{\"x\":1}\n</tool_call> ");
+    expect_read("hermes", NULL, "a <tool_call>{\"name\":\"f\",\"arg",
+                "|a <tool_call>{\"name\":\"f\",\"arg");
     expect_read("hermes", NULL, "a <tool_call> ", "|a <tool_call> ");
     expect_read("hermes", NULL, "1 < 2 <tool", "|1 < 2 <tool");
     expect_read("hermes", NULL, "tail  \n", "|tail  \n");
-    expect_read("hermes", "think", "<think>\nuse <tool_call>{}</tool_call>?</think>\n<tool_call>{\"name\":\"f\"}</tool_call>",
-                "use <tool_call>{}</tool_call>?||f({})");
+    expect_read(
+        "hermes", "think",
+        "<think>\nuse <tool_call>{}</tool_call>?</think>\n<tool_call>{\"name\":\"f\"}</tool_call>",
+        "use <tool_call>{}</tool_call>?||f({})");
 }
 
 TEST(parser_names)
@@ -107,17 +122,34 @@ TEST(parser_names)
 /* Random texts made of the conventions' own parts. */
 TEST(parser_any_text_in_any_pieces)
 {
-    static const char *const parts[] = {"<think>", "</think>", "<tool_call>", "</tool_call>", "{\"name\":\"f\"}", "{",
-                                        "}", "\"", "\\", " ", "\n", "<", "</", "x", "[1]", "{\"name\":\"g\",\"arguments\":{"};
+    static const char *const parts[] = {"<think>",
+                                        "</think>",
+                                        "<tool_call>",
+                                        "</tool_call>",
+                                        "{\"name\":\"f\"}",
+                                        "{",
+                                        "}",
+                                        "\"",
+                                        "\\",
+                                        " ",
+                                        "\n",
+                                        "<",
+                                        "</",
+                                        "x",
+                                        "[1]",
+                                        "{\"name\":\"g\",\"arguments\":{"};
     uint64_t state = 7;
     for (int round = 0; round < (test_long() ? 200000 : 5000); round++) {
         struct chat_message whole = {0}, cut = {0};
         struct buf text = {0};
-        for (uint64_t k = rng_below(&state, 12); k > 0; k--) buf_add_text(&text, parts[rng_below(&state, 16)]);
+        for (uint64_t k = rng_below(&state, 12); k > 0; k--)
+            buf_add_text(&text, parts[rng_below(&state, 16)]);
         buf_add_text(&text, "");
         read_pieces(&whole, "hermes", "think", text.data ? text.data : "", text.n, text.n + 1);
-        read_pieces(&cut, "hermes", "think", text.data ? text.data : "", text.n, rng_below(&state, 3));
-        if (!message_equal(&whole, &cut)) test_fail(__FILE__, __LINE__, "cut differs: %s", text.data);
+        read_pieces(&cut, "hermes", "think", text.data ? text.data : "", text.n,
+                    rng_below(&state, 3));
+        if (!message_equal(&whole, &cut))
+            test_fail(__FILE__, __LINE__, "cut differs: %s", text.data);
         chat_message_deinit(&whole);
         chat_message_deinit(&cut);
         buf_deinit(&text);
@@ -137,7 +169,8 @@ static bool json_equal(const char *a, const char *b)
 {
     struct json *ja = NULL, *jb = NULL;
     struct buf ta = {0}, tb = {0};
-    bool ok = json_parse(&ja, a, strlen(a), NULL, NULL) == 0 && json_parse(&jb, b, strlen(b), NULL, NULL) == 0;
+    bool ok = json_parse(&ja, a, strlen(a), NULL, NULL) == 0 &&
+              json_parse(&jb, b, strlen(b), NULL, NULL) == 0;
     if (ok) {
         json_put(&ta, ja);
         json_put(&tb, jb);
@@ -154,7 +187,8 @@ static bool as_recorded(const struct chat_message *m, const struct json *want)
 {
     const struct json *calls = json_field(want, "tool_calls");
     bool ok = strcmp(shown(&m->content), text_of(want, "content")) == 0 &&
-              strcmp(shown(&m->reasoning), text_of(want, "reasoning_content")) == 0 && m->n_call == json_count(calls);
+              strcmp(shown(&m->reasoning), text_of(want, "reasoning_content")) == 0 &&
+              m->n_call == json_count(calls);
     for (size_t i = 0; ok && i < m->n_call; i++)
         ok = strcmp(m->call[i].name, text_of(json_item(calls, i), "name")) == 0 &&
              json_equal(shown(&m->call[i].arguments), text_of(json_item(calls, i), "arguments"));
@@ -165,10 +199,12 @@ static bool as_recorded(const struct chat_message *m, const struct json *want)
 static bool concerns(const struct json *c, const char *text)
 {
     /* 140 expects the blank behind </think> inside of the reasoning */
-    if (json_bool(json_field(c, "is_partial"), false) || json_int(json_field(c, "id"), 0) == 140) return false;
+    if (json_bool(json_field(c, "is_partial"), false) || json_int(json_field(c, "id"), 0) == 140)
+        return false;
     bool calls = strstr(text, "<tool_call>") && strstr(text, "\"name\": ");
     bool think = strstr(text, "<think>") != NULL;
-    return (calls || think) && (calls || json_count(json_field(c, "tools")) == 0) && !json_field(c, "json_schema");
+    return (calls || think) && (calls || json_count(json_field(c, "tools")) == 0) &&
+           !json_field(c, "json_schema");
 }
 
 /* What belongs to the answer in the generation prompt: from its <think> on. */
@@ -187,7 +223,8 @@ static bool recorded_case(const struct json *c, int *n_ok)
         *n_ok += ok;
         if (!ok)
             test_fail(__FILE__, __LINE__, "case %lld: %s => \"%s\" / \"%s\" / %zu calls",
-                      (long long)json_int(json_field(c, "id"), -1), text.data, shown(&m.reasoning), shown(&m.content), m.n_call);
+                      (long long)json_int(json_field(c, "id"), -1), text.data, shown(&m.reasoning),
+                      shown(&m.content), m.n_call);
     }
     chat_message_deinit(&m);
     buf_deinit(&text);

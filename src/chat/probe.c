@@ -1,33 +1,40 @@
-/* probe.c - what a template supports, found by rendering small conversations and reading the result.
+/* probe.c - what a template supports, found by rendering small conversations and reading the
+ * result.
  *
- * A marker in the conversation that comes out in the prompt was used; one that is missing, or comes out as part of
- * a printed Python list, was not. Output before a failure counts: a template that prints the system message
- * and then refuses the turn order does support it. Probes run under tight limits. */
+ * A marker in the conversation that comes out in the prompt was used; one that is missing, or comes
+ * out as part of a printed Python list, was not. Output before a failure counts: a template that
+ * prints the system message and then refuses the turn order does support it. Probes run under tight
+ * limits. */
 #include "chat/template_impl.h"
 
 #include <string.h>
 
 #define CALLS(arguments)                                                                           \
-    "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"},{\"role\":\"assistant\",\"content\":\"\"," \
-    "\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"qCalled\"," \
-    "\"arguments\":" arguments "}}]},{\"role\":\"tool\",\"tool_call_id\":\"call00001\","            \
-    "\"name\":\"qCalled\",\"content\":\"qResult\"},{\"role\":\"assistant\",\"content\":\"qDone\"}," \
-    "{\"role\":\"user\",\"content\":\"qUser\"}],\"tools\":[{\"type\":\"function\",\"function\":"    \
-    "{\"name\":\"qTool\",\"description\":\"d\",\"parameters\":{\"type\":\"object\",\"properties\":" \
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"},{\"role\":\"assistant\","            \
+    "\"content\":\"\","                                                                            \
+    "\"tool_calls\":[{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":"          \
+    "\"qCalled\","                                                                                 \
+    "\"arguments\":" arguments "}}]},{\"role\":\"tool\",\"tool_call_id\":\"call00001\","           \
+    "\"name\":\"qCalled\",\"content\":\"qResult\"},{\"role\":\"assistant\",\"content\":\"qDone\"}" \
+    ","                                                                                            \
+    "{\"role\":\"user\",\"content\":\"qUser\"}],\"tools\":[{\"type\":\"function\",\"function\":"   \
+    "{\"name\":\"qTool\",\"description\":\"d\",\"parameters\":{\"type\":\"object\","               \
+    "\"properties\":"                                                                              \
     "{\"qArg\":{\"type\":\"string\",\"description\":\"d\"}},\"required\":[\"qArg\"]}}}]}"
 
 static const char with_text[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"}]}";
 static const char with_parts[] =
     "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"qUser\"}]}]}";
-static const char with_system[] =
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"qSystem\"},{\"role\":\"user\",\"content\":\"qUser\"}]}";
+static const char with_system[] = "{\"messages\":[{\"role\":\"system\",\"content\":\"qSystem\"},{"
+                                  "\"role\":\"user\",\"content\":\"qUser\"}]}";
 static const char with_system_parts[] =
     "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"qSystem\"}]},"
     "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"qUser\"}]}]}";
 static const char with_object[] = CALLS("{\"qArg\":\"qValue\"}");
 static const char with_json_text[] = CALLS("\"{\\\"qArg\\\":\\\"qValue\\\"}\"");
 static const char with_reasoning[] =
-    "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"},{\"role\":\"assistant\",\"content\":\"qContent\","
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"},{\"role\":\"assistant\",\"content\":"
+    "\"qContent\","
     "\"reasoning_content\":\"qReason\"}],\"enable_thinking\":true}";
 
 /* The prompt of one probe, or as much of it as there was before it failed. */
@@ -35,7 +42,8 @@ static bool probe(const struct template *t, const char *conversation, struct buf
 {
     struct render r;
     struct json *j = NULL;
-    struct template_limits limits = {.n_step_max = 300000, .n_byte_max = 8 << 20, .n_byte_out_max = 1 << 20};
+    struct template_limits limits = {
+        .n_step_max = 300000, .n_byte_max = 8 << 20, .n_byte_out_max = 1 << 20};
     buf_clear(prompt);
     if (json_parse(&j, conversation, strlen(conversation), NULL, NULL) != 0) return false;
     render_begin(&r, t, &limits, 0, NULL);
@@ -86,8 +94,8 @@ static const char *keep(struct template *t, const char *from, const char *to)
     return arena_text(&t->arena, from, (size_t)(to - from));
 }
 
-/* A template that prints reasoning shows how: the last tag before it opens it, what stands between it and the
- * content closes it. */
+/* A template that prints reasoning shows how: the last tag before it opens it, what stands between
+ * it and the content closes it. */
 static bool probe_printed_thinking(struct template *t, struct buf *prompt)
 {
     if (!probe(t, with_reasoning, prompt)) return false;

@@ -3,7 +3,8 @@
  *   BEFORE --<think>--> INSIDE --</think>--> BEHIND (blanks dropped) --> AFTER: passed on
  *      \--anything else--------------------------------------------------^
  *
- * Blanks around the reasoning and behind </think> are dropped. A block that is never closed is reasoning. */
+ * Blanks around the reasoning and behind </think> are dropped. A block that is never closed is
+ * reasoning. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -55,10 +56,15 @@ static size_t step_behind(struct stage *s, const char *text, size_t n)
 static size_t step(struct stage *s, const char *text, size_t n, bool end)
 {
     switch (s->state) {
-    case BEFORE: return step_before(s, text, n, end);
-    case INSIDE: return step_inside(s, text, n, end);
-    case BEHIND: return step_behind(s, text, n);
-    default: parser_pass(s, text, n); return n;
+    case BEFORE:
+        return step_before(s, text, n, end);
+    case INSIDE:
+        return step_inside(s, text, n, end);
+    case BEHIND:
+        return step_behind(s, text, n);
+    default:
+        parser_pass(s, text, n);
+        return n;
     }
 }
 

@@ -1,8 +1,9 @@
 /* shape.c - an OpenAI-style conversation in the form that a template takes.
  *
- * Templates differ in what they accept: content as a string or as a list of parts, tool-call arguments as an
- * object or as JSON text, a system role or none. Clients send any of these; probe.c found out which ones this
- * template wants. What is already in the wanted form, and every unknown field, is passed on untouched. */
+ * Templates differ in what they accept: content as a string or as a list of parts, tool-call
+ * arguments as an object or as JSON text, a system role or none. Clients send any of these; probe.c
+ * found out which ones this template wants. What is already in the wanted form, and every unknown
+ * field, is passed on untouched. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
@@ -30,7 +31,8 @@ static struct val join_parts(struct render *r, const struct list *parts, uint32_
         struct val text = message_field(r, parts->v[i], "text");
         if (text.kind != V_TEXT) {
             r->rc = err_set(r->err, ERR_UNSUPPORTED,
-                            "messages[%u].content[%u]: this chat template takes text parts only", i_message, i);
+                            "messages[%u].content[%u]: this chat template takes text parts only",
+                            i_message, i);
             break;
         }
         if (r->out.n > mark) buf_add_char(&r->out, '\n');
@@ -49,13 +51,17 @@ static struct val one_part(struct render *r, struct val text)
     return parts;
 }
 
-static void shape_content(struct render *r, const struct template_caps *caps, struct val message, uint32_t i_message)
+static void shape_content(struct render *r, const struct template_caps *caps, struct val message,
+                          uint32_t i_message)
 {
     struct val content = message_field(r, message, "content"), shaped = content;
     if (content.kind == V_UNDEFINED || content.kind == V_NONE) shaped = val_text("", 0);
-    if (shaped.kind == V_LIST && !caps->typed_content) shaped = join_parts(r, shaped.list, i_message);
-    if (shaped.kind == V_TEXT && !caps->text_content && caps->typed_content) shaped = one_part(r, shaped);
-    if (shaped.kind != content.kind || shaped.s != content.s) dict_set(r, message.dict, "content", shaped);
+    if (shaped.kind == V_LIST && !caps->typed_content)
+        shaped = join_parts(r, shaped.list, i_message);
+    if (shaped.kind == V_TEXT && !caps->text_content && caps->typed_content)
+        shaped = one_part(r, shaped);
+    if (shaped.kind != content.kind || shaped.s != content.s)
+        dict_set(r, message.dict, "content", shaped);
 }
 
 /* ---- tool calls ---- */
@@ -114,14 +120,16 @@ static void merge_system(struct render *r, struct list *messages)
 
 /* ---- the whole ---- */
 
-static struct val shape_messages(struct render *r, const struct template *t, const struct conversation *c)
+static struct val shape_messages(struct render *r, const struct template *t,
+                                 const struct conversation *c)
 {
     struct val messages = val_from_json(r, c->messages);
     if (r->rc == 0 && messages.kind != V_LIST) {
         r->rc = err_set(r->err, ERR_ARG, "messages is not a list");
         return VAL_UNDEFINED;
     }
-    if (c->continue_final != CHAT_CONTINUE_NO && messages.list && messages.list->n > 0) messages.list->n--;
+    if (c->continue_final != CHAT_CONTINUE_NO && messages.list && messages.list->n > 0)
+        messages.list->n--;
     for (uint32_t i = 0; r->rc == 0 && i < messages.list->n; i++) {
         struct val message = messages.list->v[i];
         if (message.kind != V_DICT || message_field(r, message, "role").kind != V_TEXT) {
@@ -160,7 +168,8 @@ int shape_conversation(struct render *r, const struct template *t, const struct 
     set_date(r, "datetime", "%b %d %Y");
     dict_set(r, r->globals, "add_generation_prompt", val_bool(c->add_generation_prompt));
     if (json_count(c->tools) > 0) dict_set(r, r->globals, "tools", val_from_json(r, c->tools));
-    if (json_count(c->documents) > 0) dict_set(r, r->globals, "documents", val_from_json(r, c->documents));
+    if (json_count(c->documents) > 0)
+        dict_set(r, r->globals, "documents", val_from_json(r, c->documents));
     for (void *it = json_first(c->kwargs); it && r->rc == 0; it = json_next(c->kwargs, it)) {
         size_t n;
         const char *key = json_it_key(it, &n);

@@ -1,8 +1,9 @@
 /* template.c - a chat template from source to prompt.
  *
  *   template_open: normalize newlines -> jinja_lex -> jinja_parse -> probe (what does it support?)
- *   template_render: shape the conversation -> run -> the prompt; a second run without the generation prompt
- *   tells where the assistant's turn begins, and a continued message is written behind it by hand. */
+ *   template_render: shape the conversation -> run -> the prompt; a second run without the
+ * generation prompt tells where the assistant's turn begins, and a continued message is written
+ * behind it by hand. */
 #include "chat/template_impl.h"
 
 #include "base/utf8.h"
@@ -43,7 +44,8 @@ static int compile(struct template *t, const char *source, size_t n, struct err 
 int template_open(struct template **out, const char *source, size_t n, struct err *e)
 {
     *out = NULL;
-    if (n > SOURCE_BYTE_MAX) return err_set(e, ERR_LIMIT, "a chat template of %zu bytes; at most 1 MiB", n);
+    if (n > SOURCE_BYTE_MAX)
+        return err_set(e, ERR_LIMIT, "a chat template of %zu bytes; at most 1 MiB", n);
     if (!utf8_valid(source, n)) return err_set(e, ERR_FORMAT, "a chat template is not valid UTF-8");
     struct template *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e, "a template", sizeof *t);
@@ -83,8 +85,8 @@ void template_thinking(const struct template *t, const char **open, const char *
 
 /* ---- one run ---- */
 
-int render_begin(struct render *r, const struct template *t, const struct template_limits *limits, int64_t now,
-                 struct err *e)
+int render_begin(struct render *r, const struct template *t, const struct template_limits *limits,
+                 int64_t now, struct err *e)
 {
     static const struct template_limits none;
     if (!limits) limits = &none;
@@ -118,8 +120,9 @@ static int append(struct buf *out, const struct buf *text, struct err *e)
     return err_memory(e, "a rendered prompt", text->n);
 }
 
-int template_render_context(const struct template *t, const struct json *context, const struct template_limits *limits,
-                            int64_t now, struct buf *out, struct err *e)
+int template_render_context(const struct template *t, const struct json *context,
+                            const struct template_limits *limits, int64_t now, struct buf *out,
+                            struct err *e)
 {
     struct render r;
     render_begin(&r, t, limits, now, e);
@@ -133,7 +136,8 @@ int template_render_context(const struct template *t, const struct json *context
 
 /* ---- a conversation ---- */
 
-static int render_conversation(const struct template *t, const struct conversation *c, struct buf *out, struct err *e)
+static int render_conversation(const struct template *t, const struct conversation *c,
+                               struct buf *out, struct err *e)
 {
     struct render r;
     render_begin(&r, t, &c->limits, c->now, e);
@@ -157,28 +161,32 @@ static void add_missing_turn(const struct template *t, struct buf *out)
     if (f && f->turn_end && ends_with(out, f->turn_end)) buf_add_text(out, f->turn_begin);
 }
 
-/* What add_generation_prompt adds: the rendering with it behind the prefix it shares with the one without. */
-static int generation_prompt(const struct template *t, const struct conversation *c, const char *with, size_t n_with,
-                             size_t *n_generation, struct err *e)
+/* What add_generation_prompt adds: the rendering with it behind the prefix it shares with the one
+ * without. */
+static int generation_prompt(const struct template *t, const struct conversation *c,
+                             const char *with, size_t n_with, size_t *n_generation, struct err *e)
 {
     struct conversation plain = *c;
     struct buf without = {0};
     size_t shared = 0;
     plain.add_generation_prompt = false;
     int rc = render_conversation(t, &plain, &without, e);
-    while (rc == 0 && shared < without.n && shared < n_with && without.data[shared] == with[shared]) shared++;
+    while (rc == 0 && shared < without.n && shared < n_with && without.data[shared] == with[shared])
+        shared++;
     while (shared > 0 && shared < n_with && (with[shared] & 0xC0) == 0x80) shared--;
     *n_generation = n_with - shared;
     buf_deinit(&without);
     return rc;
 }
 
-/* A generation prompt may have opened (or opened and closed) the thinking block: from there on it is answer. */
+/* A generation prompt may have opened (or opened and closed) the thinking block: from there on it
+ * is answer. */
 static size_t answered(const struct template *t, const char *turn, size_t n)
 {
     const char *marks[2] = {t->thinking.open, t->thinking.close};
     for (int i = 0; i < 2; i++) {
-        struct val mark = text_strip(val_text(marks[i] ? marks[i] : "", marks[i] ? strlen(marks[i]) : 0), true, true);
+        struct val mark = text_strip(
+            val_text(marks[i] ? marks[i] : "", marks[i] ? strlen(marks[i]) : 0), true, true);
         const char *p = mark.n > 0 ? memmem(turn, n, mark.s, mark.n) : NULL;
         if (p) return n - (size_t)(p - turn);
     }
@@ -223,11 +231,13 @@ static enum chat_continue resolve(enum chat_continue how, const struct json *mes
     const struct json *content = json_field(message, "content");
     bool empty = json_count(content) == 0 && (!json_text(content, &n) || n == 0);
     if (how != CHAT_CONTINUE_AUTO) return how;
-    return empty && json_text(json_field(message, "reasoning_content"), &n) && n > 0 ? CHAT_CONTINUE_REASONING
-                                                                                      : CHAT_CONTINUE_CONTENT;
+    return empty && json_text(json_field(message, "reasoning_content"), &n) && n > 0
+               ? CHAT_CONTINUE_REASONING
+               : CHAT_CONTINUE_CONTENT;
 }
 
-/* The turn's opening: the family's, or the generation prompt up to where it opens the thinking block. */
+/* The turn's opening: the family's, or the generation prompt up to where it opens the thinking
+ * block. */
 static void add_opening(const struct template *t, struct buf *out, const char *generated, size_t n)
 {
     const struct thinking *k = &t->thinking;
@@ -238,8 +248,8 @@ static void add_opening(const struct template *t, struct buf *out, const char *g
         buf_add(out, generated, open ? (size_t)(open - generated) : n);
 }
 
-static void add_continued(const struct template *t, const struct json *message, enum chat_continue how,
-                          struct buf *out)
+static void add_continued(const struct template *t, const struct json *message,
+                          enum chat_continue how, struct buf *out)
 {
     size_t n = 0;
     const char *reasoning = json_text(json_field(message, "reasoning_content"), &n);
@@ -272,7 +282,8 @@ static int render_continued(const struct template *t, const struct conversation 
         if (out->n == n_before) add_opening(t, out, with.data + with.n - n, n);
         size_t n_opened = out->n;
         add_continued(t, last, resolve(c->continue_final, last), out);
-        if (turn) *turn = (struct chat_turn){.n_turn = out->n - n_before, .n_answer = out->n - n_opened};
+        if (turn)
+            *turn = (struct chat_turn){.n_turn = out->n - n_before, .n_answer = out->n - n_opened};
         if (out->failed) rc = err_memory(e, "a rendered prompt", out->n);
     }
     if (rc != 0 && out->n > begin) out->n = begin;
@@ -280,17 +291,19 @@ static int render_continued(const struct template *t, const struct conversation 
     return rc;
 }
 
-int template_render(const struct template *t, const struct conversation *c, struct buf *out, struct chat_turn *turn,
-                    struct err *e)
+int template_render(const struct template *t, const struct conversation *c, struct buf *out,
+                    struct chat_turn *turn, struct err *e)
 {
     if (c->continue_final == CHAT_CONTINUE_NO) return render_answered(t, c, out, turn, e);
-    if (json_count(c->messages) == 0) return err_set(e, ERR_ARG, "messages: there is none to continue");
+    if (json_count(c->messages) == 0)
+        return err_set(e, ERR_ARG, "messages: there is none to continue");
     return render_continued(t, c, out, turn, e);
 }
 
 int template_clock(const char *date, int64_t *now, struct err *e)
 {
-    static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"};
+    static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S",
+                                          "%Y-%m-%d %H:%M"};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         struct tm tm = {.tm_isdst = -1};
         const char *end = strptime(date, formats[i], &tm);
@@ -299,5 +312,6 @@ int template_clock(const char *date, int64_t *now, struct err *e)
         *now = (int64_t)seconds;
         return 0;
     }
-    return err_set(e, ERR_ARG, "the date \"%s\" is not of the form 2026-11-20 or 2026-11-20T14:30", date);
+    return err_set(e, ERR_ARG, "the date \"%s\" is not of the form 2026-11-20 or 2026-11-20T14:30",
+                   date);
 }

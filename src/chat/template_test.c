@@ -1,5 +1,6 @@
-/* Goal: templates render byte for byte as recorded. Method: the recorded cases under shared/data/chat, each
- * reported by name where it differs; small cases of our own stand in jinja_test.c. */
+/* Goal: templates render byte for byte as recorded. Method: the recorded cases under
+ * shared/data/chat, each reported by name where it differs; small cases of our own stand in
+ * jinja_test.c. */
 #include "chat/chat.h"
 #include "base/os.h"
 #include "../../test/unit.h"
@@ -39,14 +40,16 @@ static const char *field_text(const struct json *c, const char *name)
 }
 
 /* Where two texts part, with a little of both. */
-static bool same(const struct json *c, const char *name, const char *got, const char *want, const struct err *e)
+static bool same(const struct json *c, const char *name, const char *got, const char *want,
+                 const struct err *e)
 {
     size_t i = 0;
     if (got && strcmp(got, want) == 0) return true;
     while (got && got[i] && got[i] == want[i]) i++;
     size_t from = i > 20 ? i - 20 : 0;
     test_fail(__FILE__, __LINE__, "%s %lld: %s; at %zu got \"%.60s\", want \"%.60s\"", name,
-              (long long)json_int(json_field(c, "id"), -1), e->text, i, got ? got + from : "(null)", want + from);
+              (long long)json_int(json_field(c, "id"), -1), e->text, i, got ? got + from : "(null)",
+              want + from);
     return false;
 }
 
@@ -59,7 +62,8 @@ static bool unit_case(const struct json *c)
     bool ok = template_open(&t, source, strlen(source), &e) == 0 &&
               template_render_context(t, json_field(c, "context"), NULL, 0, &out, &e) == 0;
     buf_add_text(&out, "");
-    ok = same(c, field_text(c, "name"), ok ? (out.data ? out.data : "") : NULL, field_text(c, "expected"), &e);
+    ok = same(c, field_text(c, "name"), ok ? (out.data ? out.data : "") : NULL,
+              field_text(c, "expected"), &e);
     buf_deinit(&out);
     template_close(t);
     return ok;
@@ -76,8 +80,10 @@ static bool template_case(const struct json *c)
     struct err e = {0};
     struct buf out = {0};
     const char *source = field_text(c, "template");
-    /* One case needs its tokenizer's list of tokens, which the case does not carry: recovered from what it expects. */
-    static const char tokens[] = "{\"additional_special_tokens\":[\"<|role_sep|>\",\"<|message_sep|>\",\"[\",\"]\"]}";
+    /* One case needs its tokenizer's list of tokens, which the case does not carry: recovered from
+     * what it expects. */
+    static const char tokens[] =
+        "{\"additional_special_tokens\":[\"<|role_sep|>\",\"<|message_sep|>\",\"[\",\"]\"]}";
     struct json *kwargs = NULL;
     bool incomplete = strstr(source, "additional_special_tokens") != NULL;
     if (incomplete) json_parse(&kwargs, tokens, strlen(tokens), NULL, &e);
@@ -102,7 +108,8 @@ TEST(chat_template_cases)
     each_case(DATA "chat_template_cases.jsonl", template_case);
 }
 
-static const char default_messages[] = "[{\"role\":\"user\",\"content\":\"Hey there!\\nHow are you?\"}]";
+static const char default_messages[] =
+    "[{\"role\":\"user\",\"content\":\"Hey there!\\nHow are you?\"}]";
 
 static struct template *recorded_template(const struct json *c, struct err *e)
 {
@@ -112,15 +119,16 @@ static struct template *recorded_template(const struct json *c, struct err *e)
     const char *file = strrchr(field_text(c, "template"), '/');
     snprintf(name, sizeof name, DATA "templates%s", file ? file : "/");
     const char *path = data_path(name);
-    if (path && file_read(&source, path, 1 << 20, e) == 0) template_open(&t, source.data, source.n, e);
+    if (path && file_read(&source, path, 1 << 20, e) == 0)
+        template_open(&t, source.data, source.n, e);
     buf_deinit(&source);
     return t;
 }
 
 static bool prompt_case(const struct json *c)
 {
-    static const enum chat_continue continues[] = {CHAT_CONTINUE_NO, CHAT_CONTINUE_AUTO, CHAT_CONTINUE_REASONING,
-                                                   CHAT_CONTINUE_CONTENT};
+    static const enum chat_continue continues[] = {CHAT_CONTINUE_NO, CHAT_CONTINUE_AUTO,
+                                                   CHAT_CONTINUE_REASONING, CHAT_CONTINUE_CONTENT};
     struct err e = {0};
     struct buf out = {0};
     struct json *messages = NULL, *kwargs = NULL;
@@ -141,7 +149,8 @@ static bool prompt_case(const struct json *c)
     bool ok = t && template_render(t, &conversation, &out, &turn, &e) == 0;
     const char *name = strrchr(field_text(c, "template"), '/');
     ok = same(c, name, ok ? out.data : NULL, field_text(c, "llamacpp_prompt"), &e) &&
-         same(c, name, ok ? out.data + out.n - turn.n_turn : NULL, field_text(c, "llamacpp_generation_prompt"), &e);
+         same(c, name, ok ? out.data + out.n - turn.n_turn : NULL,
+              field_text(c, "llamacpp_generation_prompt"), &e);
     buf_deinit(&out);
     template_close(t);
     json_drop(messages);

@@ -1,9 +1,11 @@
-/* tool_hermes.c - calls as <tool_call>{"name": ..., "arguments": {...}}</tool_call> (Hermes, Qwen 2.5 and 3).
+/* tool_hermes.c - calls as <tool_call>{"name": ..., "arguments": {...}}</tool_call> (Hermes,
+ * Qwen 2.5 and 3).
  *
  *   TEXT --<tool_call>{ ... }--> CLOSE --</tool_call>--> GAP (blanks dropped) --> TEXT
  *
- * A call ends where its JSON object does, so "</tool_call>" inside of an argument is harmless, and a missing one
- * too. Blanks around calls are dropped. What is no object, no JSON or has no name is content, to the letter. */
+ * A call ends where its JSON object does, so "</tool_call>" inside of an argument is harmless, and
+ * a missing one too. Blanks around calls are dropped. What is no object, no JSON or has no name is
+ * content, to the letter. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -12,8 +14,8 @@ enum { TEXT, CLOSE, GAP };
 
 static const char tag_open[] = "<tool_call>", tag_close[] = "</tool_call>";
 
-/* Length of the JSON object at text[0], by its braces; 0: it does not end here. Goes on where it stopped when less
- * of the same text was there (scan.at). */
+/* Length of the JSON object at text[0], by its braces; 0: it does not end here. Goes on where it
+ * stopped when less of the same text was there (scan.at). */
 static size_t object_len(struct scan *scan, const char *text, size_t n)
 {
     while (scan->at < n) {
@@ -47,7 +49,9 @@ static void emit_call(struct stage *s, const struct json *call, const char *name
         json_put(&out, arguments);
     else
         buf_add_text(&out, "{}");
-    if (!out.failed) parser_emit_call(s, name, json_text(json_field(call, "id"), NULL), out.data ? out.data : "", out.n);
+    if (!out.failed)
+        parser_emit_call(s, name, json_text(json_field(call, "id"), NULL), out.data ? out.data : "",
+                         out.n);
     buf_deinit(&out);
 }
 
@@ -121,8 +125,8 @@ static size_t step(struct stage *s, const char *text, size_t n, bool end)
 static bool fits(const struct template *t)
 {
     const char *source = template_source(t);
-    return strstr(source, tag_open) && !strstr(source, "<function=") && !strstr(source, "<arg_key>") &&
-           !strstr(source, "<invoke name=");
+    return strstr(source, tag_open) && !strstr(source, "<function=") &&
+           !strstr(source, "<arg_key>") && !strstr(source, "<invoke name=");
 }
 
 const struct stage_kind tool_hermes = {.name = "hermes", .step = step, .fits = fits};

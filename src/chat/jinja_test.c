@@ -1,0 +1,255 @@
+/* Goal: the interpreter speaks jinja2's language, says where it is wrong, and nothing runs away.
+ * Method: expressions and statements rendered by jinja2 itself (jinja_cases.def), then errors and
+ * limits. */
+#include "chat/chat.h"
+#include "base/os.h"
+#include "../../test/unit.h"
+
+#include <stdlib.h>
+
+static int render(const char *source, const char *context, const struct template_limits *limits,
+                  struct buf *out, struct err *e)
+{
+    struct template *t = NULL;
+    struct json *j = NULL;
+    int rc = context ? json_parse(&j, context, strlen(context), NULL, e) : 0;
+    if (rc == 0) rc = template_open(&t, source, strlen(source), e);
+    if (rc == 0) rc = template_render_context(t, j, limits, 1795176000, out, e);
+    template_close(t);
+    json_drop(j);
+    return rc;
+}
+
+TEST(jinja_renders_what_jinja2_renders)
+{
+    static const struct {
+        const char *source, *context, *want;
+    } cases[] = {
+#define CASE(source, context, want) {source, context, want},
+#include "chat/jinja_cases.def"
+#undef CASE
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf out = {0};
+        struct err e = {0};
+        int rc = render(cases[i].source, cases[i].context, NULL, &out, &e);
+        const char *got = rc == 0 ? (out.data ? out.data : "") : NULL, *want = cases[i].want;
+        if (!got != !want || (got && strcmp(got, want) != 0))
+            test_fail(__FILE__, __LINE__, "%s: \"%s\" %s, not \"%s\"", cases[i].source,
+                      got ? got : "", e.text, want ? want : "(refused)");
+        buf_deinit(&out);
+    }
+}
+
+static void expect_error(const char *source, const struct template_limits *limits, int want_rc,
+                         const char *want_text)
+{
+    struct buf out = {0};
+    struct err e = {0};
+    int rc = render(source, "{\"s\":\"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"}", limits, &out, &e);
+    EXPECT_INT(rc, want_rc);
+    if (!strstr(e.text, want_text))
+        test_fail(__FILE__, __LINE__, "%s: \"%s\" lacks \"%s\"", source, e.text, want_text);
+    buf_deinit(&out);
+}
+
+TEST(jinja_errors_name_line_and_column)
+{
+    expect_error("a\n  {{ x.y }}", NULL, ERR_ARG, "line 2, column 8: \"x\" is undefined");
+    expect_error("{% if 1 %}\nx", NULL, ERR_FORMAT,
+                 "line 1, column 4: this block has no \"endif\"");
+    expect_error("\n\n{{ 1 + }}", NULL, ERR_FORMAT, "line 3, column 8: expected an expression");
+    expect_error("{{ 'abc }}", NULL, ERR_FORMAT, "line 1, column 4: a string is not closed");
+    expect_error("{% include 'x' %}", NULL, ERR_FORMAT, "cannot read other templates");
+    expect_error("{{ 1|nosuch }}", NULL, ERR_FORMAT, "column 6: there is no filter \"nosuch\"");
+    expect_error("{{ raise_exception('no system role') }}", NULL, ERR_ARG, "no system role");
+    expect_error("\xFF", NULL, ERR_FORMAT, "UTF-8");
+    expect_error("{{ 9223372036854775807 + 1 }}", NULL, ERR_ARG, "64 bits");
+    expect_error("{% break %}", NULL, ERR_FORMAT, "outside of a loop");
+}
+
+TEST(jinja_limits_hold)
+{
+    static const struct template_limits small = {
+        .n_step_max = 100000, .n_byte_max = 4 << 20, .n_byte_out_max = 1 << 20};
+    static const char *const runaway[] = {
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% set ns = namespace(x=s) %}{% for a in range(99) %}{% set ns.x = ns.x + ns.x %}{% "
+        "endfor %}",
+        "{% set ns = namespace(x=[1]) %}{% for a in range(99) %}{% set ns.x = ns.x + ns.x %}{% "
+        "endfor %}",
+        "{{ s * 1000000000 }}",
+        "{{ [1] * 1000000000 }}",
+        "{% set a = [] %}{% set _ = a.append(a) %}{{ a }}",
+        "{% set a = [] %}{% set _ = a.append(a) %}{% set _ = a.append(a) %}{{ a|tojson }}",
+        "{% set a = [] %}{% set _ = a.append(a) %}{% set b = [] %}{% set _ = b.append(b) %}{{ a == "
+        "b }}",
+        "{{ s|indent(999999999) }}",
+        "{{ s|center(999999999) }}",
+        "{{ [1]|batch(999999999, 0) }}",
+        "{{ s|replace('', s * 99999) }}",
+        "{% for a in range(9999) %}{{ s * 9999 }}{% endfor %}",
+        "{% set ns = namespace(x=s) %}{% for a in range(9999) %}{% set ns.x = [ns.x] %}{% endfor "
+        "%}{{ ns.x }}",
+    };
+    for (size_t i = 0; i < sizeof runaway / sizeof *runaway; i++) {
+        int64_t begin = time_us();
+        expect_error(runaway[i], &small, ERR_LIMIT, "line");
+        if (time_us() - begin > 2000000) test_fail(__FILE__, __LINE__, "too slow: %s", runaway[i]);
+    }
+}
+
+/* Deep source: refused while parsing, or limited while rendering, whatever nests. */
+TEST(jinja_deep_sources)
+{
+    static const char *const units[] = {"(",  "[",       "{1:",        "not ", "-", "x.",
+                                        "1+", "x|trim|", "{% if 1 %}", "a[",   "f("};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        struct buf source = {0}, out = {0};
+        struct err e;
+        bool statement = units[i][0] == '{' && units[i][1] == '%';
+        if (!statement) buf_add_text(&source, "{{ ");
+        for (int k = 0; k < 20000; k++) buf_add_text(&source, units[i]);
+        if (!statement) buf_add_text(&source, "x }}");
+        EXPECT(render(source.data, NULL, NULL, &out, &e) != 0);
+        buf_deinit(&source);
+        buf_deinit(&out);
+    }
+}
+
+/* A rendering's work grows with the conversation, not with its square. */
+TEST(jinja_long_conversation)
+{
+    static const char source[] =
+        "{% set ns = namespace(p='') %}{% for m in messages %}{% set ns.p = ns.p + '<|' + m.role + "
+        "'|>' + m.content|trim + '\\n' %}{% endfor %}{{ ns.p }}";
+    struct buf context = {0}, out = {0};
+    struct err e = {0};
+    buf_add_text(&context, "{\"messages\":[");
+    for (int i = 0; i < 5000; i++) {
+        buf_addf(&context, "%s{\"role\":\"user\",\"content\":\"", i ? "," : "");
+        for (int k = 0; k < 100; k++) buf_add_text(&context, "message ");
+        buf_add_text(&context, "\"}");
+    }
+    buf_add_text(&context, "]}");
+    int64_t begin = time_us();
+    NEED_OK(render(source, context.data, NULL, &out, &e), &e);
+    test_note("4 MB built piece by piece: %lld ms", (long long)(time_us() - begin) / 1000);
+    EXPECT_INT(out.n, 5000 * (8 + 799 + 1));
+    EXPECT(time_us() - begin < 3000000);
+    buf_deinit(&context);
+    buf_deinit(&out);
+}
+
+static void expect_prompt(const char *source, const char *messages, enum chat_continue how,
+                          const char *want)
+{
+    struct template *t = NULL;
+    struct json *j = NULL;
+    struct buf out = {0};
+    struct err e;
+    NEED_OK(json_parse(&j, messages, strlen(messages), NULL, &e), &e);
+    NEED_OK(template_open(&t, source, strlen(source), &e), &e);
+    struct conversation c = {.messages = j, .add_generation_prompt = true, .continue_final = how};
+    NEED_OK(template_render(t, &c, &out, NULL, &e), &e);
+    EXPECT_TEXT(out.data, want);
+    buf_deinit(&out);
+    template_close(t);
+    json_drop(j);
+}
+
+TEST(conversations_take_the_template_s_form)
+{
+    static const char plain[] = "{% for m in messages %}{{ m.role }}:{{ m.content }}\n{% endfor %}"
+                                "{% if add_generation_prompt %}a:{% endif %}";
+    static const char parts[] = "{% for m in messages %}{{ m.role }}:{% for p in m.content %}{{ "
+                                "p.text }}{% endfor %};{% endfor %}";
+    static const char no_system[] =
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
+        "{{ m.content }};{% endfor %}";
+    static const char as_text[] = "{% for m in messages %}{% for c in m.tool_calls %}{{ "
+                                  "c.function.name + c.function.arguments }}"
+                                  "{% endfor %}{{ m.content }}{% endfor %}";
+    static const char as_object[] =
+        "{% for m in messages %}{% for c in m.tool_calls %}{% for k, v in "
+        "c.function.arguments|items %}"
+        "{{ k }}={{ v }};{% endfor %}{% endfor %}{{ m.content }}{% endfor %}";
+    static const char thinks[] = "{% for m in messages %}{{ m.role }}:{% if m.reasoning_content "
+                                 "%}<think>\n{{ m.reasoning_content }}\n"
+                                 "</think>\n\n{% endif %}{{ m.content }}\n{% endfor %}{% if "
+                                 "add_generation_prompt %}assistant:{% endif %}";
+    expect_prompt(plain,
+                  "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"x\"},{\"type\":"
+                  "\"text\",\"text\":\"y\"}]}]",
+                  CHAT_CONTINUE_NO, "user:x\ny\na:");
+    expect_prompt(
+        plain,
+        "[{\"role\":\"developer\",\"content\":\"d\"},{\"role\":\"assistant\",\"content\":null}]",
+        CHAT_CONTINUE_NO, "system:d\nassistant:\na:");
+    expect_prompt(parts, "[{\"role\":\"user\",\"content\":\"x\"}]", CHAT_CONTINUE_NO, "user:x;");
+    expect_prompt(no_system,
+                  "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"u\"}]",
+                  CHAT_CONTINUE_NO, "s\nu;");
+    static const char as_json[] = "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{"
+                                  "\"function\":{\"name\":\"f\",\"arguments\":"
+                                  "{\"a\": 1}}}]},{\"role\":\"user\",\"content\":\"u\"}]";
+    static const char as_string[] = "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{"
+                                    "\"function\":{\"name\":\"f\",\"arguments\":"
+                                    "\"{\\\"a\\\": 1}\"}}]},{\"role\":\"user\",\"content\":\"u\"}]";
+    expect_prompt(as_text, as_json, CHAT_CONTINUE_NO, "f{\"a\": 1}u");
+    expect_prompt(as_text, as_string, CHAT_CONTINUE_NO, "f{\"a\": 1}u");
+    expect_prompt(as_object, as_json, CHAT_CONTINUE_NO, "a=1;u");
+    expect_prompt(as_object, as_string, CHAT_CONTINUE_NO, "a=1;u");
+    static const char goes_on[] = "[{\"role\":\"user\",\"content\":\"u\"},{\"role\":\"assistant\","
+                                  "\"content\":\"c\",\"reasoning_content\":\"r\"}]";
+    expect_prompt(thinks, goes_on, CHAT_CONTINUE_AUTO,
+                  "user:u\nassistant:<think>\nr\n</think>\n\nc");
+    expect_prompt(thinks, goes_on, CHAT_CONTINUE_REASONING, "user:u\nassistant:<think>\nr");
+}
+
+TEST(bad_conversations_are_named)
+{
+    static const struct {
+        const char *messages, *want;
+    } cases[] = {
+        {"{}", "messages is not a list"},
+        {"[1]", "messages[0]"},
+        {"[{\"role\":\"user\",\"content\":\"x\"},{\"content\":\"y\"}]", "messages[1]"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "messages[0].content[0]"},
+    };
+    struct template *t = NULL;
+    struct err e;
+    static const char source[] = "{% for m in messages %}{{ m.content + 'x' }}{% endfor %}";
+    NEED_OK(template_open(&t, source, strlen(source), &e), &e);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct json *j = NULL;
+        struct buf out = {0};
+        NEED_OK(json_parse(&j, cases[i].messages, strlen(cases[i].messages), NULL, &e), &e);
+        EXPECT(template_render(t, &(struct conversation){.messages = j}, &out, NULL, &e) != 0);
+        if (!strstr(e.text, cases[i].want))
+            test_fail(__FILE__, __LINE__, "\"%s\" lacks \"%s\"", e.text, cases[i].want);
+        buf_deinit(&out);
+        json_drop(j);
+    }
+    template_close(t);
+}
+
+TEST(clock_of_a_date)
+{
+    int64_t day = 0, noon = 0;
+    struct err e;
+    struct buf out = {0};
+    struct template *t = NULL;
+    static const char source[] = "{{ strftime_now('%Y-%m-%d %-d %b %H:%M %%') }}";
+    NEED_OK(template_clock("2026-11-20", &day, &e), &e);
+    NEED_OK(template_clock("2026-11-20T12:30", &noon, &e), &e);
+    EXPECT_INT(noon - day, 45000);
+    EXPECT_INT(template_clock("20.11.2026", &day, &e), ERR_ARG);
+    NEED_OK(template_open(&t, source, strlen(source), &e), &e);
+    NEED_OK(template_render_context(t, NULL, NULL, noon, &out, &e), &e);
+    EXPECT_TEXT(out.data, "2026-11-20 20 Nov 12:30 %");
+    buf_deinit(&out);
+    template_close(t);
+}
