@@ -5,7 +5,15 @@
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
+
+/* Leaf 7, subleaf 1: bit 4 is AVX-VNNI, bit 5 AVX512_BF16. (clang 14's __builtin_cpu_supports lacks these names.) */
+static unsigned leaf7_1_eax(void)
+{
+    unsigned a = 0, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
+}
 
 unsigned cpu_flags(void)
 {
@@ -14,13 +22,12 @@ unsigned cpu_flags(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
         __builtin_cpu_supports("f16c"))
         f |= CPU_AVX2;
-    if (f && __builtin_cpu_supports("avxvnni")) f |= CPU_AVXVNNI;
+    if (f && leaf7_1_eax() & 1u << 4) f |= CPU_AVXVNNI;
     if (f && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vnni"))
         f |= CPU_AVX512;
-    if ((f & CPU_AVX512) && __builtin_cpu_supports("avx512bf16") &&
-        __builtin_cpu_supports("avx512vbmi"))
+    if ((f & CPU_AVX512) && leaf7_1_eax() & 1u << 5 && __builtin_cpu_supports("avx512vbmi"))
         f |= CPU_AVX512X;
     return f;
 }

@@ -2,6 +2,8 @@
 #ifndef QUOTH_KERN_IMPL_H
 #define QUOTH_KERN_IMPL_H
 
+#include "base/bits.h"
+
 #include "kern.h"
 
 #include <math.h>
@@ -10,20 +12,6 @@
 #define LEVEL(name, flag) void kern_init_##name(struct kern *k);
 #include "levels.def"
 #undef LEVEL
-
-static inline uint32_t bits_of_f32(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float f32_of_bits(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /* exp(x) = 2^n * p(r), x = n ln2 + r, |r| <= ln2 / 2; p is Cephes' expf polynomial (S. Moshier), evaluated by fma.
  * 2^n in two factors, so that results in the subnormal range round once. Branch-free: vectorizes. */

@@ -81,8 +81,8 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     if (!type && r->factor != 1) r->scaling = ROPE_LINEAR;
     r->low_freq = config_real(b, "rope.scaling.low_freq_factor", 1);
     r->high_freq = config_real(b, "rope.scaling.high_freq_factor", 4);
-    r->beta_fast = config_real(b, "rope.scaling.beta_fast", 32);
-    r->beta_slow = config_real(b, "rope.scaling.beta_slow", 1);
+    r->beta_fast = config_real(b, "rope.scaling.yarn_beta_fast", 32);
+    r->beta_slow = config_real(b, "rope.scaling.yarn_beta_slow", 1);
     r->attn_factor = config_real(b, "rope.scaling.attn_factor", 0);
     r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX, b->m->config.context_train);
     bool sane = r->factor > 0 && r->factor < 1e6 && r->low_freq > 0 && r->high_freq > r->low_freq &&
@@ -110,10 +110,12 @@ static void config_layers(struct binder *b, struct config *c)
         b->rc = err_memory(b->e, "the layers' configuration", (unsigned long long)c->n_layer * sizeof *c->layer);
         return;
     }
+    /* Which layers see the window: a list says so, or (older Qwen2 configs) how many at the bottom do not. */
     int window = config_int(b, "attention.sliding_window", 0, INT_MAX, 0);
     const struct meta *types = config_meta(b, "layer_types");
+    int full_below = types ? 0 : config_int(b, "attention.max_window_layers", 0, INT_MAX, 0);
     for (int i = 0; i < c->n_layer; i++) {
-        bool full = (size_t)i < meta_count(types) && item_is(types, i, "full_attention");
+        bool full = (size_t)i < meta_count(types) ? item_is(types, i, "full_attention") : i < full_below;
         c->layer[i] = (struct layer_config){.window = full ? 0 : window, .rope = true};
     }
 }

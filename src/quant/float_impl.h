@@ -8,25 +8,12 @@
 #ifndef QUOTH_QUANT_FLOAT_IMPL_H
 #define QUOTH_QUANT_FLOAT_IMPL_H
 
+#include "base/bits.h"
+
 #include <stdint.h>
-#include <string.h>
 
 #define F32_INF_BITS 0x7F800000u
 #define F32_QUIET    0x00400000u
-
-static inline uint32_t bits_of_f32(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline float f32_of_bits(uint32_t u)
-{
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 static inline uint32_t f32_magnitude(float x)
 {

@@ -7,29 +7,16 @@
 #ifndef QUOTH_SAMPLE_MATH_H
 #define QUOTH_SAMPLE_MATH_H
 
+#include "base/bits.h"
+
 #include <math.h>
 #include <stdint.h>
-#include <string.h>
 
 /* ln 2 in two parts; the high one has 33 bits, so n * SAMPLE_LN2_HI is exact for |n| < 2^20. */
 #define SAMPLE_LN2_HI 0x1.62e42feep-1
 #define SAMPLE_LN2_LO 0x1.a39ef35793c76p-33
 /* What the arithmetic below gives for e^-708. */
 #define SAMPLE_EXP_FLOOR 0x1.7c8ab228f58d2p-1022
-
-static inline uint64_t bits_of_double(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static inline double double_of_bits(uint64_t u)
-{
-    double x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 /* e^x for -708 <= x <= 709, but 0 at -708: this function's own e^-708 is subtracted, which rounds
  * away above 1e-291. exp(0) is exactly 1. x = n ln2 + r with |r| <= ln2 / 2; e^r by its series to
@@ -50,7 +37,7 @@ static inline double sample_exp_bounded(double x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    return double_of_bits(bits_of_double(p) + (bits_of_double(t) << 52)) - SAMPLE_EXP_FLOOR;
+    return f64_of_bits(bits_of_f64(p) + (bits_of_f64(t) << 52)) - SAMPLE_EXP_FLOOR;
 }
 
 static inline double sample_exp_bound(double x) /* NaN becomes -708, too */
@@ -69,9 +56,9 @@ static inline double sample_exp(double x)
 static inline double sample_log(double x)
 {
     if (x <= 0) return -INFINITY;
-    uint64_t u = bits_of_double(x) - 0x3fe6a09e667f3bcdu; /* 1/sqrt 2 */
+    uint64_t u = bits_of_f64(x) - 0x3fe6a09e667f3bcdu; /* 1/sqrt 2 */
     int64_t e = (int64_t)u >> 52;
-    double m = double_of_bits((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu);
+    double m = f64_of_bits((u & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu);
     double s = (m - 1) / (m + 1), z = s * s;
     double p = 1.0 / 17;
     p = p * z + 1.0 / 15;

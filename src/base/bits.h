@@ -1,0 +1,36 @@
+/* bits.h - a float's bits as an integer and back. */
+#ifndef QUOTH_BASE_BITS_H
+#define QUOTH_BASE_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t bits_of_f32(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline float f32_of_bits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+static inline uint64_t bits_of_f64(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+
+static inline double f64_of_bits(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+#endif
