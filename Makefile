@@ -44,7 +44,11 @@ WRAP  := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 all: $(BUILD)/quoth
 unit: $(BUILD)/unit
 
-$(BUILD)/quoth: $(BUILD)/src/main.o $(LIB)
+# The bundled model is packed behind the program (BUNDLE= for none, or another GGUF).
+BUNDLE := $(wildcard models/quoth-tiny/quoth-tiny-q8_0.gguf)
+$(BUILD)/quoth: $(BUILD)/quoth.bare $(BUNDLE)
+	$(if $(BUNDLE),$< pack $(BUNDLE) -o $@,cp $< $@)
+$(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/unit: $(TESTS) $(LIB)
 	$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)

@@ -135,6 +135,11 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name)
     return n >= 0 && (size_t)n < n_out;
 }
 
+const char *os_self_path(void)
+{
+    return "/proc/self/exe";
+}
+
 static int64_t clock_us(clockid_t id)
 {
     struct timespec t;

@@ -31,6 +31,9 @@ int dir_list(struct buf *out, const char *path, struct err *e);
 /* "dir/name" into out[n_out]; false if it does not fit. */
 bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 
+/* This program's own file: "/proc/self/exe". */
+const char *os_self_path(void);
+
 int64_t time_us(void);      /* monotonic                       */
 int64_t time_wall_us(void); /* since 1970-01-01 UTC            */
 

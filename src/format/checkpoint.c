@@ -15,6 +15,10 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
     if (!f.path) return err_memory(e, path, strlen(path));
     int rc = file_map_open(&f.map, path, e);
     if (rc != 0) return rc;
+    size_t offset = 0;
+    f.n_byte = f.map.n_byte;
+    pack_find(f.map.data, f.map.n_byte, &offset, &f.n_byte);
+    f.data = f.map.data ? f.map.data + offset : NULL;
     if (!vec_push(&c->file, f)) {
         file_map_close(&f.map);
         return err_memory(e, path, sizeof f);
@@ -125,7 +129,9 @@ static int load_file(struct checkpoint *c, const char *path, struct err *e)
     struct file_map m;
     int rc = file_map_open(&m, path, e);
     if (rc != 0) return rc;
-    bool is_gguf = m.n_byte >= 4 && memcmp(m.data, "GGUF", 4) == 0;
+    size_t offset = 0, n_byte;
+    pack_find(m.data, m.n_byte, &offset, &n_byte);
+    bool is_gguf = m.n_byte - offset >= 4 && memcmp(m.data + offset, "GGUF", 4) == 0;
     bool is_safetensors =
         ends_with(path, ".safetensors") || safetensors_looks_like(m.data, m.n_byte);
     bool is_llama2c = llama2c_looks_like(m.data, m.n_byte);
@@ -215,7 +221,7 @@ const char *checkpoint_dir(const struct checkpoint *c)
 size_t checkpoint_file_bytes(const struct checkpoint *c)
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->file.n; i++) n += c->file.v[i].map.n_byte;
+    for (size_t i = 0; i < c->file.n; i++) n += c->file.v[i].n_byte;
     return n;
 }
 

@@ -53,7 +53,12 @@ struct meta_entry {
 struct checkpoint_file {
     const char *path;
     struct file_map map;
+    const uint8_t *data; /* the model's bytes: the whole map, or what is packed behind a program */
+    size_t n_byte;
 };
+
+/* Is a model packed behind the program in data[0..n)? Then where. */
+bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte);
 
 struct checkpoint {
     enum checkpoint_kind kind;

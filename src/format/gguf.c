@@ -296,7 +296,7 @@ static int load_part(struct reader *r, const char *path)
     r->file = checkpoint_add_file(r->c, path, r->e);
     if (r->file < 0) return r->file;
     const struct checkpoint_file *f = &r->c->file.v[r->file];
-    r->path = f->path, r->data = f->map.data, r->n = f->map.n_byte, r->at = 0;
+    r->path = f->path, r->data = f->data, r->n = f->n_byte, r->at = 0;
     check_version(r);
     uint64_t n_tensor = take_u64(r, "the number of tensors");
     uint64_t n_kv = take_u64(r, "the number of metadata keys");

@@ -152,18 +152,18 @@ int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
     struct reader r = {.c = c, .e = e, .file = checkpoint_add_file(c, path, e)};
     if (r.file < 0) return r.file;
     const struct checkpoint_file *f = &c->file.v[r.file];
-    uint64_t n_header = 0, n_left = f->map.n_byte < 8 ? 0 : f->map.n_byte - 8;
-    for (int i = 0; i < 8 && f->map.n_byte >= 8; i++)
-        n_header |= (uint64_t)f->map.data[i] << (8 * i);
+    uint64_t n_header = 0, n_left = f->n_byte < 8 ? 0 : f->n_byte - 8;
+    for (int i = 0; i < 8 && f->n_byte >= 8; i++)
+        n_header |= (uint64_t)f->data[i] << (8 * i);
     if (n_header < 2 || n_header > n_left || n_header > HEADER_BYTES_MAX)
         return err_set(e, ERR_FORMAT, "%s: header length %llu, expected 2 to %llu", path,
                        (unsigned long long)n_header,
                        (unsigned long long)(n_left < HEADER_BYTES_MAX ? n_left : HEADER_BYTES_MAX));
     r.path = f->path;
-    r.data = f->map.data + 8 + n_header;
+    r.data = f->data + 8 + n_header;
     r.n = (size_t)(n_left - n_header);
     struct json *header;
-    int rc = json_parse(&header, (const char *)f->map.data + 8, (size_t)n_header, NULL, e);
+    int rc = json_parse(&header, (const char *)f->data + 8, (size_t)n_header, NULL, e);
     if (rc != 0) return err_prefix(e, rc, "%s: header", path);
     rc = read_header(&r, header);
     vec_deinit(&r.extent);
