@@ -95,9 +95,9 @@ static double difference(const struct logits *got, const float *want)
     return apart / top;
 }
 
-static void compare(const char *model, const char *file)
+static void compare_files(const char *model, const char *file, const char *reference)
 {
-    struct buf tokens = slurp(golden(model, "tokens.i32")), want = slurp(golden(model, "logits.f32"));
+    struct buf tokens = slurp(golden(model, "tokens.i32")), want = slurp(golden(model, reference));
     struct loaded l;
     struct err e;
     int rc = load(&l, golden(model, file), &plain, &e);
@@ -107,7 +107,7 @@ static void compare(const char *model, const char *file)
         if (want.n != (size_t)got.n * (size_t)got.n_vocab * 4) test_fail(__FILE__, __LINE__, "%s: %zu bytes of logits", model, want.n);
         else {
             double d = difference(&got, (const float *)want.data);
-            test_note("%-13s %-12s max|difference| / max|reference| = %.1e", model, *file ? "GGUF" : "safetensors", d);
+            test_note("%-13s %-16s max|difference| / max|reference| = %.1e", model, *file ? file : "safetensors", d);
             if (!(d <= 1e-4)) test_fail(__FILE__, __LINE__, "%s/%s: %.2e is above 1e-4", model, file, d);
         }
         free(got.v);
@@ -120,13 +120,13 @@ static void compare(const char *model, const char *file)
 TEST(golden_logits_safetensors)
 {
     if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
-    for (int i = 0; i < N_MODEL; i++) compare(models[i], "");
+    for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "", "logits.f32");
 }
 
 TEST(golden_logits_gguf)
 {
     if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
-    for (int i = 0; i < N_MODEL; i++) compare(models[i], "model.gguf");
+    for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "model.gguf", "logits.f32");
 }
 
 static void expect_same(const char *what, const char *model, const struct logits *a, const struct logits *b)
@@ -135,48 +135,57 @@ static void expect_same(const char *what, const char *model, const struct logits
         test_fail(__FILE__, __LINE__, "%s: logits differ with %s", model, what);
 }
 
+/* What a variant is compared with: a file of a model, under a setup. */
+struct base {
+    const char *model, *file;
+    struct setup setup;
+};
+
 /* Same text under another setup and chunk size: equal bits. */
-static void variant(const char *what, const char *model, const struct logits *want, struct setup s, int chunk, const struct buf *tokens)
+static void variant(const char *what, const struct base *b, const struct logits *want, struct setup s, int chunk, const struct buf *tokens)
 {
     struct loaded l;
     struct err e;
-    int rc = load(&l, golden(model, "model.gguf"), &s, &e);
+    int rc = load(&l, golden(b->model, b->file), &s, &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     struct logits got = rc == 0 ? logits_of(&l, tokens, chunk) : (struct logits){0};
-    if (rc == 0) expect_same(what, model, want, &got);
+    if (rc == 0) expect_same(what, b->model, want, &got);
     free(got.v);
     unload(&l);
 }
 
-static void every_way(const char *model, struct setup base)
+static void vary(const struct base *b, const struct logits *want, const struct buf *tokens)
 {
-    struct buf tokens = slurp(golden(model, "tokens.i32"));
-    struct loaded l;
-    struct err e;
-    if (load(&l, golden(model, "model.gguf"), &base, &e) != 0) {
-        test_fail(__FILE__, __LINE__, "%s", e.text);
-        buf_deinit(&tokens);
-        return;
-    }
-    struct logits want = logits_of(&l, &tokens, 0);
-    unload(&l);
     static const int chunks[] = {1, 3, 7, 16, 31, 64};
-    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) variant("another chunk size", model, &want, base, chunks[i], &tokens);
+    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++)
+        variant("another chunk size", b, want, b->setup, chunks[i], tokens);
     for (int page_rows = 1; page_rows <= 64; page_rows *= 2) {
-        struct setup s = base;
+        struct setup s = b->setup;
         s.page_rows = page_rows;
-        variant("another page size", model, &want, s, 5, &tokens);
+        variant("another page size", b, want, s, 5, tokens);
     }
     for (int n = 2; n <= 5; n++) {
-        struct setup s = base;
+        struct setup s = b->setup;
         s.n_thread = n;
-        variant("more threads", model, &want, s, n * 9, &tokens);
+        variant("more threads", b, want, s, n * 9, tokens);
     }
     for (const char *const *level = kern_levels(); *level; level++) {
-        struct setup s = base;
+        struct setup s = b->setup;
         s.level = *level;
-        variant(*level, model, &want, s, 0, &tokens);
+        variant(*level, b, want, s, 0, tokens);
     }
+}
+
+static void every_way(const struct base *b)
+{
+    struct buf tokens = slurp(golden(b->model, "tokens.i32"));
+    struct loaded l;
+    struct err e;
+    int rc = load(&l, golden(b->model, b->file), &b->setup, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    struct logits want = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
+    unload(&l);
+    if (rc == 0) vary(b, &want, &tokens);
     free(want.v);
     buf_deinit(&tokens);
 }
@@ -185,12 +194,30 @@ TEST(same_bits_however_a_text_is_computed)
 {
     if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
     for (int i = 0; i < N_MODEL; i++) {
-        every_way(models[i], plain);
+        struct base b = {models[i], "model.gguf", plain};
+        every_way(&b);
         for (int kv = 0; kv < KV_TYPE_COUNT; kv++) {
-            struct setup s = plain;
-            s.kv = (enum kv_type)kv;
-            if (test_long() || i == 2) every_way(models[i], s);
+            b.setup.kv = (enum kv_type)kv;
+            if (test_long() || i == 2) every_way(&b);
         }
+    }
+}
+
+/* Quantized files: with f32 activations they equal transformers on the weights they hold, and with those and the default
+ * ones (int8, bf16) a text gives the same bits however it is computed. */
+TEST(quantized_weights_equal_the_reference_and_give_the_same_bits)
+{
+    static const char *const types[] = {"q8_0", "q4_1", "bf16", "f16"};
+    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    for (int i = 0; i < 4; i++) {
+        char file[32], reference[32];
+        snprintf(file, sizeof file, "model-%s.gguf", types[i]);
+        snprintf(reference, sizeof reference, "logits-%s.f32", types[i]);
+        compare_files("llama3", file, reference);
+        struct base b = {"llama3", file, plain};
+        every_way(&b);
+        b.setup.act = ACT_CHOICE_AUTO;
+        every_way(&b);
     }
 }
 

@@ -54,11 +54,12 @@ COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=2
               eos_token_id=EOS, pad_token_id=None, rms_norm_eps=1e-5)
 
 # arch: the architecture of the GGUF file. old_config: config.json in the spelling of transformers 4, which
-# most published checkpoints still have. swap: q and k rows reordered in the GGUF file, see permute().
+# most published checkpoints still have. types: further GGUF files, with matrices of these types. swap: q and k rows reordered in the GGUF file, see permute().
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first stays, two are smoothed, the others are divided by 8
     "llama3": dict(
         cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=29, old_config=True,
+        types=("Q8_0", "Q4_1", "BF16", "F16"),
         config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True,
                     rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0,
@@ -182,7 +183,8 @@ def rope_factors(rope, d_head):
     return (1 / ((1 - smooth) / rope["factor"] + smooth)).astype(np.float32)
 
 
-def write_gguf(path, spec, model):
+def write_gguf(path, spec, model, kind=None):
+    """F32, or with the matrices in another type (a GGMLQuantizationType)."""
     c, arch = model.config, spec["arch"]
     d_head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
     w = gguf.GGUFWriter(path, arch)
@@ -231,11 +233,26 @@ def write_gguf(path, spec, model):
             data = permute(data, c.num_attention_heads)
         if spec["swap"] and ".k_proj." in raw:
             data = permute(data, c.num_key_value_heads)
-        w.add_tensor(names.get_name(raw, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(data))
+        gguf_name = names.get_name(raw, try_suffixes=(".weight", ".bias"))
+        if kind is not None and data.ndim == 2:
+            w.add_tensor(gguf_name, gguf.quants.quantize(np.ascontiguousarray(data), kind), raw_dtype=kind)
+        else:
+            w.add_tensor(gguf_name, np.ascontiguousarray(data))
     w.write_header_to_file()
     w.write_kv_data_to_file()
     w.write_tensors_to_file()
     w.close()
+
+
+def with_type(spec, kind):
+    """The model with its matrices rounded to what the GGUF file of that type holds."""
+    model = make_model(spec)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.ndim == 2:
+                stored = gguf.quants.quantize(p.numpy(), kind)
+                p.copy_(torch.from_numpy(gguf.quants.dequantize(stored, kind)))
+    return model.double()
 
 
 def logits_of(model, tokens):
@@ -299,9 +316,12 @@ def make(name, root):
         spell_as_version_4(out / "config.json")
     write_tokenizer(out)
     write_gguf(out / "model.gguf", spec, model)
-
-    model = model.double()
     tokens = np.random.RandomState(100 + spec["seed"]).randint(0, N_VOCAB, N_TOKEN).astype("<i4")
+    for kind in spec.get("types", ()):
+        gguf_type = gguf.GGMLQuantizationType[kind]
+        write_gguf(out / f"model-{kind.lower()}.gguf", spec, model, gguf_type)
+        logits_of(with_type(spec, gguf_type), tokens).astype("<f4").tofile(out / f"logits-{kind.lower()}.f32")
+    model = model.double()
     logits = logits_of(model, tokens)
     greedy = greedy_of(model, tokens)
     margin = verify(name, spec, out, model, tokens, logits, greedy)
@@ -317,14 +337,16 @@ def compare(name, root):
     def read(folder, file, dtype):
         return np.fromfile(folder / name / file, dtype)
     same = True
-    for file in ("model.gguf", "tokens.i32", "greedy.i32"):
+    types = [f"model-{kind.lower()}.gguf" for kind in MODELS[name].get("types", ())]
+    for file in ("model.gguf", *types, "tokens.i32", "greedy.i32"):
         if (root / name / file).read_bytes() != (HERE / name / file).read_bytes():
             print(f"{name}/{file} differs")
             same = False
-    d = distance(read(root, "logits.f32", "<f4"), read(HERE, "logits.f32", "<f4"))
-    if d > 1e-6:
-        print(f"{name}/logits.f32 differs by {d}")
-        same = False
+    for file in ("logits.f32", *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
+        d = distance(read(root, file, "<f4"), read(HERE, file, "<f4"))
+        if d > 1e-6:
+            print(f"{name}/{file} differs by {d}")
+            same = False
     return same
 
 
