@@ -1,8 +1,11 @@
 """Who answers: PyTorch with a checkpoint, or the quoth binary with a model file. Both complete a raw prompt."""
+import json
 import random
 import subprocess
+import tempfile
 from pathlib import Path
 
+WINDOW = 512     # of the perplexity
 STOP = ("<|im_end|>", "<|endoftext|>")
 
 
@@ -15,7 +18,7 @@ class Torch:
         from tokenizers import Tokenizer
         from model import Config, Model
         saved = torch.load(checkpoint, map_location="cpu")
-        self.torch, self.shards = torch, saved["at"][2]
+        self.torch = torch
         self.model = Model(Config(**saved["config"])).eval()
         self.model.load_state_dict(saved["model"])
         self.tok = Tokenizer.from_file(str(Path(checkpoint).parent / "tokenizer.json"))
@@ -32,17 +35,14 @@ class Torch:
         p = (logits / temperature).softmax(-1)
         return rng.choices(range(len(p)), p.tolist())[0]
 
-    def perplexity(self, texts):
-        """Per token, each text from its own beginning."""
+    def perplexity(self, text):
+        """quoth's protocol: windows of WINDOW tokens, the second half of each scored."""
         import torch.nn.functional as F
-        total = count = 0
-        for text in texts:
-            ids = self.torch.tensor([self.tok.encode(text, add_special_tokens=False).ids[:self.model.cfg.context]])
-            with self.torch.no_grad():
-                logits = self.model(ids)[0, :-1]
-            total += F.cross_entropy(logits, ids[0, 1:], reduction="sum").item()
-            count += ids.shape[1] - 1
-        return float(self.torch.tensor(total / count).exp())
+        ids = self.torch.tensor(self.tok.encode(text, add_special_tokens=False).ids)
+        windows = ids[:len(ids) // WINDOW * WINDOW].view(-1, WINDOW)
+        with self.torch.no_grad():
+            total = sum(F.cross_entropy(self.model(w[None])[0, WINDOW // 2 - 1:-1], w[WINDOW // 2:], reduction="sum") for w in windows)
+        return float((total / (windows.numel() // 2)).exp())
 
 
 class Quoth:
@@ -60,8 +60,12 @@ class Quoth:
             out = out.split(stop)[0]
         return out
 
-    def perplexity(self, texts):
-        return None
+    def perplexity(self, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write(text)
+            file.flush()
+            command = [self.binary, "perplexity", self.model, file.name, "--max-model-len", str(WINDOW), "--json"]
+            return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["perplexity"]
 
 
 def open_backend(args):

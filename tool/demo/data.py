@@ -92,9 +92,9 @@ def conversation(src):
     return Doc("conversation", messages=messages, keys=[k for item in items for k in item.keys])
 
 
-def with_tools(src):
+def with_tools(src, short=False):
     """A conversation with tools; where the mode is given, the last turn is as often a call as an answer."""
-    doc = toolcalls.doc(src, light_item)
+    doc = toolcalls.doc(src, light_item, short)
     doc.messages = maybe_system(src, doc.messages)
     doc.thinking = src.choices((None, False, True), (6, 2, 2))[0]
     calls = [i for i, m in enumerate(doc.messages) if "tool_calls" in m]
@@ -105,9 +105,15 @@ def with_tools(src):
     return doc
 
 
-# The first stage is rich in prose, the second in sums: arithmetic is what takes longest to learn.
+def with_few_tools(src):
+    return with_tools(src, short=True)
+
+
+# The first stage is rich in prose, the second in sums: arithmetic is what takes longest to learn. The third is short texts,
+# for short rows.
 STAGES = (((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1)),
-          ((single, 60), (conversation, 8), (with_tools, 9), (stories.raw, 7), (chinese.raw, 1), (arithmetic.drill, 15)))
+          ((single, 60), (conversation, 8), (with_tools, 9), (stories.raw, 7), (chinese.raw, 1), (arithmetic.drill, 15)),
+          ((single, 66), (conversation, 6), (with_few_tools, 14), (stories.raw, 2), (arithmetic.drill, 12)))
 
 
 def documents(seed, n, held=False, stage=1):

@@ -1,11 +1,11 @@
 """The held-out evaluation: exact match per task, through PyTorch or through quoth itself.
 
-    python eval.py --model DIR/main.pt [--items 200] [--seen-shards N]      --backend torch
+    python eval.py --model DIR/main.pt [--items 200] [--training DIR/main.json]      --backend torch
     python eval.py --model FILE.gguf --quoth build/quoth                    --backend quoth
     python eval.py ... --show 10 --markdown FILE                            ten unselected stories and chats
 
-Items are drawn from the held-out side of the split with a fixed seed. With --seen-shards the text of that many
-training shards is searched for each item's content; an item that occurs there counts as wrong.
+Items are drawn from the held-out side of the split with a fixed seed. With --training the text of that
+run is searched for each item's content; an item that occurs there counts as wrong.
 """
 import argparse
 import json
@@ -117,9 +117,10 @@ def is_seen(name, content, already):
     return any(f in already for f in seen.fingerprints(content, PROBE[name]))
 
 
-def perplexity_texts(n):
+def perplexity_text(n):
+    """n held-out stories as one plain text; the model never saw one follow another, so that every seam costs a little."""
     src = Source("evaluation perplexity", held=True)
-    return [stories.raw(src).parts[0][0] for _ in range(n)]
+    return "\n\n".join(stories.raw(src).parts[0][0] for _ in range(n))
 
 
 def unselected(backend, n):
@@ -146,14 +147,15 @@ def one_chat(backend, seed):
 
 def evaluate(backend, args):
     began = time.time()
-    shards = backend.shards if args.seen_shards == "from-checkpoint" else int(args.seen_shards)
-    already = seen.of_training(args.seed, shards)
+    already = seen.of_training(json.loads(args.training.read_text())) if args.training else set()
     results = {}
     for name, task in {**REQUIRED, **OTHERS}.items():
+        if args.tasks and name not in args.tasks:
+            continue
         results[name], leaked = score(backend, name, task, args.items, already, args.verbose)
         print(f"{name:14} {100 * results[name]:6.1f} %" + (f"   ({leaked} seen in training)" if leaked else ""), flush=True)
-    results["perplexity"] = backend.perplexity(perplexity_texts(max(args.items // 2, 10)))
-    print(f"perplexity of held-out stories {results['perplexity']:.3f}" if results["perplexity"] else "")
+    results["perplexity"] = backend.perplexity(perplexity_text(max(args.items // 2, 10)))
+    print(f"perplexity of held-out stories {results['perplexity']:.3f}")
     print(f"{args.items} items per task, {len(already)} fingerprints of training text, {time.time() - began:.0f} s")
     return results
 
@@ -164,12 +166,12 @@ def main():
     args.add_argument("--backend", choices=("torch", "quoth"), default="torch")
     args.add_argument("--quoth", type=Path, default=Path("build/quoth"))
     args.add_argument("--items", type=int, default=200)
-    args.add_argument("--seed", type=int, default=1, help="of the training run, for --seen-shards")
-    args.add_argument("--seen-shards", default="0", help="a number, or from-checkpoint (torch)")
+    args.add_argument("--training", type=Path, help="train.py's record: search that text for the items")
     args.add_argument("--show", type=int, default=0)
     args.add_argument("--markdown", type=Path)
     args.add_argument("--json", type=Path)
     args.add_argument("--check", action="store_true", help=f"exit 1 if a required task is below {FLOOR}")
+    args.add_argument("--tasks", nargs="+", help="only these")
     args.add_argument("--verbose", action="store_true")
     args = args.parse_args()
     backend = open_backend(args)

@@ -30,5 +30,5 @@ train --size draft --steps "$draft_steps"
 "$python" "$here/check.py" --tokenizer "$out/tokenizer.json" --docs 4000
 "$python" "$here/export.py" --checkpoint "$out/main.pt" --name quoth-tiny --hf "$out/quoth-tiny" --gguf "$out"
 "$python" "$here/export.py" --checkpoint "$out/draft.pt" --name quoth-tiny-draft --hf "$out/quoth-tiny-draft" --gguf "$out"
-"$python" "$here/eval.py" --model "$out/main.pt" --items "$items" --seen-shards from-checkpoint --json "$out/scores.json"
+"$python" "$here/eval.py" --model "$out/main.pt" --items "$items" --training "$out/main.json" --json "$out/scores.json"
 ls -l "$out"/*.gguf

@@ -1,7 +1,6 @@
 """From documents to numbers: the tokenizer, and shards of rows of tokens with loss weights.
 
-A shard is a function of (seed, index, row length) alone. Rows begin with a document and are filled with whole
-documents; the last one is cut. Shards are made by a second process while the first one trains.
+A shard is a function of (seed, index, row length) alone. Rows are filled with whole documents. Shards are made by a second process while the first one trains.
 """
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -15,7 +14,9 @@ import data
 VOCAB = 4096
 OTHERS_WEIGHT = 0.1      # of what the model did not say itself
 DOCS_PER_SHARD = 8000
-STAGE_1_SHARD = 13       # the mixture changes here
+STAGE_SHARDS = (13, 16)  # where the mixture changes
+MEDIUM, SHORT, LONG = 512, 256, 1024
+WAITING = 64
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
            r"\s*[\r\n]+|\s+(?!\S)|\s+")     # Qwen2's: digits one by one
 
@@ -58,33 +59,52 @@ def encode_docs(tok, docs):
 
 
 def rows_of(encoded, length):
-    """Fill rows of length + 1 tokens (inputs and targets overlap by one)."""
-    rows, weights, row, weight, used = [], [], [], [], 0
+    """Rows of length + 1 tokens (inputs and targets overlap by one): whole documents, then padding of weight 0.
+
+    A row takes the document that has waited longest, then the largest of the waiting ones while one fits."""
+    waiting, rows, weights = [], [], []
     for ids, w in encoded:
-        row.append(ids)
-        weight.append(w)
-        used += len(ids)
-        if used > length:
-            rows.append(np.concatenate(row)[:length + 1])
-            weights.append(np.concatenate(weight)[:length + 1])
-            row, weight, used = [], [], 0
+        if len(ids) <= length + 1:
+            waiting.append((ids, w))
+        if len(waiting) == WAITING:
+            row, weight = fill_row(waiting, length + 1)
+            rows.append(row)
+            weights.append(weight)
     return np.stack(rows), np.stack(weights)
 
 
-def shard_docs(seed, index):
-    return data.documents(seed * 1_000_003 + index, DOCS_PER_SHARD, stage=int(index >= STAGE_1_SHARD))
+def fill_row(waiting, space):
+    row, weight, used = np.zeros(space, np.uint16), np.zeros(space, np.float16), 0
+    at = 0
+    while at is not None:
+        ids, w = waiting.pop(at)
+        row[used:used + len(ids)], weight[used:used + len(ids)] = ids, w
+        used += len(ids)
+        fitting = [i for i, (other, _) in enumerate(waiting) if len(other) <= space - used]
+        at = max(fitting, key=lambda i: len(waiting[i][0]), default=None)
+    return row, weight
+
+
+def stage_of(index, length):
+    """Which mixture of data.STAGES a shard has."""
+    return 1 if length == LONG else sum(index >= first for first in STAGE_SHARDS)
+
+
+def shard_docs(seed, index, length):
+    return data.documents(seed * 1_000_003 + index, DOCS_PER_SHARD, stage=stage_of(index, length))
 
 
 def make_shard(tokenizer_path, seed, index, length):
     tok = Tokenizer.from_file(str(tokenizer_path))
-    return rows_of(encode_docs(tok, list(shard_docs(seed, index))), length)
+    return rows_of(encode_docs(tok, list(shard_docs(seed, index, length))), length)
 
 
 class Shards:
-    """An endless stream of batches (tokens [n, length + 1], weights likewise), one shard made ahead."""
+    """An endless stream of batches (tokens [n, length + 1], weights likewise), one shard made ahead.
+    `used` lists [index, row length] of every shard that was begun."""
 
-    def __init__(self, tokenizer_path, seed, first=0):
-        self.args, self.index = (tokenizer_path, seed), first
+    def __init__(self, tokenizer_path, seed, used):
+        self.args, self.used, self.index = (tokenizer_path, seed), used, len(used)
         self.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         self.ahead = None
 
@@ -93,10 +113,11 @@ class Shards:
 
     def batches(self, length_of, tokens_per_batch):
         while True:
-            length = length_of()
+            length = length_of(self.index)
             if self.ahead is None or self.ahead[0] != length:
                 self.order(length)
             rows, weights = self.ahead[1].result()
+            self.used.append([self.index, length])
             self.index += 1
             self.order(length)
             n = tokens_per_batch // length

@@ -39,9 +39,10 @@ def fingerprints(text, only=None):
     return {hashed(kind + " " + content) for kind, content in contents(text) if only in (None, kind)}
 
 
-def of_training(seed, n_shards):
+def of_training(record):
+    """All fingerprints of a run, by the record that train.py wrote."""
     seen = set()
-    for index in range(n_shards):
-        for doc in shard_docs(seed, index):
+    for index, length in record["shards"]:
+        for doc in shard_docs(record["seed"], index, length):
             seen |= fingerprints(text_of(doc))
     return seen

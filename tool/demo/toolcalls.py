@@ -149,11 +149,11 @@ def call(name, arguments):
     return {"type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def doc(src, chat_item):
+def doc(src, chat_item, short=False):
     """A conversation with tools: one to three requests, now and then one that needs no tool."""
-    tools = offered(src, src.choice((1, 1, 2, 2, 3, 4)))
+    tools = offered(src, src.choice((1, 2, 2) if short else (1, 1, 2, 2, 3, 4)))
     messages, keys = [], []
-    for _ in range(src.choice((1, 1, 1, 2, 3))):
+    for _ in range(1 if short else src.choice((1, 1, 1, 2, 3))):
         if src.chance(0.15):
             talk = chat_item(src)
             messages += [{"role": "user", "content": talk.user}, {"role": "assistant", "content": talk.answer}]

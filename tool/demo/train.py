@@ -2,8 +2,8 @@
 
     python train.py --out DIR --size main --steps N [--minutes M] [--workers 2] [--resume]
 
-DIR receives tokenizer.json (made once), main.pt / draft.pt (checkpoint, every few minutes) and a log line every
-20 steps. Progress is the larger of steps done and time used, so that a run ends in time on any machine; the
+DIR receives tokenizer.json (made once), main.pt / draft.pt (checkpoint, every few minutes) and main.json / draft.json
+(what was trained on). A line of log every 20 steps. Progress is the larger of steps done and time used, so that a run ends in time on any machine; the
 learning rate warms up, stays, and falls to zero over the last quarter (WSD); rows grow to 1024 tokens near the end.
 Matrices are trained with Muon, the embedding and the norms with AdamW.
 
@@ -11,6 +11,7 @@ On CPUs the batch is split among worker processes of one thread each, which meet
 faster than one process with many threads, and it hardly suffers from other jobs on the same cores.
 """
 import argparse
+import json
 import math
 import tempfile
 import time
@@ -22,11 +23,10 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 from model import Config, Model
-from pack import Shards, train_tokenizer
+from pack import LONG, MEDIUM, SHORT, STAGE_SHARDS, Shards, train_tokenizer
 
 SIZES = {"main": Config(), "draft": Config(hidden=96, ff=192, layers=3, heads=2, kv_heads=1)}
 WARMUP, DECAY, LONG_ROWS = 0.01, 0.25, 0.12   # parts of the run: rising rate, falling rate, long rows
-SHORT, LONG = 512, 1024
 TOKENIZER_DOCS = 30000
 
 
@@ -51,7 +51,8 @@ class Trainer:
         self.opts = optimizers(self.model, args.muon_lr, args.adam_lr)
         self.base = [o.param_groups[0]["lr"] for o in self.opts]
         self.path = args.out / f"{args.size}.pt"
-        self.step = self.tokens = self.shard = 0
+        self.step = self.tokens = 0
+        self.shards = []
         self.seconds = 0.0
         if args.resume and self.path.exists():
             self.load()
@@ -67,13 +68,15 @@ class Trainer:
         self.model.load_state_dict(saved["model"])
         for opt, state in zip(self.opts, saved["opts"]):
             opt.load_state_dict(state)
-        self.step, self.tokens, self.shard, self.seconds = saved["at"]
+        self.step, self.tokens, self.seconds, self.shards = saved["at"]
 
-    def save(self, shard):
+    def save(self):
         saved = {"model": self.model.state_dict(), "opts": [o.state_dict() for o in self.opts], "config": self.model.cfg.asdict(),
-                 "at": (self.step, self.tokens, shard, self.seconds)}
+                 "at": (self.step, self.tokens, self.seconds, self.shards)}
         torch.save(saved, self.path.with_suffix(".tmp"))
         self.path.with_suffix(".tmp").rename(self.path)
+        record = {"seed": self.args.seed, "steps": self.step, "tokens": self.tokens, "minutes": round(self.seconds / 60, 1), "shards": self.shards}
+        self.path.with_suffix(".json").write_text(json.dumps(record) + "\n")
 
     def progress(self):
         return max(self.step / self.args.steps, self.seconds / (60 * self.args.minutes))
@@ -109,11 +112,13 @@ class Trainer:
         self.seconds = flat[-1].item()
         return flat[-2].item()
 
-    def row_length(self):
-        return LONG if self.progress() >= 1 - LONG_ROWS else SHORT
+    def row_length(self, shard):
+        if self.progress() >= 1 - LONG_ROWS:
+            return LONG
+        return SHORT if shard >= STAGE_SHARDS[-1] else MEDIUM
 
     def run(self):
-        shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shard)
+        shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shards)
         self.began, saved, mean = time.time() - self.seconds, time.time(), math.nan
         for rows, weights in shards.batches(self.row_length, self.args.batch):
             own = self.train_step(rows[self.rank::self.args.workers], weights[self.rank::self.args.workers])
@@ -122,12 +127,12 @@ class Trainer:
                 print(f"step {self.step} tokens {self.tokens} minutes {self.seconds / 60:.1f} loss {mean:.4f} "
                       f"lr {rate(self.progress()):.3f} tokens/s {self.tokens / self.seconds:.0f}", flush=True)
             if self.rank == 0 and time.time() - saved > 60 * self.args.save_minutes:
-                self.save(shards.index)
+                self.save()
                 saved = time.time()
             if self.progress() >= 1:
                 break
         if self.rank == 0:
-            self.save(shards.index)
+            self.save()
         shards.pool.shutdown()
 
 
