@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- names
+ * ------------------------------------------------------------------------------------------ */
 
 static bool same_name(const char *typed, size_t n, const char *name)
 {
@@ -21,7 +22,8 @@ static bool same_name(const char *typed, size_t n, const char *name)
 static const struct option *find_option(const struct option *o, const char *name, size_t n)
 {
     for (; o->kind != OPTION_END; o++) {
-        const struct option *found = o->kind == OPTION_GROUP ? find_option(o->include, name, n) : NULL;
+        const struct option *found =
+            o->kind == OPTION_GROUP ? find_option(o->include, name, n) : NULL;
         if (found) return found;
         if (o->kind != OPTION_GROUP && same_name(name, n, o->name)) return o;
     }
@@ -31,7 +33,8 @@ static const struct option *find_option(const struct option *o, const char *name
 static const struct option *find_letter(const struct option *o, char letter)
 {
     for (; o->kind != OPTION_END; o++) {
-        const struct option *found = o->kind == OPTION_GROUP ? find_letter(o->include, letter) : NULL;
+        const struct option *found =
+            o->kind == OPTION_GROUP ? find_letter(o->include, letter) : NULL;
         if (found) return found;
         if (o->kind != OPTION_GROUP && o->letter == letter) return o;
     }
@@ -83,29 +86,35 @@ static size_t collect_names(const struct option *o, const char **names, size_t n
     return n;
 }
 
-static int unknown_option(const struct command *c, const char *flag, size_t n, struct err *e)
+/* `command` NULL: while the program runs. */
+static int unknown_option(const struct option *table, const char *command, const char *flag,
+                          size_t n, struct err *e)
 {
     const char *names[256];
     char typed[64];
-    size_t n_name = collect_names(c->options, names, 0, 256);
+    size_t n_name = collect_names(table, names, 0, 256);
     if (n >= sizeof typed) n = sizeof typed - 1;
     memcpy(typed, flag, n);
     typed[n] = 0;
     const char *near = nearest_name(typed, names, n_name);
     if (near) return err_set(e, ERR_ARG, "unknown flag --%s; did you mean --%s?", typed, near);
-    return err_set(e, ERR_ARG, "unknown flag --%s; quoth %s --help lists them", typed, c->name);
+    if (!command) return err_set(e, ERR_ARG, "unknown flag --%s; /set lists them", typed);
+    return err_set(e, ERR_ARG, "unknown flag --%s; quoth %s --help lists them", typed, command);
 }
 
-/* ---- values ----------------------------------------------------------------------------------------- */
+/* ---- values
+ * ----------------------------------------------------------------------------------------- */
 
 static int set_int(const struct option *o, const char *value, struct err *e)
 {
     char *end;
     errno = 0;
     long long v = strtoll(value, &end, 10);
-    if (end == value || *end || errno) return err_set(e, ERR_ARG, "--%s: \"%s\" is not an integer", o->name, value);
+    if (end == value || *end || errno)
+        return err_set(e, ERR_ARG, "--%s: \"%s\" is not an integer", o->name, value);
     if ((double)v < o->lo || (double)v > o->hi)
-        return err_set(e, ERR_ARG, "--%s: %lld is not between %.0f and %.0f", o->name, v, o->lo, o->hi);
+        return err_set(e, ERR_ARG, "--%s: %lld is not between %.0f and %.0f", o->name, v, o->lo,
+                       o->hi);
     *(int64_t *)o->target = v;
     return 0;
 }
@@ -114,17 +123,22 @@ static int set_real(const struct option *o, const char *value, struct err *e)
 {
     char *end;
     double v = strtod(value, &end);
-    if (end == value || *end || v != v) return err_set(e, ERR_ARG, "--%s: \"%s\" is not a number", o->name, value);
-    if (v < o->lo || v > o->hi) return err_set(e, ERR_ARG, "--%s: %g is not between %g and %g", o->name, v, o->lo, o->hi);
+    if (end == value || *end || v != v)
+        return err_set(e, ERR_ARG, "--%s: \"%s\" is not a number", o->name, value);
+    if (v < o->lo || v > o->hi)
+        return err_set(e, ERR_ARG, "--%s: %g is not between %g and %g", o->name, v, o->lo, o->hi);
     *(double *)o->target = v;
     return 0;
 }
 
 static int set_flag(const struct option *o, const char *value, struct err *e)
 {
-    bool on = strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcasecmp(value, "yes") == 0;
-    bool off = strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0;
-    if (!on && !off) return err_set(e, ERR_ARG, "--%s: \"%s\" is neither true nor false", o->name, value);
+    bool on =
+        strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcasecmp(value, "yes") == 0;
+    bool off =
+        strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0;
+    if (!on && !off)
+        return err_set(e, ERR_ARG, "--%s: \"%s\" is neither true nor false", o->name, value);
     *(bool *)o->target = on;
     return 0;
 }
@@ -133,16 +147,83 @@ static int set_value(const struct option *o, const char *value, struct err *e)
 {
     struct text_list *list = o->target;
     switch (o->kind) {
-    case OPTION_FLAG: return set_flag(o, value, e);
-    case OPTION_INT: return set_int(o, value, e);
-    case OPTION_REAL: return set_real(o, value, e);
-    case OPTION_TEXT: *(const char **)o->target = value; return 0;
-    case OPTION_LIST: return vec_push(list, value) ? 0 : err_memory(e, o->name, sizeof value);
-    default: return 0;
+    case OPTION_FLAG:
+        return set_flag(o, value, e);
+    case OPTION_INT:
+        return set_int(o, value, e);
+    case OPTION_REAL:
+        return set_real(o, value, e);
+    case OPTION_TEXT:
+        *(const char **)o->target = value;
+        return 0;
+    case OPTION_LIST:
+        return vec_push(list, value) ? 0 : err_memory(e, o->name, sizeof value);
+    default:
+        return 0;
     }
 }
 
-/* ---- config files: lines of "name: value" or "name = value", # begins a comment ------------------------ */
+/* NAME, or no-NAME: a flag becomes false, a list empty. NULL: not found. */
+static const struct option *find_negated(const struct option *table, const char *name, size_t n)
+{
+    if (n <= 3 || !same_name(name, 3, "no-")) return NULL;
+    const struct option *o = find_option(table, name + 3, n - 3);
+    return o && (o->kind == OPTION_FLAG || o->kind == OPTION_LIST) ? o : NULL;
+}
+
+static int set_negated(const struct option *o)
+{
+    if (o->kind == OPTION_FLAG)
+        *(bool *)o->target = false;
+    else
+        ((struct text_list *)o->target)->n = 0;
+    return 0;
+}
+
+int options_set(const struct option *table, const char *name, const char *value, struct err *e)
+{
+    size_t n = strlen(name);
+    const struct option *o = find_option(table, name, n),
+                        *negated = o ? NULL : find_negated(table, name, n);
+    if (negated) return set_negated(negated);
+    if (!o) return unknown_option(table, NULL, name, n, e);
+    if (!value && o->kind != OPTION_FLAG)
+        return err_set(e, ERR_ARG, "%s needs a value: /set %s %s", o->name, o->name, o->arg);
+    return set_value(o, value ? value : "true", e);
+}
+
+static void show_value(const struct option *o, FILE *out)
+{
+    const struct text_list *list = o->target;
+    bool is_real = o->kind == OPTION_REAL, is_int = o->kind == OPTION_INT;
+    double v = is_real  ? *(const double *)o->target
+               : is_int ? (double)*(const int64_t *)o->target
+                        : 0;
+    if ((is_real || is_int) && (v < o->lo || v > o->hi))
+        fprintf(out, "(not set)");
+    else if (is_real || is_int)
+        fprintf(out, "%.15g", v);
+    else if (o->kind == OPTION_FLAG)
+        fprintf(out, "%s", *(const bool *)o->target ? "true" : "false");
+    else if (o->kind == OPTION_LIST)
+        for (size_t i = 0; i < list->n; i++) fprintf(out, "%s\"%s\"", i ? " " : "", list->v[i]);
+}
+
+void options_show(const struct option *table, FILE *out)
+{
+    for (const struct option *o = table; o->kind != OPTION_END; o++) {
+        if (o->kind == OPTION_GROUP) {
+            options_show(o->include, out);
+            continue;
+        }
+        fprintf(out, "  %-28s ", o->name);
+        show_value(o, out);
+        fprintf(out, "\n");
+    }
+}
+
+/* ---- config files: lines of "name: value" or "name = value", # begins a comment
+ * ------------------------ */
 
 static char *trimmed(char *text)
 {
@@ -157,16 +238,19 @@ static char *trimmed(char *text)
     return text;
 }
 
-static int config_line(const struct command *c, char *line, const char *path, int number, struct err *e)
+static int config_line(const struct command *c, char *line, const char *path, int number,
+                       struct err *e)
 {
     char *text = trimmed(line);
     if (*text == 0 || *text == '#') return 0;
     size_t n = strcspn(text, ":=");
-    if (text[n] == 0) return err_set(e, ERR_ARG, "%s:%d: expected \"name: value\", found \"%.40s\"", path, number, text);
+    if (text[n] == 0)
+        return err_set(e, ERR_ARG, "%s:%d: expected \"name: value\", found \"%.40s\"", path, number,
+                       text);
     char *value = trimmed(text + n + 1);
     while (n > 0 && isspace((unsigned char)text[n - 1])) n--;
     const struct option *o = find_option(c->options, text, n);
-    int rc = o ? set_value(o, value, e) : unknown_option(c, text, n, e);
+    int rc = o ? set_value(o, value, e) : unknown_option(c->options, c->name, text, n, e);
     return rc ? err_prefix(e, rc, "%s:%d", path, number) : 0;
 }
 
@@ -174,14 +258,17 @@ static int config_file(const struct command *c, const char *path, struct err *e)
 {
     struct buf b = {0};
     int rc = file_read(&b, path, 1 << 20, e);
-    char *text = rc == 0 ? buf_detach(&b) : NULL; /* values point into it: it lives until the program ends */
+    char *text =
+        rc == 0 ? buf_detach(&b) : NULL; /* values point into it: it lives until the program ends */
     buf_deinit(&b);
     int number = 0;
-    for (char *next = text, *line; rc == 0 && (line = strsep(&next, "\n"));) rc = config_line(c, line, path, ++number, e);
+    for (char *next = text, *line; rc == 0 && (line = strsep(&next, "\n"));)
+        rc = config_line(c, line, path, ++number, e);
     return rc;
 }
 
-/* ---- the command line ------------------------------------------------------------------------------- */
+/* ---- the command line
+ * ------------------------------------------------------------------------------- */
 
 struct cursor {
     const struct command *c;
@@ -189,11 +276,13 @@ struct cursor {
     char **arg;
 };
 
-static int take_value(struct cursor *at, const struct option *o, const char *inline_value, struct err *e)
+static int take_value(struct cursor *at, const struct option *o, const char *inline_value,
+                      struct err *e)
 {
     if (inline_value) return set_value(o, inline_value, e);
     if (o->kind == OPTION_FLAG) return set_value(o, "true", e);
-    if (at->i + 1 >= at->n) return err_set(e, ERR_ARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
+    if (at->i + 1 >= at->n)
+        return err_set(e, ERR_ARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
     return set_value(o, at->arg[++at->i], e);
 }
 
@@ -209,13 +298,10 @@ static int long_option(struct cursor *at, struct err *e)
         if (!equals && at->i + 1 >= at->n) return err_set(e, ERR_ARG, "--config needs a file");
         return config_file(at->c, equals ? equals + 1 : at->arg[++at->i], e);
     }
-    const struct option *o = find_option(at->c->options, flag, n);
-    if (!o && n > 3 && same_name(flag, 3, "no-")) {
-        o = find_option(at->c->options, flag + 3, n - 3);
-        if (o && o->kind == OPTION_FLAG) return set_value(o, "false", e);
-        o = NULL;
-    }
-    if (!o) return unknown_option(at->c, flag, n, e);
+    const struct option *o = find_option(at->c->options, flag, n),
+                        *negated = o ? NULL : find_negated(at->c->options, flag, n);
+    if (negated) return set_negated(negated);
+    if (!o) return unknown_option(at->c->options, at->c->name, flag, n, e);
     return take_value(at, o, equals ? equals + 1 : NULL, e);
 }
 
@@ -227,8 +313,11 @@ static int short_option(struct cursor *at, struct err *e)
         return 1;
     }
     const struct option *o = find_letter(at->c->options, *flag);
-    if (!o) return err_set(e, ERR_ARG, "unknown flag -%s; quoth %s --help lists them", flag, at->c->name);
-    if (o->kind == OPTION_FLAG && flag[1]) return err_set(e, ERR_ARG, "-%c takes no value, found \"%s\"", *flag, flag + 1);
+    if (!o)
+        return err_set(e, ERR_ARG, "unknown flag -%s; quoth %s --help lists them", flag,
+                       at->c->name);
+    if (o->kind == OPTION_FLAG && flag[1])
+        return err_set(e, ERR_ARG, "-%c takes no value, found \"%s\"", *flag, flag + 1);
     return take_value(at, o, flag[1] ? flag + 1 : NULL, e);
 }
 
@@ -253,7 +342,8 @@ int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e
         else if (!flags_end && is_flag(a))
             rc = short_option(&at, e);
         else if (n_out == c->n_arg_max)
-            rc = err_set(e, ERR_ARG, "unexpected argument \"%.60s\"; usage: quoth %s %s", a, c->name, c->usage);
+            rc = err_set(e, ERR_ARG, "unexpected argument \"%.60s\"; usage: quoth %s %s", a,
+                         c->name, c->usage);
         else
             arg[n_out++] = a;
         if (rc != 0) return rc;

@@ -1,9 +1,11 @@
-/* session.h - private to cli: what run, perplexity and others open before they can compute, and the option groups for it. */
+/* session.h - private to cli: what run, perplexity and others open before they can compute, and the
+ * option groups for it. */
 #ifndef QUOTH_CLI_SESSION_H
 #define QUOTH_CLI_SESSION_H
 
 #include "cli.h"
 
+#include "chat/chat.h"
 #include "engine/engine.h"
 
 struct session {
@@ -20,16 +22,42 @@ extern const struct option model_options[];
 /* --temperature, --top-k, ... --seed, --stop */
 extern const struct option sample_options[];
 
-/* Open everything but the engine: rows and outputs of a step at most. `context` caps the context where
+/* Open everything but the engine: rows and outputs of a step at most. `context` caps the context
+ * where
  * --max-model-len was not given (0: no cap). */
-int session_open(struct session *s, const char *path, int n_seq, int n_out, int context, struct err *e);
+int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
+                 struct err *e);
 int session_engine(struct session *s, struct err *e);
 void session_close(struct session *s);
 /* The allocation plan, to standard error. */
 void session_report(const struct session *s);
 
-/* The model's defaults (generation_config) overridden by the flags given. Pointers are borrowed from the flags. */
-int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a, struct err *e);
+/* The model's defaults (generation_config) overridden by the flags given. Pointers are borrowed
+ * from the flags. */
+int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
+                       struct err *e);
 struct reply_options reply_options_read(const struct session *s, struct arena *a);
+
+/* ---- chat_options.c: --chat-template, --system, --default-chat-template-kwargs, --now ---- */
+
+extern const struct option chat_options[];
+
+/* The template of --chat-template FILE or NAME, else the checkpoint's (NULL: no checkpoint); *t
+ * NULL: there is none. */
+int chat_template(struct template **t, const struct checkpoint *c, struct err *e);
+int chat_template_file(struct template **t, const char *path,
+                       struct err *e); /* "-": standard input */
+
+const char *chat_system(void);                        /* --system, or NULL            */
+int chat_now(int64_t *now, struct err *e);            /* 0: the real clock            */
+int chat_kwargs(struct json **kwargs, struct err *e); /* owned; NULL: none            */
+
+/* bos_token and eos_token as templates see them; NULL where the tokenizer (NULL is fine) has none.
+ */
+struct chat_special {
+    char bos_text[64], eos_text[64];
+    const char *bos, *eos;
+};
+void chat_special(struct chat_special *c, const struct tokenizer *t);
 
 #endif

@@ -1,0 +1,164 @@
+/* answer.c - one answer: a request to the engine, its events until the end, and what it cost. */
+#include "answer.h"
+
+#include "base/json.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t max_tokens = -1;
+
+const struct option answer_options[] = {
+    {.kind = OPTION_INT,
+     .name = "max-tokens",
+     .letter = 'n',
+     .arg = "N",
+     .target = &max_tokens,
+     .lo = -1,
+     .hi = 1 << 30,
+     .help = "tokens to generate at most (-1: until the model ends or the context is full)"},
+    {.kind = OPTION_GROUP, .include = sample_options},
+    {.kind = OPTION_END},
+};
+
+/* ---- generating ---- */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    interrupted = 1;
+}
+
+void answer_catch_interrupt(void)
+{
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
+}
+
+/* Read events until the answer is complete; Ctrl-C cancels the request, which then ends by itself.
+ */
+static void follow(struct session *s, struct queue *q, struct answer *a, answer_fn *fn, void *ctx)
+{
+    struct event ev;
+    bool done = false, cancelled = false;
+    while (!done) {
+        bool got = queue_pop(q, &ev, 50000);
+        if (interrupted && !cancelled) {
+            engine_cancel(s->engine, a->reply.request_id);
+            cancelled = true;
+        }
+        if (!got) continue;
+        size_t from = a->text.n;
+        if (ev.kind == EVENT_TOKEN && !a->reply.matched) (void)!vec_push(&a->ids, ev.token);
+        done = reply_event(&a->reply, &ev, &a->text);
+        if (a->text.n > from) fn(ctx, a->text.data + from, a->text.n - from);
+    }
+}
+
+static int fill_request(struct request *r, struct answer *a, struct session *s,
+                        const struct ids *prompt, bool raw_text, struct err *e)
+{
+    int rc = vec_reserve(&r->prompt, prompt->n)
+                 ? 0
+                 : err_memory(e, "a prompt", prompt->n * sizeof *prompt->v);
+    if (rc == 0 && prompt->n) memcpy(r->prompt.v, prompt->v, prompt->n * sizeof *prompt->v);
+    if (rc == 0) r->prompt.n = prompt->n;
+    if (rc == 0) rc = sample_params_read(&r->params, s, &r->arena, e);
+    if (rc != 0) return rc;
+    struct reply_options o = reply_options_read(s, &r->arena);
+    o.keep_special |= raw_text;
+    r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
+    return reply_open(&a->reply, s->engine, r->id, &o, e);
+}
+
+int answer_generate(struct answer *a, struct session *s, const struct ids *prompt, bool raw_text,
+                    answer_fn *fn, void *ctx, struct err *e)
+{
+    struct request *r = request_open(e);
+    struct queue *q = engine_reply_queue();
+    int rc = r && q ? 0 : err_memory(e, "a request", sizeof *r);
+    interrupted = 0;
+    if (rc == 0) rc = fill_request(r, a, s, prompt, raw_text, e);
+    if (rc == 0) r->reply = q;
+    if (rc == 0) rc = engine_submit(s->engine, r, e);
+    if (rc == 0)
+        follow(s, q, a, fn, ctx);
+    else
+        request_close(r);
+    if (rc == 0 && a->reply.finish == FINISH_ERROR)
+        rc = err_set(e, ERR_FORMAT, "the model gave no token that may be picked");
+    queue_close(q);
+    return rc;
+}
+
+void answer_deinit(struct answer *a)
+{
+    reply_close(&a->reply);
+    buf_deinit(&a->text);
+    vec_deinit(&a->ids);
+}
+
+/* ---- reports ---- */
+
+static double rate(int n, int64_t us)
+{
+    return us > 0 ? (double)n * 1e6 / (double)us : 0;
+}
+
+static double decode_rate(const struct usage *u)
+{
+    return rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_us);
+}
+
+static double first_token_ms(const struct usage *u)
+{
+    return (double)(u->queue_us + u->prefill_us) * 1e-3;
+}
+
+void answer_report(const struct answer *a, const struct session *s)
+{
+    const struct usage *u = &a->reply.usage;
+    const struct model_info *info = model_info(s->model);
+    if (a->reply.finish == FINISH_LENGTH && max_tokens >= 0 && u->n_output >= max_tokens)
+        fprintf(stderr, "[length: cut at --max-tokens %lld]\n", (long long)max_tokens);
+    else if (a->reply.finish == FINISH_LENGTH)
+        fprintf(stderr,
+                "[length: the context of %d tokens is full. /clear begins anew; --max-model-len "
+                "gives more]\n",
+                info->context_max);
+    double prompt = rate(u->n_prompt - u->n_cached, u->prefill_us), decode = decode_rate(u);
+    fprintf(stderr,
+            "%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms\n",
+            u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output, decode < 100, decode,
+            first_token_ms(u));
+}
+
+void answer_print_json(const struct answer *a, const struct chat_message *message)
+{
+    const struct usage *u = &a->reply.usage;
+    struct buf b = {0};
+    buf_add_text(&b, "{\"text\":");
+    json_put_text(&b, a->text.data ? a->text.data : "", a->text.n);
+    if (message) {
+        buf_add_text(&b, ",\"message\":");
+        message_put(&b, message);
+    }
+    buf_add_text(&b, ",\"token_ids\":[");
+    for (size_t i = 0; i < a->ids.n; i++) buf_addf(&b, "%s%d", i ? "," : "", a->ids.v[i]);
+    buf_addf(&b,
+             "],\"finish_reason\":\"%s\",\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_"
+             "tokens\":%d",
+             finish_name(a->reply.finish), u->n_prompt, u->n_cached, u->n_output);
+    buf_add_text(&b, ",\"time_to_first_token_ms\":");
+    json_put_real(&b, first_token_ms(u));
+    buf_add_text(&b, ",\"prompt_tokens_per_second\":");
+    json_put_real(&b, rate(u->n_prompt - u->n_cached, u->prefill_us));
+    buf_add_text(&b, ",\"tokens_per_second\":");
+    json_put_real(&b, decode_rate(u));
+    buf_add_text(&b, "}\n");
+    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
+    fflush(stdout);
+    buf_deinit(&b);
+}

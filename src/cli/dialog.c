@@ -1,0 +1,320 @@
+/* dialog.c - a conversation that goes on, turn by turn.
+ *
+ *   messages (JSON) --template_render--> prompt text --continue_prompt--> ids --answer_generate-->
+ * raw text ^ |
+ *        +------------------------------ chat parser, message_put
+ * <-----------------------------------+
+ *
+ * The engine finds what it computed before by token ids, a page at a time, so a turn must not
+ * change the ids of earlier ones. Text that was tokenized in one piece may fall into other tokens
+ * when more text follows, and a model need not write the tokens that its text would be read as.
+ * Hence (text, ids) of the last prompt and answer are kept, and while the next rendering begins
+ * with that text, only the rest is tokenized. Templates that render an answer in another way than
+ * the model wrote it (reasoning is often left out) fall back to the last prompt, then to the
+ * beginning. */
+#include "answer.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONVERSATION_BYTE_MAX = 64 << 20 };
+
+int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e)
+{
+    *d = (struct dialog){.s = s};
+    if (raw) return 0;
+    int rc = chat_template(&d->t, s->checkpoint, e);
+    if (rc == 0) rc = chat_kwargs(&d->kwargs, e);
+    if (rc == 0) rc = chat_now(&d->now, e);
+    if (rc == 0 && chat_system()) rc = dialog_system(d, chat_system(), e);
+    if (rc == 0) chat_special(&d->special, s->tokenizer);
+    return rc;
+}
+
+void dialog_close(struct dialog *d)
+{
+    template_close(d->t);
+    json_drop(d->kwargs);
+    free(d->system);
+    buf_deinit(&d->messages);
+    buf_deinit(&d->text);
+    vec_deinit(&d->ids);
+    *d = (struct dialog){0};
+}
+
+void dialog_clear(struct dialog *d)
+{
+    buf_clear(&d->messages);
+}
+
+int dialog_system(struct dialog *d, const char *text, struct err *e)
+{
+    char *copy = *text ? strdup(text) : NULL;
+    if (*text && !copy) return err_memory(e, "a system prompt", strlen(text));
+    free(d->system);
+    d->system = copy;
+    return 0;
+}
+
+int dialog_think(struct dialog *d, bool on, struct err *e)
+{
+    struct buf b = {0};
+    struct json *kwargs = NULL;
+    static const char name[] = "enable_thinking";
+    buf_add_char(&b, '{');
+    for (void *it = json_first(d->kwargs); it; it = json_next(d->kwargs, it)) {
+        size_t n;
+        const char *key = json_it_key(it, &n);
+        if (n == sizeof name - 1 && memcmp(key, name, n) == 0) continue;
+        json_put_text(&b, key, n);
+        buf_add_char(&b, ':');
+        json_put(&b, json_it_value(it));
+        buf_add_char(&b, ',');
+    }
+    buf_addf(&b, "\"%s\":%s}", name, on ? "true" : "false");
+    int rc = b.failed ? err_memory(e, "template variables", b.n)
+                      : json_parse(&kwargs, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    if (rc != 0) return rc;
+    json_drop(d->kwargs);
+    d->kwargs = kwargs;
+    return 0;
+}
+
+/* ---- messages ---- */
+
+static void put_message(struct buf *b, const char *role, const char *text, size_t n)
+{
+    buf_addf(b, "{\"role\":\"%s\",\"content\":", role);
+    json_put_text(b, text, n);
+    buf_add_char(b, '}');
+}
+
+static void add_comma(struct buf *b)
+{
+    if (b->n > 0) buf_add_text(b, ",\n");
+}
+
+/* All messages, the system prompt first, as a JSON list. */
+static void put_conversation(const struct dialog *d, struct buf *b)
+{
+    buf_add_char(b, '[');
+    if (d->system) put_message(b, "system", d->system, strlen(d->system));
+    if (d->system && d->messages.n) buf_add_text(b, ",\n");
+    if (d->messages.n) buf_add(b, d->messages.data, d->messages.n);
+    buf_add_text(b, "]\n");
+}
+
+static void take_back(struct dialog *d, size_t n)
+{
+    d->messages.n = n;
+    d->messages.failed = false;
+    if (d->messages.data) d->messages.data[n] = 0;
+}
+
+int dialog_save(const struct dialog *d, const char *path, struct err *e)
+{
+    struct buf b = {0};
+    put_conversation(d, &b);
+    int rc = b.failed ? err_memory(e, "a conversation", b.n) : file_write(path, b.data, b.n, e);
+    buf_deinit(&b);
+    return rc;
+}
+
+static int load_message(struct buf *messages, char **system, const struct json *m, size_t i,
+                        struct err *e)
+{
+    const char *role = json_text(json_field(m, "role"), NULL),
+               *content = json_text(json_field(m, "content"), NULL);
+    if (!role) return err_set(e, ERR_FORMAT, "messages[%zu]: it has no role", i);
+    if (i == 0 && content && strcmp(role, "system") == 0)
+        return (*system = strdup(content)) ? 0 : err_memory(e, "a system prompt", strlen(content));
+    add_comma(messages);
+    json_put(messages, m);
+    return messages->failed ? err_memory(e, "messages", messages->n) : 0;
+}
+
+int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct err *e)
+{
+    struct json *root = NULL;
+    struct buf messages = {0};
+    char *system = NULL;
+    int rc = json_read_file(&root, path, CONVERSATION_BYTE_MAX, e);
+    const struct json *list = json_kind(root) == JK_LIST ? root : json_field(root, "messages");
+    if (rc == 0 && json_kind(list) != JK_LIST)
+        rc = err_set(e, ERR_FORMAT, "%s: expected a list of messages", path);
+    for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
+        rc = load_message(&messages, &system, json_item(list, i), i, e);
+        if (rc != 0) err_prefix(e, rc, "%s", path);
+    }
+    if (rc == 0) {
+        *n_message = json_count(list);
+        buf_deinit(&d->messages);
+        free(d->system);
+        d->messages = messages;
+        d->system = system;
+    } else {
+        buf_deinit(&messages);
+        free(system);
+    }
+    json_drop(root);
+    return rc;
+}
+
+/* ---- the prompt ---- */
+
+static int render(const struct dialog *d, struct buf *prompt, struct chat_turn *turn, struct err *e)
+{
+    struct buf text = {0};
+    struct json *messages = NULL;
+    put_conversation(d, &text);
+    int rc = text.failed ? err_memory(e, "messages", text.n)
+                         : json_parse(&messages, text.data, text.n, NULL, e);
+    struct conversation c = {
+        .messages = messages,
+        .kwargs = d->kwargs,
+        .bos_token = d->special.bos,
+        .eos_token = d->special.eos,
+        .add_generation_prompt = true,
+        .now = d->now,
+    };
+    if (rc == 0) rc = template_render(d->t, &c, prompt, turn, e);
+    json_drop(messages);
+    buf_deinit(&text);
+    return rc;
+}
+
+static bool begins_with(const char *text, size_t n, const struct buf *b, size_t n_begin)
+{
+    return n_begin <= n && (n_begin == 0 || memcmp(text, b->data, n_begin) == 0);
+}
+
+/* d->ids becomes the ids of `prompt`: as much as may be from the last turn, the rest tokenized. */
+static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struct err *e)
+{
+    size_t n_text = d->text.n, n_id = d->ids.n;
+    if (!begins_with(prompt, n, &d->text, n_text)) n_text = d->n_text_prompt, n_id = d->n_id_prompt;
+    if (!begins_with(prompt, n, &d->text, n_text)) n_text = n_id = 0;
+    d->ids.n = n_id;
+    unsigned flags = n_text ? ENCODE_PARSE_SPECIAL : ENCODE_PARSE_SPECIAL | ENCODE_ADD_SPECIAL;
+    int rc = tokenizer_encode(d->s->tokenizer, prompt + n_text, n - n_text, flags, &d->ids, e);
+    buf_clear(&d->text);
+    if (rc == 0) buf_add(&d->text, prompt, n);
+    if (rc == 0 && d->text.failed) rc = err_memory(e, "a prompt", n);
+    if (rc != 0) buf_clear(&d->text), d->ids.n = 0;
+    d->n_text_prompt = d->text.n;
+    d->n_id_prompt = d->ids.n;
+    return rc;
+}
+
+/* A stop text cuts the answer inside of tokens, so that ids and text no longer correspond. */
+static void keep_answer(struct dialog *d, const struct answer *a)
+{
+    if (a->reply.matched) return;
+    bool ok = vec_reserve(&d->ids, d->ids.n + a->ids.n);
+    if (ok && a->text.n) buf_add(&d->text, a->text.data, a->text.n);
+    if (ok && !d->text.failed)
+        for (size_t i = 0; i < a->ids.n; i++) (void)vec_push(&d->ids, a->ids.v[i]);
+    else
+        d->text.n = d->n_text_prompt;
+}
+
+/* ---- the answer ---- */
+
+struct reading { /* what the model writes, on its way to the view and into a message */
+    struct chat_parser *parser;
+    struct chat_message message;
+    struct view view;
+    bool silent;
+};
+
+static void take_delta(void *reading, const struct chat_delta *delta)
+{
+    struct reading *r = reading;
+    chat_message_add(&r->message, delta);
+    if (!r->silent) view_delta(&r->view, delta);
+}
+
+static void take_text(void *reading, const char *text, size_t n)
+{
+    struct reading *r = reading;
+    if (r->parser)
+        chat_parser_push(r->parser, text, n, take_delta, r);
+    else if (!r->silent)
+        view_text(&r->view, text, n);
+}
+
+static int reading_open(struct reading *r, const struct dialog *d, const struct buf *prompt,
+                        const struct chat_turn *turn, struct err *e)
+{
+    *r = (struct reading){.silent = d->as_json};
+    view_begin(&r->view);
+    if (!d->t) return 0;
+    int rc =
+        chat_parser_open(&r->parser, chat_tool_parser_of(d->t), chat_reasoning_parser_of(d->t), e);
+    if (rc == 0 && turn->n_answer)
+        chat_parser_push(r->parser, prompt->data + prompt->n - turn->n_answer, turn->n_answer, NULL,
+                         NULL);
+    return rc;
+}
+
+static void reading_close(struct reading *r)
+{
+    chat_parser_close(r->parser);
+    chat_message_deinit(&r->message);
+}
+
+static int generate(struct dialog *d, struct reading *r, struct answer *a, struct err *e)
+{
+    int rc = answer_generate(a, d->s, &d->ids, d->t != NULL, take_text, r, e);
+    if (r->parser) chat_parser_finish(r->parser, take_delta, r);
+    if (!r->silent) view_end(&r->view);
+    if (rc == 0 && r->silent) answer_print_json(a, d->t ? &r->message : NULL);
+    return rc;
+}
+
+static int complete(struct dialog *d, const char *text, size_t n, struct answer *a, struct err *e)
+{
+    struct reading r;
+    d->ids.n = 0;
+    int rc = reading_open(&r, d, NULL, NULL, e);
+    if (rc == 0)
+        rc = tokenizer_encode(d->s->tokenizer, text, n, ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL,
+                              &d->ids, e);
+    if (rc == 0) rc = generate(d, &r, a, e);
+    reading_close(&r);
+    return rc;
+}
+
+static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
+{
+    struct reading r = {0};
+    struct buf prompt = {0};
+    struct chat_turn turn = {0};
+    int rc = render(d, &prompt, &turn, e);
+    if (rc == 0) rc = continue_prompt(d, prompt.data ? prompt.data : "", prompt.n, e);
+    if (rc == 0) rc = reading_open(&r, d, &prompt, &turn, e);
+    if (rc == 0) rc = generate(d, &r, a, e);
+    if (rc == 0) {
+        keep_answer(d, a);
+        add_comma(&d->messages);
+        message_put(&d->messages, &r.message);
+    }
+    reading_close(&r);
+    buf_deinit(&prompt);
+    return rc;
+}
+
+int dialog_say(struct dialog *d, const char *text, size_t n, struct answer *a, struct err *e)
+{
+    if (!d->t) return complete(d, text, n, a, e);
+    size_t before = d->messages.n;
+    add_comma(&d->messages);
+    put_message(&d->messages, "user", text, n);
+    int rc = answer_messages(d, a, e);
+    if (rc == 0 && d->messages.failed) rc = err_memory(e, "messages", d->messages.n);
+    if (rc != 0 || (a->reply.finish == FINISH_ABORT && a->text.n == 0)) take_back(d, before);
+    return rc;
+}

@@ -1,0 +1,345 @@
+/* line.c - what a person types: libedit's native interface, wide characters, emacs keys.
+ *
+ *   READ --line ends in \--> READ (a ". " prompt)    --""" begins--> BLOCK --""" ends--> message
+ *   READ --any other line--> message
+ *
+ * The terminal is asked for bracketed paste, so that pasted newlines do not send a message each: a
+ * short paste without newlines is inserted as text, a longer one stands as "[paste 1: 10240
+ * characters]" in the line (which stays quick to edit, and fits the screen) until the message is
+ * sent. Ctrl-C is a key here, not a signal: libedit would resend that to the whole process group.
+ */
+#include "answer.h"
+
+#include "base/os.h"
+#include "base/utf8.h"
+
+#include <histedit.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { PASTE_INLINE_MAX = 200, PASTE_MAX = 16 << 20, HISTORY_MAX = 1000 };
+
+typedef VEC(wchar_t) wide_text;
+
+struct paste {
+    char mark[64]; /* what stands for it in the line */
+    struct buf text;
+};
+
+struct line {
+    EditLine *el;
+    HistoryW *history;
+    FILE *screen;                   /* owned where it is not stdout */
+    char path[1024];                /* of the history; "" where there is no place for it */
+    struct termios cooked, editing; /* the terminal's settings; the same where Ctrl-C is a key */
+    bool interrupted, was_empty;
+    const wchar_t *prompt;
+    VEC(struct paste) paste; /* of the message being typed */
+};
+
+/* ---- wide characters and UTF-8 ---- */
+
+static void add_wide(struct buf *b, const wchar_t *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_add_utf8(b, (unsigned)text[i] <= 0x10FFFF ? (unsigned)text[i] : 0xFFFD);
+}
+
+static void insert_text(EditLine *el, const char *text)
+{
+    wchar_t wide[PASTE_INLINE_MAX + 1];
+    size_t n = mbstowcs(wide, text, PASTE_INLINE_MAX);
+    if (n == (size_t)-1) return;
+    wide[n] = 0;
+    el_winsertstr(el, wide);
+}
+
+/* ---- keys of our own ---- */
+
+static struct line *line_of(EditLine *el)
+{
+    void *l;
+    el_wget(el, EL_CLIENTDATA, &l);
+    return l;
+}
+
+static unsigned char on_interrupt_key(EditLine *el, wint_t key)
+{
+    (void)key;
+    struct line *l = line_of(el);
+    const LineInfoW *now = el_wline(el);
+    l->interrupted = true;
+    l->was_empty = now->lastchar == now->buffer;
+    return CC_EOF;
+}
+
+static bool ends_with(const wide_text *w, const wchar_t *end)
+{
+    size_t n = wcslen(end);
+    return w->n >= n && wmemcmp(w->v + w->n - n, end, n) == 0;
+}
+
+/* Up to ESC[201~, which is dropped; all kinds of newlines become \n. */
+static void read_paste(EditLine *el, wide_text *w)
+{
+    static const wchar_t end[] = L"\033[201~";
+    wchar_t c;
+    while (w->n < PASTE_MAX && el_wgetc(el, &c) > 0) {
+        if (c == L'\n' && w->n && w->v[w->n - 1] == L'\r')
+            w->v[w->n - 1] = L'\n';
+        else if (!vec_push(w, c))
+            break;
+        if (!ends_with(w, end)) continue;
+        w->n -= wcslen(end);
+        break;
+    }
+    for (size_t i = 0; i < w->n; i++)
+        if (w->v[i] == L'\r') w->v[i] = L'\n';
+}
+
+static bool fits_line(const wide_text *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (w->v[i] < L' ') return false;
+    return w->n <= PASTE_INLINE_MAX;
+}
+
+static void keep_paste(struct line *l, const wide_text *w)
+{
+    struct paste p = {0};
+    size_t n_line = 1;
+    for (size_t i = 0; i < w->n; i++) n_line += w->v[i] == L'\n';
+    add_wide(&p.text, w->v, w->n);
+    snprintf(p.mark, sizeof p.mark, "[paste %zu: %zu characters, %zu line%s]", l->paste.n + 1, w->n,
+             n_line, n_line > 1 ? "s" : "");
+    if (p.text.failed || !vec_push(&l->paste, p))
+        buf_deinit(&p.text);
+    else
+        insert_text(l->el, p.mark);
+}
+
+static unsigned char on_paste(EditLine *el, wint_t key)
+{
+    (void)key;
+    wide_text w = {0};
+    read_paste(el, &w);
+    if (w.n && fits_line(&w) && vec_push(&w, L'\0'))
+        el_winsertstr(el, w.v);
+    else if (w.n)
+        keep_paste(line_of(el), &w);
+    vec_deinit(&w);
+    return CC_REFRESH;
+}
+
+static wchar_t *show_prompt(EditLine *el)
+{
+    static wchar_t copy[8];
+    return wcsncpy(copy, line_of(el)->prompt, 7);
+}
+
+/* ---- opening ---- */
+
+/* $XDG_STATE_HOME/quoth/history */
+static void find_history(struct line *l)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    char dir[900] = "";
+    if (state && *state)
+        snprintf(dir, sizeof dir, "%s/quoth", state);
+    else if (home && *home)
+        snprintf(dir, sizeof dir, "%s/.local/state/quoth", home);
+    if (!*dir) return;
+    for (char *p = strchr(dir + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = 0;
+        mkdir(dir, 0700);
+        *p = '/';
+    }
+    mkdir(dir, 0700);
+    if (!path_join(l->path, sizeof l->path, dir, "history")) l->path[0] = 0;
+}
+
+static void bind_keys(EditLine *el)
+{
+    static const wchar_t *const key[][2] = {
+        {L"\\e[200~", L"quoth-paste"},  {L"^C", L"quoth-interrupt"},
+        {L"^R", L"em-inc-search-prev"}, {L"\\e[1~", L"ed-move-to-beg"},
+        {L"\\e[4~", L"ed-move-to-end"}, {L"\\e[H", L"ed-move-to-beg"},
+        {L"\\e[F", L"ed-move-to-end"},  {L"\\e[3~", L"ed-delete-next-char"},
+        {L"\\e[1;5C", L"em-next-word"}, {L"\\e[1;5D", L"ed-prev-word"},
+    };
+    el_wset(el, EL_EDITOR, L"emacs");
+    el_wset(el, EL_ADDFN, L"quoth-paste", L"insert what is pasted", on_paste);
+    el_wset(el, EL_ADDFN, L"quoth-interrupt", L"give up the line", on_interrupt_key);
+    for (size_t i = 0; i < sizeof key / sizeof *key; i++)
+        el_wset(el, EL_BIND, key[i][0], key[i][1], NULL);
+}
+
+/* Editing is shown on standard output, or where that goes elsewhere, on standard error. */
+static FILE *open_screen(void)
+{
+    if (isatty(STDOUT_FILENO)) return stdout;
+    int fd = isatty(STDERR_FILENO) ? dup(STDERR_FILENO) : -1;
+    return fd < 0 ? NULL : fdopen(fd, "w");
+}
+
+static int start_editor(struct line *l)
+{
+    HistEventW ev;
+    l->screen = open_screen();
+    l->el = l->screen ? el_init_fd("quoth", stdin, l->screen, stderr, STDIN_FILENO,
+                                   fileno(l->screen), STDERR_FILENO)
+                      : NULL;
+    l->history = history_winit();
+    if (!l->el || !l->history) return ERR_IO;
+    el_wset(l->el, EL_CLIENTDATA, l);
+    el_wset(l->el, EL_SIGNAL, 1);
+    el_wset(l->el, EL_PROMPT, show_prompt);
+    history_w(l->history, &ev, H_SETSIZE, HISTORY_MAX);
+    history_w(l->history, &ev, H_SETUNIQUE, 1);
+    el_wset(l->el, EL_HIST, history_w, l->history);
+    bind_keys(l->el);
+    el_source(l->el, NULL);
+    find_history(l);
+    if (*l->path) history_w(l->history, &ev, H_LOAD, l->path);
+    return 0;
+}
+
+int line_open(struct line **out, struct err *e)
+{
+    *out = NULL;
+    struct line *l = calloc(1, sizeof *l);
+    if (!l) return err_memory(e, "a line editor", sizeof *l);
+    if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "");
+    if (tcgetattr(STDIN_FILENO, &l->cooked) != 0 || start_editor(l) != 0) {
+        line_close(l);
+        return err_set(e, ERR_IO, "there is no terminal to type on");
+    }
+    l->editing = l->cooked;
+    l->editing.c_cc[VINTR] = _POSIX_VDISABLE;
+    fprintf(l->screen, "\033[?2004h");
+    fflush(l->screen);
+    *out = l;
+    return 0;
+}
+
+static void forget_pastes(struct line *l)
+{
+    for (size_t i = 0; i < l->paste.n; i++) buf_deinit(&l->paste.v[i].text);
+    l->paste.n = 0;
+}
+
+void line_close(struct line *l)
+{
+    if (!l) return;
+    HistEventW ev;
+    if (l->history && *l->path) history_w(l->history, &ev, H_SAVE, l->path);
+    if (l->el) fprintf(l->screen, "\033[?2004l");
+    if (l->el) el_end(l->el);
+    if (l->history) history_wend(l->history);
+    if (l->screen && l->screen != stdout) fclose(l->screen);
+    forget_pastes(l);
+    vec_deinit(&l->paste);
+    free(l);
+}
+
+void line_quiet(struct line *l, bool on)
+{
+    struct termios quiet = l->cooked;
+    quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
+    tcsetattr(STDIN_FILENO, TCSANOW, on ? &quiet : &l->cooked);
+}
+
+/* ---- a message ---- */
+
+/* Append the line with its pastes put in; true if there were any. */
+static bool add_expanded(struct line *l, struct buf *message, const char *text)
+{
+    bool any = false;
+    while (*text) {
+        const struct paste *p = NULL;
+        for (size_t i = 0; i < l->paste.n && !p; i++)
+            if (strncmp(text, l->paste.v[i].mark, strlen(l->paste.v[i].mark)) == 0)
+                p = &l->paste.v[i];
+        if (p)
+            buf_add(message, p->text.data, p->text.n);
+        else
+            buf_add_char(message, *text);
+        text += p ? strlen(p->mark) : 1;
+        any |= p != NULL;
+    }
+    return any;
+}
+
+/* One line without its newline, to the history too (but for pastes, which would not fit there). */
+static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message)
+{
+    HistEventW ev;
+    struct buf typed = {0};
+    int n = 0;
+    l->prompt = prompt;
+    l->interrupted = false;
+    el_resize(l->el);
+    const wchar_t *wide = el_wgets(l->el, &n);
+    if (wide && n > 0) {
+        add_wide(&typed, wide, (size_t)(n - (wide[n - 1] == L'\n')));
+        bool pasted = add_expanded(l, message, typed.data ? typed.data : "");
+        if (typed.n > 0 && !pasted) history_w(l->history, &ev, H_ENTER, wide);
+        buf_deinit(&typed);
+        return true;
+    }
+    if (n < 0) l->interrupted = l->was_empty = true; /* SIGINT from elsewhere */
+    fprintf(l->screen, l->interrupted ? "^C\n\033[J" : "\n");
+    fflush(l->screen);
+    return false;
+}
+
+static bool opens_block(const struct buf *m)
+{
+    return m->n >= 3 && memcmp(m->data, "\"\"\"", 3) == 0;
+}
+
+static bool closes_block(const struct buf *m, size_t from)
+{
+    return m->n >= from + 3 && memcmp(m->data + m->n - 3, "\"\"\"", 3) == 0;
+}
+
+static bool read_block(struct line *l, struct buf *m)
+{
+    bool more = true;
+    while (!closes_block(m, 3) && (more = (buf_add_char(m, '\n'), read_line(l, L". ", m))))
+        continue;
+    if (!more) return false;
+    size_t begin = m->n > 3 && m->data[3] == '\n' ? 4 : 3, end = m->n - 3;
+    if (end > begin && m->data[end - 1] == '\n') end--;
+    end = end > begin ? end : begin;
+    memmove(m->data, m->data + begin, end - begin);
+    m->data[m->n = end - begin] = 0;
+    return true;
+}
+
+static bool read_message(struct line *l, struct buf *m)
+{
+    if (!read_line(l, L"> ", m)) return false;
+    if (opens_block(m)) return read_block(l, m);
+    while (m->n > 0 && m->data[m->n - 1] == '\\') {
+        m->data[m->n - 1] = '\n';
+        if (!read_line(l, L". ", m)) return false;
+    }
+    return true;
+}
+
+enum line_result line_read(struct line *l, struct buf *message)
+{
+    buf_clear(message);
+    forget_pastes(l);
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &l->editing); /* libedit takes its keys from there */
+    bool typed = read_message(l, message);
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &l->cooked);
+    if (typed) return LINE_MESSAGE;
+    if (!l->interrupted) return LINE_END;
+    return l->was_empty && message->n == 0 ? LINE_INTERRUPTED : LINE_DISCARDED;
+}

@@ -1,0 +1,152 @@
+/* template.c - quoth template: a conversation as the prompt that the model would see, byte for
+ * byte. */
+#include "session.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONVERSATION_BYTE_MAX = 64 << 20 };
+
+static bool no_generation_prompt;
+
+static const struct option options[] = {
+    {.kind = OPTION_FLAG,
+     .name = "no-generation-prompt",
+     .target = &no_generation_prompt,
+     .help = "do not open the assistant's turn"},
+    {.kind = OPTION_GROUP, .include = chat_options},
+    {.kind = OPTION_END},
+};
+
+/* What a prompt is rendered with. */
+struct source {
+    struct checkpoint *checkpoint;
+    struct tokenizer *tokenizer;
+    struct template *template;
+};
+
+static bool is_template_file(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 6 && strcmp(path + n - 6, ".jinja") == 0;
+}
+
+static int source_open(struct source *s, const char *path, struct err *e)
+{
+    *s = (struct source){0};
+    if (is_template_file(path)) return chat_template_file(&s->template, path, e);
+    int rc = checkpoint_open_header(&s->checkpoint, path, e);
+    if (rc == 0) rc = tokenizer_open(&s->tokenizer, s->checkpoint, e);
+    if (rc == 0) rc = chat_template(&s->template, s->checkpoint, e);
+    if (rc == 0 && !s->template)
+        rc = err_set(e, ERR_MISSING, "%s has no chat template; give one with --chat-template FILE",
+                     path);
+    return rc;
+}
+
+static void source_close(struct source *s)
+{
+    template_close(s->template);
+    tokenizer_close(s->tokenizer);
+    checkpoint_close(s->checkpoint);
+}
+
+static int read_conversation(struct json **root, const char *path, struct err *e)
+{
+    struct buf text = {0};
+    *root = NULL;
+    int rc = file_read(&text, path, CONVERSATION_BYTE_MAX, e);
+    if (rc == 0) {
+        rc = json_parse(root, text.data ? text.data : "", text.n, NULL, e);
+        if (rc != 0) err_prefix(e, rc, "%s", path);
+    }
+    buf_deinit(&text);
+    return rc;
+}
+
+/* With --system before them, where they have no system message of their own. */
+static int with_system(struct json **root, const struct json *messages, struct err *e)
+{
+    struct buf b = {0};
+    buf_add_text(&b, "[{\"role\":\"system\",\"content\":");
+    json_put_text(&b, chat_system(), strlen(chat_system()));
+    buf_add_char(&b, '}');
+    for (size_t i = 0; i < json_count(messages); i++) {
+        buf_add_char(&b, ',');
+        json_put(&b, json_item(messages, i));
+    }
+    buf_add_char(&b, ']');
+    int rc = b.failed ? err_memory(e, "messages", b.n) : json_parse(root, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    return rc;
+}
+
+static int conversation_read(struct conversation *c, const struct json *root,
+                             struct json **messages, struct json **kwargs, struct err *e)
+{
+    bool is_list = json_kind(root) == JK_LIST;
+    const struct json *list = is_list ? root : json_field(root, "messages");
+    if (json_kind(list) != JK_LIST)
+        return err_set(e, ERR_ARG,
+                       "expected a list of messages, or an object with \"messages\"; found %s",
+                       json_kind_name(json_kind(is_list ? list : root)));
+    int rc = chat_system() ? with_system(messages, list, e) : 0;
+    if (rc == 0) rc = chat_kwargs(kwargs, e);
+    if (rc == 0) rc = chat_now(&c->now, e);
+    c->messages = *messages ? *messages : list;
+    c->tools = json_field(root, "tools");
+    c->documents = json_field(root, "documents");
+    c->kwargs = json_field(root, "chat_template_kwargs");
+    if (!c->kwargs) c->kwargs = *kwargs;
+    c->add_generation_prompt =
+        !no_generation_prompt && json_bool(json_field(root, "add_generation_prompt"), true);
+    return rc;
+}
+
+static int render(const struct source *s, const struct json *root, struct buf *out, struct err *e)
+{
+    struct chat_special special;
+    struct json *messages = NULL, *kwargs = NULL;
+    chat_special(&special, s->tokenizer);
+    struct conversation c = {.bos_token = special.bos, .eos_token = special.eos};
+    int rc = conversation_read(&c, root, &messages, &kwargs, e);
+    if (rc == 0) rc = template_render(s->template, &c, out, NULL, e);
+    json_drop(messages);
+    json_drop(kwargs);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    if (n_arg != 2)
+        return fprintf(
+                   stderr,
+                   "quoth template: usage: quoth template MODEL|FILE.jinja CONVERSATION.json\n"),
+               2;
+    struct err e = {0};
+    struct source s;
+    struct json *root = NULL;
+    struct buf out = {0};
+    int rc = source_open(&s, arg[0], &e);
+    if (rc == 0) rc = read_conversation(&root, arg[1], &e);
+    if (rc == 0) rc = render(&s, root, &out, &e);
+    if (rc == 0 && out.n) fwrite(out.data, 1, out.n, stdout);
+    buf_deinit(&out);
+    json_drop(root);
+    source_close(&s);
+    return rc ? fail("template", &e) : 0;
+}
+
+const struct command command_template = {
+    .name = "template",
+    .summary = "print the prompt that a conversation becomes",
+    .usage = "MODEL|FILE.jinja CONVERSATION.json [OPTIONS]",
+    .detail = "CONVERSATION is a list of messages in OpenAI's form, or an object with messages, "
+              "tools, documents, "
+              "chat_template_kwargs and add_generation_prompt; - reads it from standard input.",
+    .options = options,
+    .n_arg_max = 2,
+    .run = run,
+};
