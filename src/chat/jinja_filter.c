@@ -64,13 +64,27 @@ struct args args_tail(const struct args *a, uint32_t n_skip)
 
 /* ---- text ---- */
 
+/* The short way for ASCII. */
+static void add_ascii_case(struct buf *b, char c, char mode, bool first, bool *word_start)
+{
+    bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
+    bool up = mode == 'u' || (mode == 't' && *word_start) || (mode == 'c' && first);
+    *word_start = !upper && !lower;
+    buf_add_char(b, lower && up ? c - 32 : upper && !up ? c + 32 : c);
+}
+
 struct val text_case(struct render *r, struct val v, char mode)
 {
     size_t mark = r->out.n;
     bool word_start = true;
     v = val_str(r, v);
-    render_charge(r, v.n / 16);
+    render_charge(r, v.n / 2);
     for (uint32_t i = 0; i < v.n && r->rc == 0;) {
+        if ((v.s[i] & 0x80) == 0) {
+            add_ascii_case(&r->out, v.s[i], mode, i == 0, &word_start);
+            i++;
+            continue;
+        }
         utf8proc_int32_t cp = 0;
         utf8proc_ssize_t k = utf8proc_iterate((const uint8_t *)v.s + i, v.n - i, &cp);
         if (k <= 0) {
@@ -103,6 +117,7 @@ struct val filter_title(struct render *r, struct val self, const struct args *a)
     (void)a;
     struct val v = text_case(r, self, 'l');
     bool word_start = true;
+    render_charge(r, v.n / 8);
     char *s = r->rc == 0 ? render_push(r, v.n + 1, 1) : NULL;
     if (!s) return VAL_UNDEFINED;
     memcpy(s, v.s, v.n);
@@ -141,6 +156,7 @@ struct val filter_escape(struct render *r, struct val self, const struct args *a
     size_t mark = r->out.n;
     struct val v = val_str(r, self);
     if (v.safe) return v;
+    render_charge(r, v.n / 8);
     for (uint32_t i = 0; i < v.n && r->rc == 0; i++) {
         const char *p = v.s[i] ? strchr(from, v.s[i]) : NULL;
         if (p)
@@ -224,7 +240,7 @@ struct val filter_indent(struct render *r, struct val self, const struct args *a
 struct val filter_center(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self);
-    int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(v);
+    int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(r, v);
     if (pad <= 0 || r->rc != 0) return v;
     /* Python puts the odd blank to the left where the width is odd too. */
     int64_t left = pad / 2 + (pad & width & 1);
@@ -238,10 +254,10 @@ struct val filter_truncate(struct render *r, struct val self, const struct args 
 {
     struct val v = val_str(r, self), end = arg_text(r, a, 2, "end", "...");
     int64_t length = arg_int(r, a, 0, "length", 255), leeway = arg_int(r, a, 3, "leeway", 5);
-    int64_t keep = length - text_count(end);
-    if (r->rc != 0 || (int64_t)text_count(v) - leeway <= length) return v;
+    int64_t keep = length - text_count(r, end);
+    if (r->rc != 0 || (int64_t)text_count(r, v) - leeway <= length) return v;
     if (keep < 0) return jinja_fail(r, "truncate: the length is less than that of \"end\"");
-    struct val cut = val_text(v.s, text_offset(v, (uint32_t)keep));
+    struct val cut = val_text(v.s, text_offset(r, v, (uint32_t)keep));
     const char *space = arg_bool(a, 1, "killwords", false) ? NULL : memrchr(cut.s, ' ', cut.n);
     if (space) cut.n = (uint32_t)(space - cut.s);
     return val_concat(r, cut, end);
@@ -253,6 +269,7 @@ struct val filter_wordcount(struct render *r, struct val self, const struct args
     struct val v = val_str(r, self);
     int64_t count = 0;
     bool inside = false;
+    if (!render_charge(r, v.n / 4)) return VAL_UNDEFINED;
     for (size_t i = 0; i < v.n; i += text_step(v.s + i, v.n - i)) {
         bool space = text_space(v.s + i, v.n - i) > 0;
         count += !space && !inside;
@@ -264,6 +281,7 @@ struct val filter_wordcount(struct render *r, struct val self, const struct args
 /* In a query blanks are '+' and '/' is quoted. */
 static void url_quote(struct render *r, struct val v, bool query)
 {
+    if (!render_charge(r, v.n / 4)) return;
     for (uint32_t i = 0; i < v.n; i++) {
         unsigned char c = (unsigned char)v.s[i];
         bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -317,6 +335,7 @@ static bool text_to_int(struct val v, int base, int64_t *i)
     size_t n = 0;
     char *end;
     v = text_strip(v, true, true);
+    if (v.n > 200) return false;
     for (uint32_t k = 0; k < v.n; k++)
         if (v.s[k] != '_' && n < sizeof digits - 1) digits[n++] = v.s[k];
     digits[n] = 0;
@@ -376,6 +395,7 @@ struct val filter_round(struct render *r, struct val self, const struct args *a)
     struct val method = arg_text(r, a, 1, "method", "common");
     if (!val_is_number(self)) return jinja_fail(r, "%s cannot be rounded", val_type(self));
     double d = val_as_real(self), scale = pow(10, (double)precision);
+    if (scale == 0) return val_real(0);
     if (text_is(method, "ceil")) return val_real(ceil(d * scale) / scale);
     if (text_is(method, "floor")) return val_real(floor(d * scale) / scale);
     if (self.kind == V_INT && precision >= 0) return self;

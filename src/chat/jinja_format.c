@@ -64,7 +64,8 @@ static void group_thousands(char *out, const char *digits)
 static void number_digits(struct val v, const struct spec *p, char *text)
 {
     char type = p->type ? p->type : v.kind == V_REAL ? 'r' : 'd';
-    int64_t i = v.kind == V_REAL ? (int64_t)v.d : v.kind == V_BOOL ? v.b : v.i;
+    bool fits = v.kind == V_REAL && v.d > -9e18 && v.d < 9e18;
+    int64_t i = fits ? (int64_t)v.d : v.kind == V_REAL ? 0 : v.kind == V_BOOL ? v.b : v.i;
     unsigned long long u = i < 0 ? 0ull - (unsigned long long)i : (unsigned long long)i;
     double d = val_as_real(v) < 0 ? -val_as_real(v) : val_as_real(v);
     int precision = p->precision < 0 ? 6 : p->precision > 100 ? 100 : p->precision;
@@ -115,7 +116,7 @@ static void out_fill(struct render *r, const struct spec *p, int count)
 static void out_padded(struct render *r, const struct spec *p, const char *sign, struct val body,
                        char align)
 {
-    int pad = p->width - (int)text_count(body) - (int)strlen(sign);
+    int pad = p->width - (int)text_count(r, body) - (int)strlen(sign);
     int left = pad <= 0 ? 0 : align == '>' ? pad : align == '^' ? pad / 2 : 0;
     out_fill(r, p, left);
     buf_add_text(&r->out, sign);
@@ -144,7 +145,7 @@ static void out_spec(struct render *r, struct val v, const struct spec *p)
         return;
     }
     v = val_str(r, v);
-    if (p->precision >= 0) v.n = (uint32_t)text_offset(v, (uint32_t)p->precision);
+    if (p->precision >= 0) v.n = (uint32_t)text_offset(r, v, (uint32_t)p->precision);
     if (r->rc == 0) out_padded(r, p, "", v, p->align && p->align != '=' ? p->align : '<');
 }
 
@@ -200,6 +201,7 @@ struct val text_format_percent(struct render *r, struct val format, const struct
 {
     size_t mark = r->out.n;
     uint32_t next = 0;
+    render_charge(r, format.n / 8);
     for (size_t i = 0; i < format.n && r->rc == 0 && !r->out.failed;) {
         if (format.s[i] == '%') {
             i = percent_one(r, format, i + 1, a, &next);
@@ -270,6 +272,7 @@ struct val text_format_braces(struct render *r, struct val format, const struct 
 {
     size_t mark = r->out.n;
     uint32_t next = 0;
+    render_charge(r, format.n / 8);
     for (size_t i = 0; i < format.n && r->rc == 0 && !r->out.failed;) {
         char c = format.s[i];
         bool twice = i + 1 < format.n && format.s[i + 1] == c;

@@ -101,7 +101,7 @@ static struct val global_strftime_now(struct render *r, struct val self, const s
     time_t now = (time_t)r->now;
     size_t mark = r->out.n;
     if (r->rc != 0 || !localtime_r(&now, &tm)) return VAL_UNDEFINED;
-    for (size_t i = 0; i < format.n && render_charge(r, 1);) {
+    for (size_t i = 0; i < format.n && render_charge(r, 4);) {
         if (format.s[i] == '%')
             i += out_time(r, format.s + i, format.n - i, &tm);
         else

@@ -37,7 +37,7 @@ IS_SIMPLE(sequence, self.kind == V_UNDEFINED || self.kind == V_TEXT || val_is_se
 IS_SIMPLE(filter, self.kind == V_TEXT && filter_find(self.s, self.n) != NULL)
 IS_SIMPLE(test, self.kind == V_TEXT && is_find(self.s, self.n) != NULL)
 
-static struct val operand(struct render *r, const struct args *a)
+static struct val right_side(struct render *r, const struct args *a)
 {
     return a->n > 0 ? a->v[0] : jinja_fail(r, "this test needs an argument");
 }
@@ -52,7 +52,7 @@ static int64_t whole(struct render *r, struct val v)
 
 static struct val is_divisibleby(struct render *r, struct val self, const struct args *a)
 {
-    int64_t x = whole(r, self), by = whole(r, operand(r, a));
+    int64_t x = whole(r, self), by = whole(r, right_side(r, a));
     if (by == 0) return jinja_fail(r, "division by zero");
     return val_bool(by == -1 || x % by == 0);
 }
@@ -71,43 +71,43 @@ static struct val is_even(struct render *r, struct val self, const struct args *
 
 static struct val is_eq(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(val_equal(r, self, operand(r, a)));
+    return val_bool(val_equal(r, self, right_side(r, a)));
 }
 
 static struct val is_ne(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(!val_equal(r, self, operand(r, a)));
+    return val_bool(!val_equal(r, self, right_side(r, a)));
 }
 
 static struct val is_ge(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(val_compare(r, self, operand(r, a)) >= 0);
+    return val_bool(val_compare(r, self, right_side(r, a)) >= 0);
 }
 
 static struct val is_gt(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(val_compare(r, self, operand(r, a)) > 0);
+    return val_bool(val_compare(r, self, right_side(r, a)) > 0);
 }
 
 static struct val is_le(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(val_compare(r, self, operand(r, a)) <= 0);
+    return val_bool(val_compare(r, self, right_side(r, a)) <= 0);
 }
 
 static struct val is_lt(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(val_compare(r, self, operand(r, a)) < 0);
+    return val_bool(val_compare(r, self, right_side(r, a)) < 0);
 }
 
 static struct val is_in(struct render *r, struct val self, const struct args *a)
 {
-    return val_bool(val_contains(r, operand(r, a), self));
+    return val_bool(val_contains(r, right_side(r, a), self));
 }
 
 /* Python's "is": identity; for None, bools and small values the same as equality of one kind. */
 static struct val is_sameas(struct render *r, struct val self, const struct args *a)
 {
-    struct val other = operand(r, a);
+    struct val other = right_side(r, a);
     if (self.kind == V_LIST || self.kind == V_DICT)
         return val_bool(self.kind == other.kind && self.list == other.list);
     return val_bool(self.kind == other.kind && val_equal(r, self, other));

@@ -269,12 +269,11 @@ struct val val_item(struct render *r, struct val v, struct val index)
     if (index.kind != V_INT && index.kind != V_BOOL) return VAL_UNDEFINED;
     if (v.kind != V_TEXT && !val_is_seq(v)) return VAL_UNDEFINED;
     int64_t i = index.kind == V_BOOL ? index.b : index.i;
-    if (!render_charge(r, v.kind == V_TEXT ? v.n / 64 : 0)) return VAL_UNDEFINED;
-    int64_t n = v.kind == V_TEXT ? text_count(v) : v.list->n;
+    int64_t n = v.kind == V_TEXT ? text_count(r, v) : v.list->n;
     if (i < 0) i += n;
     if (i < 0 || i >= n) return VAL_UNDEFINED;
     if (v.kind != V_TEXT) return v.list->v[i];
-    size_t at = text_offset(v, (uint32_t)i);
+    size_t at = text_offset(r, v, (uint32_t)i);
     return val_text(v.s + at, text_step(v.s + at, v.n - at));
 }
 
@@ -292,7 +291,8 @@ static struct val path_part(const char *s, size_t n)
 struct val val_path(struct render *r, struct val v, struct val path)
 {
     if (path.kind != V_TEXT) return val_item(r, v, path);
-    for (size_t i = 0; i <= path.n && r->rc == 0;) {
+    render_charge(r, path.n / 64);
+    for (size_t i = 0; i <= path.n && render_charge(r, 1);) {
         const char *dot = i < path.n ? memchr(path.s + i, '.', path.n - i) : NULL;
         size_t end = dot ? (size_t)(dot - path.s) : path.n;
         v = val_item(r, v, path_part(path.s + i, end - i));
@@ -316,11 +316,11 @@ static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t st
     return i < low ? low : i > high ? high : i;
 }
 
-static struct val slice_contiguous(struct val v, int64_t start, int64_t stop)
+static struct val slice_contiguous(struct render *r, struct val v, int64_t start, int64_t stop)
 {
-    size_t from = text_offset(v, (uint32_t)start);
+    size_t from = text_offset(r, v, (uint32_t)start);
     struct val rest = val_text(v.s + from, v.n - from);
-    return val_text(rest.s, text_offset(rest, (uint32_t)(stop > start ? stop - start : 0)));
+    return val_text(rest.s, text_offset(r, rest, (uint32_t)(stop > start ? stop - start : 0)));
 }
 
 struct val val_slice(struct render *r, struct val v, const struct val bound[3])
@@ -329,15 +329,15 @@ struct val val_slice(struct render *r, struct val v, const struct val bound[3])
     if (v.kind == V_UNDEFINED) return fail_undefined(r, v);
     if (v.kind != V_TEXT && !val_is_seq(v))
         return jinja_fail(r, "%s cannot be sliced", val_type(v));
-    if (!render_charge(r, v.kind == V_TEXT ? v.n / 64 : v.list->n / 8)) return VAL_UNDEFINED;
-    int64_t n = v.kind == V_TEXT ? text_count(v) : v.list->n;
+    if (v.kind != V_TEXT && !render_charge(r, v.list->n / 8)) return VAL_UNDEFINED;
+    int64_t n = v.kind == V_TEXT ? text_count(r, v) : v.list->n;
     int64_t step = bound[2].kind == V_NONE ? 1 : bound[2].kind == V_INT ? bound[2].i : 0;
     if (step == 0 || step == INT64_MIN)
         return jinja_fail(r, "a slice's step must be an integer other than 0");
     int64_t start = slice_bound(r, bound[0], n, step, step < 0 ? n - 1 : 0);
     int64_t stop = slice_bound(r, bound[1], n, step, step < 0 ? -1 : n);
     if (r->rc != 0) return VAL_UNDEFINED;
-    if (v.kind == V_TEXT && step == 1) return slice_contiguous(v, start, stop);
+    if (v.kind == V_TEXT && step == 1) return slice_contiguous(r, v, start, stop);
     const struct list *items = val_iterate(r, v);
     struct val out = val_list(r, v.kind == V_TUPLE ? V_TUPLE : V_LIST, 0);
     for (int64_t i = start; r->rc == 0 && (step > 0 ? i < stop : i > stop); i += step) {

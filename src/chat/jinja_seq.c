@@ -17,8 +17,7 @@ struct val filter_length(struct render *r, struct val self, const struct args *a
     case V_UNDEFINED:
         return val_int(0);
     case V_TEXT:
-        render_charge(r, self.n / 64);
-        return val_int(text_count(self));
+        return val_int(text_count(r, self));
     case V_LIST:
     case V_TUPLE:
         return val_int(self.list->n);

@@ -67,9 +67,10 @@ static struct val strip_by(struct render *r, struct val self, const struct args 
                            bool right)
 {
     const struct val *set = arg(a, 0, "chars");
-    render_charge(r, self.n / 256);
-    if (!set || set->kind != V_TEXT) return text_strip(self, left, right);
-    return strip_set(r, self, *set, left, right);
+    if (set && set->kind == V_TEXT) return strip_set(r, self, *set, left, right);
+    struct val v = text_strip(self, left, right);
+    render_charge(r, (self.n - v.n) / 8);
+    return v;
 }
 
 struct val method_text_strip(struct render *r, struct val self, const struct args *a)
@@ -140,7 +141,7 @@ struct val method_text_removesuffix(struct render *r, struct val self, const str
 /* The last occurrence that ends at or before `end`. */
 static const char *find_last(struct render *r, struct val hay, size_t end, struct val needle)
 {
-    if (needle.n > end || !render_charge(r, 1 + hay.n / 64)) return NULL;
+    if (needle.n > end || !render_charge(r, 1 + hay.n / 2)) return NULL;
     for (size_t i = end - needle.n + 1; i-- > 0;)
         if (needle.n == 0 ||
             (hay.s[i] == needle.s[0] && memcmp(hay.s + i, needle.s, needle.n) == 0))
@@ -151,14 +152,14 @@ static const char *find_last(struct render *r, struct val hay, size_t end, struc
 static int64_t position(struct render *r, struct val self, const char *p)
 {
     if (!p || r->rc != 0) return -1;
-    return text_count(val_text(self.s, (size_t)(p - self.s)));
+    return text_count(r, val_text(self.s, (size_t)(p - self.s)));
 }
 
 struct val method_text_find(struct render *r, struct val self, const struct args *a)
 {
     struct val needle = arg_text(r, a, 0, NULL, NULL);
     int64_t from = arg_int(r, a, 1, NULL, 0);
-    size_t start = from > 0 && from < UINT32_MAX ? text_offset(self, (uint32_t)from) : 0;
+    size_t start = from > 0 && from < UINT32_MAX ? text_offset(r, self, (uint32_t)from) : 0;
     return r->rc == 0 ? val_int(position(r, self, text_find(r, self, start, needle)))
                       : VAL_UNDEFINED;
 }
@@ -181,7 +182,7 @@ struct val method_text_count(struct render *r, struct val self, const struct arg
     struct val needle = arg_text(r, a, 0, NULL, NULL);
     int64_t count = 0;
     if (r->rc != 0) return VAL_UNDEFINED;
-    if (needle.n == 0) return val_int((int64_t)text_count(self) + 1);
+    if (needle.n == 0) return val_int((int64_t)text_count(r, self) + 1);
     for (size_t i = 0; r->rc == 0; count++) {
         const char *p = text_find(r, self, i, needle);
         if (!p) break;
@@ -200,7 +201,7 @@ static void add_piece(struct render *r, struct val out, struct val v, size_t fro
 static struct val split_space(struct render *r, struct val v, int64_t count)
 {
     struct val out = val_list(r, V_LIST, 0);
-    render_charge(r, v.n / 64);
+    render_charge(r, v.n / 4);
     for (size_t i = 0, k; r->rc == 0;) {
         while (i < v.n && (k = text_space(v.s + i, v.n - i)) > 0) i += k;
         if (i >= v.n) break;
@@ -269,6 +270,7 @@ struct val method_text_splitlines(struct render *r, struct val self, const struc
 {
     bool keep = arg_bool(a, 0, "keepends", false);
     struct val out = val_list(r, V_LIST, 0);
+    render_charge(r, self.n / 8);
     for (size_t i = 0; i < self.n && r->rc == 0;) {
         size_t end = i;
         while (end < self.n && self.s[end] != '\n' && self.s[end] != '\r') end++;
@@ -355,7 +357,7 @@ static bool is_blank(utf8proc_int32_t cp)
 static struct val all_are(struct render *r, struct val v, bool (*is)(utf8proc_int32_t))
 {
     bool all = v.n > 0;
-    render_charge(r, v.n / 64);
+    render_charge(r, v.n / 2);
     for (uint32_t i = 0; all && i < v.n;) {
         utf8proc_int32_t cp = 0;
         utf8proc_ssize_t k = utf8proc_iterate((const uint8_t *)v.s + i, v.n - i, &cp);

@@ -76,6 +76,7 @@ static void out_repr_text(struct render *r, struct val v)
 {
     char quote = memchr(v.s, '\'', v.n) && !memchr(v.s, '"', v.n) ? '"' : '\'';
     struct buf *b = &r->out;
+    if (!render_charge(r, v.n / 4)) return;
     buf_add_char(b, quote);
     for (uint32_t i = 0; i < v.n; i++) {
         unsigned char c = (unsigned char)v.s[i];
@@ -312,7 +313,7 @@ void out_json(struct render *r, struct val v, const struct json_style *style, in
         json_number(&r->out, v.d);
         break;
     case V_TEXT:
-        json_string(&r->out, v, style->ascii);
+        if (render_charge(r, v.n / 4)) json_string(&r->out, v, style->ascii);
         break;
     case V_LIST:
     case V_TUPLE:
@@ -338,17 +339,19 @@ size_t text_step(const char *s, size_t n)
     return k > 0 ? (size_t)k : (size_t)utf8_bad_len(s, n);
 }
 
-uint32_t text_count(struct val v)
+uint32_t text_count(struct render *r, struct val v)
 {
     uint32_t count = 0;
+    if (!render_charge(r, v.n / 8)) return 0;
     for (size_t i = 0; i < v.n; count++) i += text_step(v.s + i, v.n - i);
     return count;
 }
 
-size_t text_offset(struct val v, uint32_t i_cp)
+size_t text_offset(struct render *r, struct val v, uint32_t i_cp)
 {
     size_t i = 0;
     while (i_cp-- > 0 && i < v.n) i += text_step(v.s + i, v.n - i);
+    render_charge(r, i / 8);
     return i;
 }
 

@@ -384,7 +384,7 @@ struct val val_from_json(struct render *r, const struct json *j)
 
 static struct list *code_points(struct render *r, struct val v)
 {
-    struct val out = val_list(r, V_LIST, text_count(v));
+    struct val out = val_list(r, V_LIST, text_count(r, v));
     for (size_t i = 0; i < v.n && r->rc == 0;) {
         size_t k = text_step(v.s + i, v.n - i);
         list_add(r, out.list, val_text(v.s + i, k));
