@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Held-back text beyond this is no tool call. */
-enum { HELD_BYTE_MAX = 4 << 20 };
+enum { HELD_BYTE_MAX = 4 << 20, PIECE_BYTE_MAX = 64 << 10 };
 
 struct chat_parser {
     struct stage reasoning, tools;
@@ -172,10 +172,12 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
     if (end) stage_push(&p->tools, "", 0, true);
 }
 
+/* Long texts go in pieces: what is held back is limited, what is pushed is not. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx)
 {
-    parser_feed(p, text, n, false, fn, ctx);
+    for (size_t i = 0; i < n; i += PIECE_BYTE_MAX)
+        parser_feed(p, text + i, n - i < PIECE_BYTE_MAX ? n - i : PIECE_BYTE_MAX, false, fn, ctx);
 }
 
 void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx)

@@ -77,6 +77,8 @@ TEST(think_blocks)
     expect_read(NULL, "think", "<think>never closed </thin ", "never closed </thin|");
     expect_read(NULL, "think", "<think></think>x", "|x");
     expect_read(NULL, "think", "", "|");
+    expect_read(NULL, "think", "</think>\n\nx </think>", "|x </think>");
+    expect_read(NULL, "think", "</thin", "|</thin");
     expect_read(NULL, NULL, "<think>x</think>", "|<think>x</think>");
 }
 
@@ -117,6 +119,21 @@ TEST(parser_names)
     EXPECT_INT(chat_parser_open(&p, "nosuch", NULL, &e), ERR_ARG);
     EXPECT(strstr(e.text, "hermes") != NULL);
     EXPECT(p == NULL);
+}
+
+TEST(long_output_is_read_through)
+{
+    struct buf text = {0};
+    struct chat_message m = {0};
+    buf_add_text(&text, "<think>");
+    for (int i = 0; i < 1000000; i++) buf_add_text(&text, "thought ");
+    buf_add_text(&text, "</think>\n<tool_call>{\"name\":\"f\"}</tool_call>");
+    read_pieces(&m, "hermes", "think", text.data, text.n, text.n);
+    EXPECT_INT(m.reasoning.n, 7999999);
+    EXPECT_INT(m.n_call, 1);
+    EXPECT_INT(m.content.n, 0);
+    chat_message_deinit(&m);
+    buf_deinit(&text);
 }
 
 /* Random texts made of the conventions' own parts. */

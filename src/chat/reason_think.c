@@ -2,6 +2,7 @@
  *
  *   BEFORE --<think>--> INSIDE --</think>--> BEHIND (blanks dropped) --> AFTER: passed on
  *      \--anything else--------------------------------------------------^
+ *      (</think> at once: a prompt that skips reasoning; goes to BEHIND)
  *
  * Blanks around the reasoning and behind </think> are dropped. A block that is never closed is
  * reasoning. */
@@ -15,15 +16,21 @@ static const char tag_open[] = "<think>", tag_close[] = "</think>";
 
 static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 {
-    size_t blank = space_front(text, n);
-    if (text_may_begin(text + blank, n - blank, tag_open) && !end) return 0;
-    if (!text_begins(text + blank, n - blank, tag_open)) {
-        s->state = AFTER;
-        parser_pass(s, text, n);
-        return n;
+    size_t blank = space_front(text, n), n_rest = n - blank;
+    const char *rest = text + blank;
+    if (!end && (text_may_begin(rest, n_rest, tag_open) || text_may_begin(rest, n_rest, tag_close)))
+        return 0;
+    if (text_begins(rest, n_rest, tag_open)) {
+        s->state = INSIDE;
+        return blank + strlen(tag_open);
     }
-    s->state = INSIDE;
-    return blank + strlen(tag_open);
+    if (text_begins(rest, n_rest, tag_close)) {
+        s->state = BEHIND;
+        return blank + strlen(tag_close);
+    }
+    s->state = AFTER;
+    parser_pass(s, text, n);
+    return n;
 }
 
 /* The block's leading blanks are dropped. */
