@@ -112,6 +112,42 @@ TEST(hermes_calls)
         "use <tool_call>{}</tool_call>?||f({})");
 }
 
+/* The prompt's own part of the answer is pushed first: an opened block, or a closed one. */
+TEST(answers_that_the_prompt_began)
+{
+    static const char source[] =
+        "{% for m in messages %}{{ m.role }}: {% if m.reasoning_content %}<think>\n"
+        "{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant: <think>\n{% if enable_thinking is false %}\n"
+        "</think>\n\n{% endif %}{% endif %}";
+    static const char messages[] = "[{\"role\":\"user\",\"content\":\"u\"}]";
+    static const char options[] = "{\"enable_thinking\":false}";
+    struct template *t = NULL;
+    struct json *j = NULL, *off = NULL;
+    struct err e;
+    NEED_OK(template_open(&t, source, strlen(source), &e), &e);
+    NEED_OK(json_parse(&j, messages, strlen(messages), NULL, &e), &e);
+    NEED_OK(json_parse(&off, options, strlen(options), NULL, &e), &e);
+    EXPECT_TEXT(chat_reasoning_parser_of(t), "think");
+    EXPECT(chat_tool_parser_of(t) == NULL);
+    for (int thinking = 0; thinking < 2; thinking++) {
+        struct conversation c = {
+            .messages = j, .kwargs = thinking ? NULL : off, .add_generation_prompt = true};
+        struct buf out = {0};
+        struct chat_turn turn;
+        NEED_OK(template_render(t, &c, &out, &turn, &e), &e);
+        EXPECT_TEXT(out.data + out.n - turn.n_turn,
+                    thinking ? "assistant: <think>\n" : "assistant: <think>\n</think>\n\n");
+        buf_add_text(&out, thinking ? "why</think>yes" : "yes");
+        size_t n = turn.n_answer + (thinking ? 14 : 3);
+        expect_read(NULL, "think", out.data + out.n - n, thinking ? "why|yes" : "|yes");
+        buf_deinit(&out);
+    }
+    json_drop(j);
+    json_drop(off);
+    template_close(t);
+}
+
 TEST(parser_names)
 {
     struct chat_parser *p = NULL;
