@@ -47,7 +47,7 @@ void template_thinking(const struct template *t, const char **open, const char *
 
 /* 0 takes the default. Passing a limit fails the rendering with ERR_LIMIT. */
 struct template_limits {
-    uint64_t n_step_max;   /* evaluation steps; 20 million, at most about a second         */
+    uint64_t n_step_max;   /* evaluation steps; 20 million, a second or two at worst       */
     size_t n_byte_max;     /* memory while rendering; 256 MiB                              */
     size_t n_byte_out_max; /* rendered text; 64 MiB                                        */
     int depth_max;         /* nesting of evaluation, macro calls included; 600             */
