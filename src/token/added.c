@@ -86,19 +86,19 @@ static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, 
     return true;
 }
 
-/* Tokens that are matched after normalization are themselves normalized first. */
+/* Tokens that are matched after normalization are themselves normalized first. A special one also counts as it is
+ * spelled: "▁</s>" alone, which llama 2's file asks for, would miss the </s> in the middle of a chat. */
 static bool build(struct tokenizer *t, struct added *a, uint8_t match)
 {
     size_t n = 0;
-    struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
+    struct trie_key *key = malloc((2 * t->n_piece + 1) * sizeof *key);
     struct buf out = {0}, spare = {0};
     if (!key) return false;
     for (size_t id = 0; id < t->n_piece; id++) {
         const struct piece *p = &t->piece[id];
         if (!(p->match & match) || p->n_text > ADDED_BYTES_MAX) continue;
-        if (match == MATCH_RAW)
-            n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
-        else if (normalize(t, p->text, p->n_text, &out, &spare))
+        if (match == MATCH_RAW || p->special) n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
+        if (match == MATCH_NORMALIZED && normalize(t, p->text, p->n_text, &out, &spare))
             n += add_key(a, &t->arena, &key[n], out.data, out.n, id);
     }
     bool ok = trie_build(&a->trie, key, n);

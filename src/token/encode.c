@@ -38,13 +38,10 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
 static bool encode_valid_runs(struct encoder *en, struct span s)
 {
     for (size_t i = 0; i < s.n;) {
-        size_t begin = i;
-        uint32_t cp = 0;
-        int len = 0;
-        while (i < s.n && (len = uni_next(s.p + i, s.n - i, &cp), cp != UNI_BAD)) i += (size_t)len;
-        if (!pretok_run(en, 0, (struct span){s.p + begin, i - begin, s.first && begin == 0})) return false;
-        begin = i;
-        while (i < s.n && (uni_next(s.p + i, s.n - i, &cp), cp == UNI_BAD)) i++;
+        size_t len = uni_valid_len(s.p + i, s.n - i), begin = i + len;
+        if (!pretok_run(en, 0, (struct span){s.p + i, len, s.first && i == 0})) return false;
+        uint32_t cp = UNI_BAD;
+        for (i = begin; i < s.n && (uni_next(s.p + i, s.n - i, &cp), cp == UNI_BAD); i++) {}
         if (i > begin && !en->t->kind->encode(en, s.p + begin, i - begin)) return false;
     }
     return true;

@@ -1,8 +1,7 @@
 /* hf_json.c - Hugging Face's tokenizer.json, with tokenizer_config.json and generation_config.json beside it.
  *
  * The file names a model (BPE, Unigram, WordPiece) and the steps around it (hf_steps.c). BPE over GPT-2's alphabet is kind
- * bpe; BPE over characters, as converted from SentencePiece, is kind spm. Special tokens are looked for in the
- * raw text even where the file says "normalized": the quirk would lose a </s> in the middle of a chat. */
+ * bpe; BPE over characters, as converted from SentencePiece, is kind spm. */
 #include "token_impl.h"
 
 #include <stdio.h>
@@ -129,7 +128,7 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
     const char *text = json_text(json_field(j, "content"), &n);
     if (!text || id < 0) return err_set(e, ERR_FORMAT, "an added token without id or content");
     bool special = json_bool(json_field(j, "special"), false);
-    bool raw = special || !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
+    bool raw = !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
     double score = (uint64_t)id < t->n_piece ? t->piece[id].score : 0;
     int rc = tokenizer_put(t, (size_t)id, text, n, special ? PIECE_CONTROL : PIECE_USER, score, e);
     if (rc != 0) return rc;
@@ -252,6 +251,14 @@ static void read_generation(struct tokenizer *t, const struct json *config)
     if (t->eos < 0 && first >= 0 && first < PIECES_MAX) t->eos = (int32_t)first;
 }
 
+/* A tokenizer.json alone shows BOS and EOS only by adding them (CLS and SEP are not of that kind). */
+static void guess_ends(struct tokenizer *t)
+{
+    if (t->kind == &token_kind_wordpiece) return;
+    if (t->bos < 0 && t->n_prefix == 1) t->bos = t->prefix[0];
+    if (t->eos < 0 && t->n_suffix == 1) t->eos = t->suffix[0];
+}
+
 /* A configuration file that may be absent; an unreadable one is an error. */
 static int read_beside(struct json **out, const char *dir, const char *name, struct err *e)
 {
@@ -268,7 +275,10 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     if (rc == 0) rc = read_beside(&generation, dir, "generation_config.json", e);
     if (rc == 0 && config) rc = read_config(t, config, e);
     if (rc != 0) err_prefix(e, rc, "%s/tokenizer_config.json", dir);
-    if (rc == 0) read_generation(t, generation);
+    if (rc == 0) {
+        read_generation(t, generation);
+        guess_ends(t);
+    }
     json_drop(config);
     json_drop(generation);
     return rc;

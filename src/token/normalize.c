@@ -85,12 +85,10 @@ static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struc
 
 /* ---- replacing ---- */
 
-static bool replace_matches(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+static void replace_in_valid(const struct norm_step *s, struct regex_work *w, const char *p, size_t n, struct buf *out)
 {
-    struct regex_work *w = regex_work_open();
     size_t done = 0, from = 0, begin, end;
-    if (!w) return false;
-    while (from <= n && utf8_valid(p, n) && regex_next(s->regex, w, p, n, from, &begin, &end)) {
+    while (from <= n && regex_next(s->regex, w, p, n, from, &begin, &end)) {
         buf_add(out, p + done, begin - done);
         buf_add(out, s->b, s->n_b);
         uint32_t cp;
@@ -98,6 +96,20 @@ static bool replace_matches(const struct norm_step *s, const char *p, size_t n, 
         if (begin == end) from += from < n ? (size_t)uni_next(p + from, n - from, &cp) : 1;
     }
     buf_add(out, p + done, n - done);
+}
+
+static bool replace_matches(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+{
+    struct regex_work *w = regex_work_open();
+    if (!w) return false;
+    for (size_t i = 0; i < n;) {
+        size_t len = uni_valid_len(p + i, n - i);
+        if (len)
+            replace_in_valid(s, w, p + i, len, out);
+        else
+            buf_add_char(out, p[i++]);
+        i += len;
+    }
     regex_work_close(w);
     return !out->failed;
 }

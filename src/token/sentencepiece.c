@@ -168,7 +168,6 @@ static int apply(struct model *m, struct err *e)
                                     .byte_fallback = m->byte_fallback,
                                     .fuse_unk = true,
                                     .merges_by_score = m->type == 2,
-                                    .score_f32 = true,
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
     /* Llama and its kin put BOS before a text; the file itself does not say. tokenizer_config.json may. */

@@ -22,7 +22,7 @@
 enum { SPACE_MARK_BYTES = 3 };
 
 enum {
-    PIECES_MAX = 1 << 22,        /* a vocabulary beyond this is refused                               */
+    PIECES_MAX = 1 << 20,        /* a vocabulary beyond this is refused                               */
     PIECE_MERGE_BYTES_MAX = 512, /* pieces whose merges are derived by trying every cut: longer ones
                                     cost quadratic time, and no vocabulary has them                   */
     ADDED_BYTES_MAX = 1024,      /* an added token longer than this is never matched                  */
@@ -74,7 +74,6 @@ struct token_options {
                              lowest id first (tiktoken)                             */
     bool merges_by_score; /* the same, highest score first (SentencePiece)          */
     bool match_all;       /* unigram: control pieces are in the lattice too (HF)    */
-    bool score_f32;       /* unigram: path scores are kept as float (SentencePiece) */
     bool drop_lead_space; /* decode drops a leading space of the first token        */
     bool add_bos;
     bool word_cleanup;        /* wordpiece: " ." is decoded as "."                  */
@@ -120,6 +119,8 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
 /* utf8_decode that always advances: a byte that begins nothing gives length 1 and *cp = UNI_BAD. */
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
+/* How many leading bytes of p[0..n) are whole valid characters. */
+size_t uni_valid_len(const char *p, size_t n);
 /* The character before p[n]; its length. n > 0. */
 int uni_prev(const char *p, size_t n, uint32_t *cp);
 

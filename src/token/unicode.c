@@ -90,6 +90,18 @@ int uni_next(const char *p, size_t n, uint32_t *cp)
     return 1;
 }
 
+size_t uni_valid_len(const char *p, size_t n)
+{
+    size_t i = 0;
+    uint32_t cp;
+    while (i < n) {
+        int len = uni_next(p + i, n - i, &cp);
+        if (cp == UNI_BAD) break;
+        i += (size_t)len;
+    }
+    return i;
+}
+
 int uni_prev(const char *p, size_t n, uint32_t *cp)
 {
     for (int len = 2; len <= 4 && (size_t)len <= n; len++)
@@ -181,17 +193,12 @@ static bool add_normalized(struct buf *out, struct cps *s, const char *p, size_t
     return k >= 0;
 }
 
-/* How many bytes at p are not ASCII, valid UTF-8 only. */
+/* How many bytes at p are valid characters beyond ASCII. */
 static size_t foreign_len(const char *p, size_t n)
 {
     size_t i = 0;
-    while (i < n && (uint8_t)p[i] >= 0x80) {
-        uint32_t cp;
-        int len = uni_next(p + i, n - i, &cp);
-        if (cp == UNI_BAD) break;
-        i += (size_t)len;
-    }
-    return i;
+    while (i < n && (uint8_t)p[i] >= 0x80) i++;
+    return uni_valid_len(p, i);
 }
 
 bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)

@@ -2,8 +2,8 @@
  *
  * One pass from the left: at each character every piece that begins there (one walk of a trie) offers its score to
  * the place where it ends. A character that is no piece costs 10 less than the lowest score, as in SentencePiece.
- * Hugging Face adds in double; SentencePiece adds in double but keeps each sum as float, which decides near ties:
- * opt.score_f32 says whose arithmetic a file expects. */
+ * Sums are doubles, as in Hugging Face's code and in SentencePiece since 0.2.2 (before, floats decided near ties of long
+ * texts otherwise). */
 #include "token_impl.h"
 
 #include <float.h>
@@ -49,7 +49,7 @@ static void find_extremes(struct unigram *m, const struct tokenizer *t)
         low = fmin(low, p->score);
         m->score_max = fmax(m->score_max, p->score);
     }
-    m->unknown_score = t->opt.score_f32 ? (float)low - (float)UNKNOWN_PENALTY : low - UNKNOWN_PENALTY;
+    m->unknown_score = low - UNKNOWN_PENALTY;
 }
 
 static int unigram_build(struct tokenizer *t, struct err *e)
@@ -76,27 +76,27 @@ static double piece_score(const struct encoder *en, const struct unigram *m, int
     return p->match ? 0 : (double)len * m->score_max - 0.1;
 }
 
-static void offer(struct lattice_node *to, double score, int32_t id, size_t start, bool f32)
+static void offer(struct lattice_node *to, double score, int32_t id, size_t start)
 {
     if (to->id != ID_UNREACHED && !(score > to->score)) return;
-    *to = (struct lattice_node){f32 ? (float)score : score, id, (uint32_t)start};
+    *to = (struct lattice_node){score, id, (uint32_t)start};
 }
 
 /* Every piece that begins at `at`; char_len: the bytes of the character there. */
 static void offer_pieces(const struct encoder *en, const struct unigram *m, struct lattice_node *best, const char *p,
                          size_t n, size_t at, size_t char_len)
 {
-    bool f32 = en->t->opt.score_f32, single = false;
+    bool single = false;
     double sum = best[at].score;
     uint32_t node = 0;
     for (size_t i = at; i < n && (node = trie_step(&m->trie, node, (uint8_t)p[i])) != 0; i++) {
         int32_t id = m->trie.value[node];
         if (id < 0) continue;
         size_t len = i + 1 - at;
-        offer(&best[i + 1], sum + piece_score(en, m, id, len), id, at, f32);
+        offer(&best[i + 1], sum + piece_score(en, m, id, len), id, at);
         single |= len == char_len;
     }
-    if (!single) offer(&best[at + char_len], sum + m->unknown_score, ID_UNKNOWN, at, f32);
+    if (!single) offer(&best[at + char_len], sum + m->unknown_score, ID_UNKNOWN, at);
 }
 
 /* Follow the best path back; the ends of its pieces, last first, go to en->merge.sym. */
