@@ -68,6 +68,7 @@ struct dialog {
     struct template *t; /* owned; NULL: none, each prompt is completed by itself */
     struct chat_special special;
     struct json *kwargs; /* owned; the template's variables, or NULL */
+    struct json *tools;  /* owned; a list of tools the model may call, or NULL */
     int64_t now;         /* the template's clock, or 0: the real one */
     char *system;        /* owned; NULL: none */
     struct buf messages; /* JSON objects with commas between them */
@@ -82,12 +83,14 @@ int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e);
 void dialog_close(struct dialog *d); /* safe on a zeroed one */
 void dialog_clear(struct dialog *d); /* forgets the messages, keeps the system prompt */
 int dialog_system(struct dialog *d, const char *text, struct err *e); /* "": none */
-int dialog_think(struct dialog *d, bool on,
-                 struct err *e); /* chat_template_kwargs.enable_thinking */
+int dialog_tools(struct dialog *d, const char *list, struct err *e);  /* JSON text; NULL: none */
+int dialog_think(struct dialog *d, bool on, struct err *e);           /* enable_thinking */
 
-/* The user says n bytes of text; the answer is generated, shown and remembered, also where Ctrl-C
- * cut it (nothing is, if it had not begun). After a failure the conversation is what it was. */
-int dialog_say(struct dialog *d, const char *text, size_t n, struct answer *a, struct err *e);
+/* `role` ("user", or "tool" for a call's result) says n bytes of text; the answer is generated,
+ * shown and remembered, also where Ctrl-C cut it (nothing is, if it had not begun). After a
+ * failure the conversation is what it was. */
+int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
+               struct err *e);
 
 /* The conversation as a list of OpenAI messages in a file; loading replaces it, the system prompt
  * included. */
@@ -105,17 +108,13 @@ enum line_result {
     LINE_END,         /* Ctrl-D, or the terminal is gone  */
 };
 
-/* One per program. ERR_IO where there is no terminal to edit on. */
+/* One per program. Until line_close keys are kept for line_read, unseen. ERR_IO where there is no terminal to edit on. */
 int line_open(struct line **out, struct err *e);
 void line_close(struct line *l); /* saves the history; NULL is fine */
 
 /* Read a message. A line that ends in a backslash goes on; """ opens and closes a block of lines.
  */
 enum line_result line_read(struct line *l, struct buf *message);
-
-/* While an answer is printed keys are kept for the next message, unseen (Ctrl-C still interrupts).
- */
-void line_quiet(struct line *l, bool on);
 
 /* ---- talk.c ---- */
 

@@ -1,9 +1,8 @@
 /* dialog.c - a conversation that goes on, turn by turn.
  *
- *   messages (JSON) --template_render--> prompt text --continue_prompt--> ids --answer_generate-->
- * raw text ^ |
- *        +------------------------------ chat parser, message_put
- * <-----------------------------------+
+ *   messages (JSON) --template_render--> prompt --continue_prompt--> ids --answer_generate--> raw text
+ *        ^                                                                                       |
+ *        +-------------------------------- message_put <--chat parser-----------------------------+
  *
  * The engine finds what it computed before by token ids, a page at a time, so a turn must not
  * change the ids of earlier ones. Text that was tokenized in one piece may fall into other tokens
@@ -37,6 +36,7 @@ void dialog_close(struct dialog *d)
 {
     template_close(d->t);
     json_drop(d->kwargs);
+    json_drop(d->tools);
     free(d->system);
     buf_deinit(&d->messages);
     buf_deinit(&d->text);
@@ -56,6 +56,13 @@ int dialog_system(struct dialog *d, const char *text, struct err *e)
     free(d->system);
     d->system = copy;
     return 0;
+}
+
+int dialog_tools(struct dialog *d, const char *list, struct err *e)
+{
+    json_drop(d->tools);
+    d->tools = NULL;
+    return list ? json_parse(&d->tools, list, strlen(list), NULL, e) : 0;
 }
 
 int dialog_think(struct dialog *d, bool on, struct err *e)
@@ -174,6 +181,7 @@ static int render(const struct dialog *d, struct buf *prompt, struct chat_turn *
                          : json_parse(&messages, text.data, text.n, NULL, e);
     struct conversation c = {
         .messages = messages,
+        .tools = d->tools,
         .kwargs = d->kwargs,
         .bos_token = d->special.bos,
         .eos_token = d->special.eos,
@@ -307,12 +315,12 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
-int dialog_say(struct dialog *d, const char *text, size_t n, struct answer *a, struct err *e)
+int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a, struct err *e)
 {
     if (!d->t) return complete(d, text, n, a, e);
     size_t before = d->messages.n;
     add_comma(&d->messages);
-    put_message(&d->messages, "user", text, n);
+    put_message(&d->messages, role, text, n);
     int rc = answer_messages(d, a, e);
     if (rc == 0 && d->messages.failed) rc = err_memory(e, "messages", d->messages.n);
     if (rc != 0 || (a->reply.finish == FINISH_ABORT && a->text.n == 0)) take_back(d, before);

@@ -13,8 +13,10 @@
 #include "base/os.h"
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <histedit.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,9 +35,8 @@ struct paste {
 struct line {
     EditLine *el;
     HistoryW *history;
-    FILE *screen;                   /* owned where it is not stdout */
-    char path[1024];                /* of the history; "" where there is no place for it */
-    struct termios cooked, editing; /* the terminal's settings; the same where Ctrl-C is a key */
+    FILE *screen;    /* owned where it is not stdout */
+    char path[1024]; /* of the history; "" where there is no place for it */
     bool interrupted, was_empty;
     const wchar_t *prompt;
     VEC(struct paste) paste; /* of the message being typed */
@@ -178,6 +179,25 @@ static void bind_keys(EditLine *el)
         el_wset(el, EL_BIND, key[i][0], key[i][1], NULL);
 }
 
+/* While editing Ctrl-C is a key. At other times it is a signal, but keys are neither shown nor gathered into lines:
+ * libedit shows its prompt before it changes modes, and what is typed until then, or during an answer, is for it. */
+static void set_modes(EditLine *el)
+{
+    el_wset(el, EL_SETTY, L"-d", L"intr=", NULL);
+    el_wset(el, EL_SETTY, L"-x", L"-icanon", L"-echo", NULL);
+}
+
+static struct termios at_start;
+
+static void on_end(int sig)
+{
+    static const char plain[] = "\033[?2004l";
+    tcsetattr(STDIN_FILENO, TCSANOW, &at_start);
+    (void)!write(STDERR_FILENO, plain, sizeof plain - 1);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
 /* Editing is shown on standard output, or where that goes elsewhere, on standard error. */
 static FILE *open_screen(void)
 {
@@ -202,6 +222,7 @@ static int start_editor(struct line *l)
     history_w(l->history, &ev, H_SETUNIQUE, 1);
     el_wset(l->el, EL_HIST, history_w, l->history);
     bind_keys(l->el);
+    set_modes(l->el);
     el_source(l->el, NULL);
     find_history(l);
     if (*l->path) history_w(l->history, &ev, H_LOAD, l->path);
@@ -214,12 +235,12 @@ int line_open(struct line **out, struct err *e)
     struct line *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e, "a line editor", sizeof *l);
     if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "");
-    if (tcgetattr(STDIN_FILENO, &l->cooked) != 0 || start_editor(l) != 0) {
+    if (tcgetattr(STDIN_FILENO, &at_start) != 0 || start_editor(l) != 0) {
         line_close(l);
         return err_set(e, ERR_IO, "there is no terminal to type on");
     }
-    l->editing = l->cooked;
-    l->editing.c_cc[VINTR] = _POSIX_VDISABLE;
+    sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_end}, NULL);
+    sigaction(SIGHUP, &(struct sigaction){.sa_handler = on_end}, NULL);
     fprintf(l->screen, "\033[?2004h");
     fflush(l->screen);
     *out = l;
@@ -244,13 +265,6 @@ void line_close(struct line *l)
     forget_pastes(l);
     vec_deinit(&l->paste);
     free(l);
-}
-
-void line_quiet(struct line *l, bool on)
-{
-    struct termios quiet = l->cooked;
-    quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON);
-    tcsetattr(STDIN_FILENO, TCSANOW, on ? &quiet : &l->cooked);
 }
 
 /* ---- a message ---- */
@@ -282,6 +296,7 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
     int n = 0;
     l->prompt = prompt;
     l->interrupted = false;
+    errno = 0;
     el_resize(l->el);
     const wchar_t *wide = el_wgets(l->el, &n);
     if (wide && n > 0) {
@@ -291,7 +306,7 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
         buf_deinit(&typed);
         return true;
     }
-    if (n < 0) l->interrupted = l->was_empty = true; /* SIGINT from elsewhere */
+    if (n < 0 && errno == EINTR) l->interrupted = true, l->was_empty = false; /* a signal */
     fprintf(l->screen, l->interrupted ? "^C\n\033[J" : "\n");
     fflush(l->screen);
     return false;
@@ -336,10 +351,7 @@ enum line_result line_read(struct line *l, struct buf *message)
 {
     buf_clear(message);
     forget_pastes(l);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &l->editing); /* libedit takes its keys from there */
-    bool typed = read_message(l, message);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &l->cooked);
-    if (typed) return LINE_MESSAGE;
+    if (read_message(l, message)) return LINE_MESSAGE;
     if (!l->interrupted) return LINE_END;
     return l->was_empty && message->n == 0 ? LINE_INTERRUPTED : LINE_DISCARDED;
 }

@@ -38,7 +38,7 @@ static int run_once(struct dialog *d, const char *prompt, size_t n)
     struct answer a = {0};
     struct err e = {0};
     answer_catch_interrupt();
-    int rc = dialog_say(d, prompt, n, &a, &e);
+    int rc = dialog_say(d, "user", prompt, n, &a, &e);
     bool stopped = rc == 0 && a.reply.finish == FINISH_ABORT;
     if (rc == 0 && !quiet && !as_json && !raw) {
         fprintf(stderr, "\n");
@@ -67,32 +67,26 @@ static int run_talk(struct dialog *d)
     return talk(d, quiet || as_json);
 }
 
-static bool is_model(const char *arg)
+static int talk_or_answer(struct dialog *d, const char *prompt)
 {
-    return file_exists(arg) || dir_exists(arg);
+    bool screen = isatty(STDIN_FILENO) && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO));
+    if (prompt) return run_once(d, prompt, strlen(prompt));
+    return screen ? run_talk(d) : run_stdin(d);
 }
 
+/* MODEL PROMPT, MODEL alone, PROMPT alone (the bundled model answers), or nothing. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    if (n_arg == 0 || (n_arg == 1 && !is_model(arg[0]))) {
-        err_set(&e, ERR_MISSING,
-                "no model: this binary has none bundled, and %s%s%s is no model file or folder. "
-                "Give one: quoth run MODEL.gguf \"your prompt\"",
-                n_arg ? "\"" : "", n_arg ? arg[0] : "nothing", n_arg ? "\"" : "");
-        return fail("run", &e);
-    }
-    struct session s;
+    struct session s = {0};
     struct dialog d = {0};
-    bool screen = isatty(STDIN_FILENO) && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO));
-    int rc = session_open(&s, arg[0], 1, 64, 0, &e), status = 1;
+    bool named = n_arg == 2 || (n_arg == 1 && (file_exists(arg[0]) || dir_exists(arg[0])));
+    const char *prompt = n_arg > named ? arg[named] : NULL, *model = named ? arg[0] : session_bundled(prompt, &e);
+    int rc = model ? session_open(&s, model, 1, 64, 0, &e) : ERR_MISSING;
     if (rc == 0) rc = session_engine(&s, &e);
     if (rc == 0) rc = dialog_open(&d, &s, raw, &e);
     d.as_json = as_json;
-    if (rc == 0)
-        status = n_arg == 2 ? run_once(&d, arg[1], strlen(arg[1]))
-                 : screen   ? run_talk(&d)
-                            : run_stdin(&d);
+    int status = rc == 0 ? talk_or_answer(&d, prompt) : 1;
     dialog_close(&d);
     session_close(&s);
     return rc ? fail("run", &e) : status;
@@ -102,7 +96,7 @@ const struct command command_run = {
     .name = "run",
     .summary = "complete a prompt, or talk to a model at the terminal",
     .usage = "[MODEL] [PROMPT] [OPTIONS]",
-    .detail = "MODEL is a .gguf file, a Hugging Face folder or a llama2.c .bin file. Without "
+    .detail = "Without MODEL the model that is packed into this program answers. MODEL is a .gguf file, a Hugging Face folder or a llama2.c .bin file. Without "
               "PROMPT the prompt comes from standard "
               "input; at a terminal a chat begins (/help lists its commands). A model without a "
               "chat template completes "

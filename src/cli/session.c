@@ -60,6 +60,19 @@ static int open_model(struct session *s, int n_seq, int n_out, int context, stru
     return rc;
 }
 
+const char *session_bundled(const char *typed, struct err *e)
+{
+    if (checkpoint_packed(os_self_path())) return os_self_path();
+    if (typed)
+        err_set(e, ERR_MISSING,
+                "no model: none is packed into this program, and \"%.100s\" is no model file or folder. Give one: quoth run "
+                "MODEL.gguf \"your prompt\"",
+                typed);
+    else
+        err_set(e, ERR_MISSING, "no model: none is packed into this program. Give one: quoth run MODEL.gguf");
+    return NULL;
+}
+
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context, struct err *e)
 {
     *s = (struct session){0};

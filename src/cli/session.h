@@ -22,6 +22,10 @@ extern const struct option model_options[];
 /* --temperature, --top-k, ... --seed, --stop */
 extern const struct option sample_options[];
 
+/* The model packed into this program; NULL with a sentence if there is none. `typed` is what stood in its place (NULL:
+ * nothing), which may have been meant as one. */
+const char *session_bundled(const char *typed, struct err *e);
+
 /* Open everything but the engine: rows and outputs of a step at most. `context` caps the context
  * where
  * --max-model-len was not given (0: no cap). */

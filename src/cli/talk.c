@@ -182,9 +182,7 @@ static void say(struct talk *t, const struct buf *message)
 {
     struct answer a = {0};
     struct err e = {0};
-    line_quiet(t->line, true);
-    int rc = dialog_say(t->dialog, message->data, message->n, &a, &e);
-    line_quiet(t->line, false);
+    int rc = dialog_say(t->dialog, "user", message->data, message->n, &a, &e);
     if (rc == 0 && !isatty(STDOUT_FILENO) && !t->dialog->as_json) putchar('\n');
     fflush(stdout);
     if (rc != 0)
