@@ -22,7 +22,8 @@ static bool stands_alone(const char *p, size_t n, size_t begin, size_t end)
 }
 
 /* The longest allowed token at p[at..n). */
-static size_t match_at(const struct encoder *en, const struct added *a, const char *p, size_t n, size_t at, int32_t *id)
+static size_t match_at(const struct encoder *en, const struct added *a, const char *p, size_t n,
+                       size_t at, int32_t *id)
 {
     size_t longest = 0;
     uint32_t node = 0;
@@ -32,7 +33,8 @@ static size_t match_at(const struct encoder *en, const struct added *a, const ch
         longest = i + 1 - at;
         *id = v;
     }
-    if (longest && (en->t->piece[*id].match & MATCH_WORD) && !stands_alone(p, n, at, at + longest)) return 0;
+    if (longest && (en->t->piece[*id].match & MATCH_WORD) && !stands_alone(p, n, at, at + longest))
+        return 0;
     return longest;
 }
 
@@ -76,7 +78,8 @@ bool added_split(struct encoder *en, const struct added *a, struct span s, text_
     return text(en, (struct span){s.p + done, s.n - done, s.first && done == 0});
 }
 
-static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, const char *text, size_t n, size_t id)
+static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, const char *text,
+                    size_t n, size_t id)
 {
     if (n == 0 || n > ADDED_BYTES_MAX) return false;
     const char *copy = arena_text(arena, text, n);
@@ -97,7 +100,8 @@ static bool build(struct tokenizer *t, struct added *a, uint8_t match)
     for (size_t id = 0; id < t->n_piece; id++) {
         const struct piece *p = &t->piece[id];
         if (!(p->match & match) || p->n_text > ADDED_BYTES_MAX) continue;
-        if (match == MATCH_RAW || p->special) n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
+        if (match == MATCH_RAW || p->special)
+            n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
         if (match == MATCH_NORMALIZED && normalize(t, p->text, p->n_text, &out, &spare))
             n += add_key(a, &t->arena, &key[n], out.data, out.n, id);
     }

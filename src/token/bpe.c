@@ -10,8 +10,8 @@
 
 struct bpe {
     struct merges merges;
-    struct strmap word;        /* bytes -> id, only where whole words are taken */
-    uint32_t first[256];       /* the symbol of a byte; SYM_NONE: no piece */
+    struct strmap word;  /* bytes -> id, only where whole words are taken */
+    uint32_t first[256]; /* the symbol of a byte; SYM_NONE: no piece */
 };
 
 static void bpe_close(struct tokenizer *t)
@@ -45,7 +45,8 @@ static bool fill_merges(struct bpe *b, const struct tokenizer *t)
     if (!t->opt.merges_by_rank) return merges_put_list(&b->merges, t, &t->find);
     for (size_t id = 0; id < t->n_piece; id++) {
         const struct piece *p = &t->piece[id];
-        if (is_part(p) && !merges_put_cuts(&b->merges, &b->word, p->bytes, p->n_byte, (uint32_t)id, (uint32_t)id))
+        if (is_part(p) &&
+            !merges_put_cuts(&b->merges, &b->word, p->bytes, p->n_byte, (uint32_t)id, (uint32_t)id))
             return false;
     }
     return true;
@@ -55,7 +56,8 @@ static int bpe_build(struct tokenizer *t, struct err *e)
 {
     struct bpe *b = t->model = calloc(1, sizeof *b);
     if (!b) return err_memory(e, "a tokenizer", sizeof *b);
-    for (int c = 0; c < 256; c++) b->first[c] = t->byte_id[c] < 0 ? SYM_NONE : (uint32_t)t->byte_id[c];
+    for (int c = 0; c < 256; c++)
+        b->first[c] = t->byte_id[c] < 0 ? SYM_NONE : (uint32_t)t->byte_id[c];
     bool ok = !(t->opt.ignore_merges || t->opt.merges_by_rank) || index_words(b, t);
     if (!ok || !fill_merges(b, t)) return err_memory(e, "the merges of a tokenizer", t->n_piece);
     return 0;
@@ -71,7 +73,8 @@ static bool bpe_encode(struct encoder *en, const char *p, size_t n)
     if (!merge_run(&b->merges, &en->merge, &n)) return false;
     for (size_t i = 0; i < n; i++) {
         uint32_t sym = en->merge.sym[i];
-        if (!(sym >= SYM_NONE ? encoder_emit_unknown(en, NULL, 0) : encoder_emit(en, (int32_t)sym))) return false;
+        if (!(sym >= SYM_NONE ? encoder_emit_unknown(en, NULL, 0) : encoder_emit(en, (int32_t)sym)))
+            return false;
     }
     return true;
 }

@@ -20,14 +20,18 @@ static uint32_t read_u32(const uint8_t *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n, struct err *e)
+int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n,
+                  struct err *e)
 {
     const uint8_t *p = blob;
     *out = NULL;
     size_t n_array = n >= 4 ? read_u32(p) : 0;
     if (n_array == 0 || n_array % 4 != 0 || n_array + 4 >= n || p[n - 1] != 0)
-        return err_set(e, ERR_FORMAT, "precompiled_charsmap of %zu bytes: its array of %zu bytes and the NUL-ended texts "
-                       "after it do not fit", n, n_array);
+        return err_set(
+            e, ERR_FORMAT,
+            "precompiled_charsmap of %zu bytes: its array of %zu bytes and the NUL-ended texts "
+            "after it do not fit",
+            n, n_array);
     struct charsmap *m = arena_push(a, sizeof *m, _Alignof(struct charsmap));
     uint32_t *unit = arena_push(a, n_array, 4);
     if (!m || !unit) return err_memory(e, "precompiled_charsmap", n);
@@ -64,7 +68,8 @@ static size_t walk(const struct charsmap *m, const char *p, size_t n, bool longe
     return found && *value < m->n_to ? found : 0;
 }
 
-size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to, size_t *n_to)
+size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
+                        size_t *n_to)
 {
     uint32_t value = 0;
     size_t len = walk(m, p, n, true, &value);
@@ -73,7 +78,8 @@ size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const
     return len;
 }
 
-bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to, size_t *n_to)
+bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to,
+                    size_t *n_to)
 {
     uint32_t value = 0;
     size_t len = walk(m, p, n, false, &value);

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* The bytes that a token adds, given what came before; NULL: none. */
-static const char *shown(const struct tokenizer *t, int32_t id, unsigned flags, bool *started, size_t *n)
+static const char *shown(const struct tokenizer *t, int32_t id, unsigned flags, bool *started,
+                         size_t *n)
 {
     if (id < 0 || (size_t)id >= t->n_piece) return NULL;
     const struct piece *p = &t->piece[id];
@@ -21,7 +22,8 @@ static const char *shown(const struct tokenizer *t, int32_t id, unsigned flags, 
     return p->bytes + 1;
 }
 
-bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags, struct buf *out)
+bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
+                      struct buf *out)
 {
     bool started = false;
     for (size_t i = 0; i < n; i++) {

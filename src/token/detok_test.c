@@ -43,7 +43,8 @@ static void stream(const struct tokenizer *t, const char *p, size_t n, struct bu
     for (size_t i = 0; i < n; i++) {
         size_t before = out->n;
         EXPECT(detok_push(&d, (uint8_t)p[i], out));
-        if (!utf8_valid(out->data + before, out->n - before)) test_fail(__FILE__, __LINE__, "broken after byte %zu", i);
+        if (!utf8_valid(out->data + before, out->n - before))
+            test_fail(__FILE__, __LINE__, "broken after byte %zu", i);
     }
     EXPECT(detok_flush(&d, out));
 }
@@ -52,7 +53,8 @@ static void stream(const struct tokenizer *t, const char *p, size_t n, struct bu
  * byte by byte, from every starting point. */
 TEST(stream_is_always_valid_utf8)
 {
-    static const char *const file[] = {"text/unicode/utf8tests/utf8tests.bin", "text/unicode/utf8tests/utf8tests.txt",
+    static const char *const file[] = {"text/unicode/utf8tests/utf8tests.bin",
+                                       "text/unicode/utf8tests/utf8tests.txt",
                                        "text/unicode/utf8tests/utf8.replace.ref.txt"};
     struct tokenizer *t = open_bytes();
     struct err e;
@@ -76,11 +78,13 @@ TEST(stream_is_always_valid_utf8)
 TEST(stream_of_every_three_bytes)
 {
     struct tokenizer *t = open_bytes();
-    static const uint8_t byte[] = {0x41, 0x80, 0x9F, 0xA0, 0xBF, 0xC1, 0xC2, 0xDF, 0xE0, 0xE2, 0xED, 0xEF, 0xF0, 0xF4, 0xFF};
+    static const uint8_t byte[] = {0x41, 0x80, 0x9F, 0xA0, 0xBF, 0xC1, 0xC2, 0xDF,
+                                   0xE0, 0xE2, 0xED, 0xEF, 0xF0, 0xF4, 0xFF};
     enum { N = sizeof byte };
     struct buf got = {0}, want = {0};
     for (int i = 0; i < N * N * N * N; i++) {
-        char text[4] = {(char)byte[i % N], (char)byte[i / N % N], (char)byte[i / N / N % N], (char)byte[i / N / N / N]};
+        char text[4] = {(char)byte[i % N], (char)byte[i / N % N], (char)byte[i / N / N % N],
+                        (char)byte[i / N / N / N]};
         buf_clear(&got);
         buf_clear(&want);
         stream(t, text, 4, &got);
@@ -102,7 +106,8 @@ TEST(special_tokens_can_be_left_out)
     buf_clear(&out);
     EXPECT(tokenizer_decode(t, ids, 5, DECODE_SKIP_SPECIAL, &out));
     EXPECT_TEXT(out.data, "ab");
-    EXPECT(tokenizer_is_eog(t, 256) && tokenizer_is_special(t, 256) && !tokenizer_is_special(t, 'a'));
+    EXPECT(tokenizer_is_eog(t, 256) && tokenizer_is_special(t, 256) &&
+           !tokenizer_is_special(t, 'a'));
     buf_deinit(&out);
     tokenizer_close(t);
 }

@@ -41,7 +41,8 @@ static bool encode_valid_runs(struct encoder *en, struct span s)
         size_t len = uni_valid_len(s.p + i, s.n - i), begin = i + len;
         if (!pretok_run(en, 0, (struct span){s.p + i, len, s.first && i == 0})) return false;
         uint32_t cp = UNI_BAD;
-        for (i = begin; i < s.n && (uni_next(s.p + i, s.n - i, &cp), cp == UNI_BAD); i++) {}
+        for (i = begin; i < s.n && (uni_next(s.p + i, s.n - i, &cp), cp == UNI_BAD); i++) {
+        }
         if (i > begin && !en->t->kind->encode(en, s.p + begin, i - begin)) return false;
     }
     return true;
@@ -88,10 +89,11 @@ static void encoder_deinit(struct encoder *en)
     free(en->lattice);
 }
 
-int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags, struct ids *out,
-                     struct err *e)
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
+                     struct ids *out, struct err *e)
 {
-    if (n > INT32_MAX) return err_set(e, ERR_LIMIT, "a text of %zu bytes, more than %d", n, INT32_MAX);
+    if (n > INT32_MAX)
+        return err_set(e, ERR_LIMIT, "a text of %zu bytes, more than %d", n, INT32_MAX);
     struct encoder en = {.t = t, .flags = flags, .out = out, .regex = regex_work_open()};
     size_t n_before = out->n;
     bool add = flags & ENCODE_ADD_SPECIAL;

@@ -37,14 +37,16 @@ static int32_t id_field(const struct vocab_file *f, const char *name, int64_t ot
 
 static int read_pieces(struct vocab_file *f)
 {
-    const struct meta *tokens = field(f, "tokens"), *score = field(f, "scores"), *type = field(f, "token_type");
+    const struct meta *tokens = field(f, "tokens"), *score = field(f, "scores"),
+                      *type = field(f, "token_type");
     size_t n = meta_count(tokens);
     if (n == 0 || meta_item_kind(tokens) != META_TEXT)
-        return err_set(f->e, ERR_FORMAT, "%s: tokenizer.ggml.tokens is missing, empty or no list of strings",
+        return err_set(f->e, ERR_FORMAT,
+                       "%s: tokenizer.ggml.tokens is missing, empty or no list of strings",
                        checkpoint_path(f->c));
     if ((score && meta_count(score) < n) || (type && meta_count(type) < n))
-        return err_set(f->e, ERR_FORMAT, "%s: %zu tokens but %zu scores and %zu token types", checkpoint_path(f->c), n,
-                       meta_count(score), meta_count(type));
+        return err_set(f->e, ERR_FORMAT, "%s: %zu tokens but %zu scores and %zu token types",
+                       checkpoint_path(f->c), n, meta_count(score), meta_count(type));
     for (size_t id = 0; id < n; id++) {
         size_t len;
         const char *text = meta_item_text(tokens, id, &len);
@@ -53,7 +55,8 @@ static int read_pieces(struct vocab_file *f)
         int rc = tokenizer_put(f->t, id, text ? text : "", text ? len : 0, (enum piece_kind)kind,
                                meta_item_real(score, id, 0), f->e);
         if (rc != 0) return rc;
-        if (kind == PIECE_CONTROL || kind == PIECE_UNKNOWN || kind == PIECE_USER) f->t->piece[id].match = MATCH_RAW;
+        if (kind == PIECE_CONTROL || kind == PIECE_UNKNOWN || kind == PIECE_USER)
+            f->t->piece[id].match = MATCH_RAW;
     }
     return 0;
 }
@@ -65,7 +68,8 @@ static int read_merges(struct vocab_file *f)
     for (size_t i = 0; i < n; i++) {
         size_t len;
         const char *text = meta_item_text(list, i, &len);
-        if (text && !tokenizer_put_merge_line(f->t, text, len)) return err_memory(f->e, "merges", n);
+        if (text && !tokenizer_put_merge_line(f->t, text, len))
+            return err_memory(f->e, "merges", n);
     }
     return 0;
 }
@@ -85,8 +89,10 @@ static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
 static void read_affixes(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
-    if (meta_bool(field(f, "add_bos_token"), f->add_bos) && t->bos >= 0) t->prefix[t->n_prefix++] = t->bos;
-    if (meta_bool(field(f, "add_eos_token"), f->add_eos) && t->eos >= 0) t->suffix[t->n_suffix++] = t->eos;
+    if (meta_bool(field(f, "add_bos_token"), f->add_bos) && t->bos >= 0)
+        t->prefix[t->n_prefix++] = t->bos;
+    if (meta_bool(field(f, "add_eos_token"), f->add_eos) && t->eos >= 0)
+        t->suffix[t->n_suffix++] = t->eos;
 }
 
 static int add_text_step(struct vocab_file *f, norm_fn *run, const char *a, const char *b)
@@ -168,7 +174,8 @@ static int read_charsmap(struct vocab_file *f, const struct charsmap **map)
 {
     const struct meta *list = field(f, "precompiled_charsmap");
     struct buf blob = {0};
-    for (size_t i = 0; i < meta_count(list); i++) buf_add_char(&blob, (char)meta_item_int(list, i, 0));
+    for (size_t i = 0; i < meta_count(list); i++)
+        buf_add_char(&blob, (char)meta_item_int(list, i, 0));
     int rc = blob.failed ? err_memory(f->e, "a charsmap", meta_count(list)) : 0;
     if (rc == 0 && blob.n) rc = charsmap_open(map, &f->t->arena, blob.data, blob.n, f->e);
     buf_deinit(&blob);
@@ -197,8 +204,8 @@ static const struct gguf_model {
     const struct token_kind *kind;
     int (*read)(struct vocab_file *f);
 } models[] = {
-    {"llama", &token_kind_spm, read_llama},     {"gpt2", &token_kind_bpe, read_gpt2},
-    {"gemma4", &token_kind_spm, read_gemma4},   {"bert", &token_kind_wordpiece, read_bert},
+    {"llama", &token_kind_spm, read_llama},   {"gpt2", &token_kind_bpe, read_gpt2},
+    {"gemma4", &token_kind_spm, read_gemma4}, {"bert", &token_kind_wordpiece, read_bert},
     {"t5", &token_kind_unigram, read_t5},
 };
 
@@ -215,6 +222,6 @@ int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err 
         if (rc == 0) read_affixes(&f);
         return rc;
     }
-    return err_set(e, model ? ERR_UNSUPPORTED : ERR_MISSING, "%s: tokenizer.ggml.model is %s%.60s", checkpoint_path(c),
-                   model ? "unknown: " : "missing", model ? model : "");
+    return err_set(e, model ? ERR_UNSUPPORTED : ERR_MISSING, "%s: tokenizer.ggml.model is %s%.60s",
+                   checkpoint_path(c), model ? "unknown: " : "missing", model ? model : "");
 }

@@ -21,12 +21,14 @@ static const char *type_of(const struct json *j)
 static int read_vocab_object(struct tokenizer *t, const struct json *vocab, struct err *e)
 {
     if (json_kind(vocab) != JK_OBJECT || json_count(vocab) == 0)
-        return err_set(e, ERR_FORMAT, "model.vocab is %s, not an object with pieces", json_kind_name(json_kind(vocab)));
+        return err_set(e, ERR_FORMAT, "model.vocab is %s, not an object with pieces",
+                       json_kind_name(json_kind(vocab)));
     for (void *it = json_first(vocab); it; it = json_next(vocab, it)) {
         size_t n;
         const char *text = json_it_key(it, &n);
         int64_t id = json_int(json_it_value(it), -1);
-        if (id < 0) return err_set(e, ERR_FORMAT, "model.vocab: the id of \"%.40s\" is no number", text);
+        if (id < 0)
+            return err_set(e, ERR_FORMAT, "model.vocab: the id of \"%.40s\" is no number", text);
         int rc = tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
         if (rc != 0) return rc;
     }
@@ -37,7 +39,8 @@ static int read_vocab_object(struct tokenizer *t, const struct json *vocab, stru
 static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct err *e)
 {
     if (json_kind(vocab) != JK_LIST || json_count(vocab) == 0)
-        return err_set(e, ERR_FORMAT, "model.vocab is %s, not a list of pieces", json_kind_name(json_kind(vocab)));
+        return err_set(e, ERR_FORMAT, "model.vocab is %s, not a list of pieces",
+                       json_kind_name(json_kind(vocab)));
     for (size_t id = 0; id < json_count(vocab); id++) {
         const struct json *pair = json_item(vocab, id);
         size_t n;
@@ -56,10 +59,13 @@ static int read_merges(struct tokenizer *t, const struct json *list, struct err 
         const struct json *j = json_item(list, i);
         size_t n, n_right;
         const char *line = json_text(j, &n);
-        const char *left = json_text(json_item(j, 0), &n), *right = json_text(json_item(j, 1), &n_right);
-        if (!line && !(left && right)) return err_set(e, ERR_FORMAT, "model.merges[%zu] is no pair of pieces", i);
+        const char *left = json_text(json_item(j, 0), &n),
+                   *right = json_text(json_item(j, 1), &n_right);
+        if (!line && !(left && right))
+            return err_set(e, ERR_FORMAT, "model.merges[%zu] is no pair of pieces", i);
         if (line) json_text(j, &n);
-        if (!(line ? tokenizer_put_merge_line(t, line, n) : tokenizer_put_merge(t, left, n, right, n_right)))
+        if (!(line ? tokenizer_put_merge_line(t, line, n)
+                   : tokenizer_put_merge(t, left, n, right, n_right)))
             return err_memory(e, "merges", json_count(list));
     }
     return 0;
@@ -72,7 +78,9 @@ static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
     size_t n = 0, k = 0;
     json_text(json_field(m, "end_of_word_suffix"), &n);
     json_text(json_field(m, "continuing_subword_prefix"), &k);
-    if (n || k) return err_set(e, ERR_UNSUPPORTED, "model BPE with end_of_word_suffix or continuing_subword_prefix");
+    if (n || k)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "model BPE with end_of_word_suffix or continuing_subword_prefix");
     t->opt.byte_fallback = json_bool(json_field(m, "byte_fallback"), false);
     t->opt.fuse_unk = json_bool(json_field(m, "fuse_unk"), false);
     t->opt.ignore_merges = json_bool(json_field(m, "ignore_merges"), false);
@@ -114,10 +122,12 @@ static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 {
     const char *type = type_of(m);
     if (strcmp(type, "BPE") == 0 || (!*type && json_field(m, "merges"))) return read_bpe(t, m, e);
-    if (strcmp(type, "Unigram") == 0 || (!*type && json_field(m, "unk_id"))) return read_unigram(t, m, e);
+    if (strcmp(type, "Unigram") == 0 || (!*type && json_field(m, "unk_id")))
+        return read_unigram(t, m, e);
     if (strcmp(type, "WordPiece") == 0 || (!*type && json_field(m, "max_input_chars_per_word")))
         return read_wordpiece(t, m, e);
-    return err_set(e, ERR_UNSUPPORTED, "model type \"%.40s\" is not known (BPE, Unigram, WordPiece)", type);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "model type \"%.40s\" is not known (BPE, Unigram, WordPiece)", type);
 }
 
 /* ---- added tokens ---- */
@@ -132,10 +142,11 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
     double score = (uint64_t)id < t->n_piece ? t->piece[id].score : 0;
     int rc = tokenizer_put(t, (size_t)id, text, n, special ? PIECE_CONTROL : PIECE_USER, score, e);
     if (rc != 0) return rc;
-    t->piece[id].match = (uint8_t)((raw ? MATCH_RAW : MATCH_NORMALIZED) |
-                                   (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
-                                   (json_bool(json_field(j, "rstrip"), false) ? MATCH_RSTRIP : 0) |
-                                   (json_bool(json_field(j, "single_word"), false) ? MATCH_WORD : 0));
+    t->piece[id].match =
+        (uint8_t)((raw ? MATCH_RAW : MATCH_NORMALIZED) |
+                  (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
+                  (json_bool(json_field(j, "rstrip"), false) ? MATCH_RSTRIP : 0) |
+                  (json_bool(json_field(j, "single_word"), false) ? MATCH_WORD : 0));
     return 0;
 }
 
@@ -168,7 +179,8 @@ static void read_template(struct tokenizer *t, const struct json *j)
         const char *name = json_text(json_field(json_field(item, "SpecialToken"), "id"), NULL);
         if (!name) continue;
         const struct json *ids = json_field(json_field(special, name), "ids");
-        for (size_t k = 0; k < json_count(ids); k++) add_affix(t, before, json_int(json_item(ids, k), -1));
+        for (size_t k = 0; k < json_count(ids); k++)
+            add_affix(t, before, json_int(json_item(ids, k), -1));
     }
 }
 
@@ -234,7 +246,8 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
     int32_t id;
     if ((id = token_field(t, config, "bos_token")) >= 0) t->bos = id;
     if ((id = token_field(t, config, "eos_token")) >= 0) t->eos = id;
-    if (t->unk < 0 && t->kind == &token_kind_wordpiece) t->unk = token_field(t, config, "unk_token");
+    if (t->unk < 0 && t->kind == &token_kind_wordpiece)
+        t->unk = token_field(t, config, "unk_token");
     settle_bos(t, config);
     settle_eos(t, config);
     return 0;
@@ -243,9 +256,11 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
 static void read_generation(struct tokenizer *t, const struct json *config)
 {
     const struct json *eos = json_field(config, "eos_token_id");
-    for (size_t i = 0; i < json_count(eos); i++) tokenizer_mark_eog(t, json_int(json_item(eos, i), -1));
+    for (size_t i = 0; i < json_count(eos); i++)
+        tokenizer_mark_eog(t, json_int(json_item(eos, i), -1));
     tokenizer_mark_eog(t, json_int(eos, -1));
-    int64_t bos = json_int(json_field(config, "bos_token_id"), -1), first = json_int(json_item(eos, 0), -1);
+    int64_t bos = json_int(json_field(config, "bos_token_id"), -1),
+            first = json_int(json_item(eos, 0), -1);
     if (first < 0) first = json_int(eos, -1);
     if (t->bos < 0 && bos >= 0 && bos < PIECES_MAX) t->bos = (int32_t)bos;
     if (t->eos < 0 && first >= 0 && first < PIECES_MAX) t->eos = (int32_t)first;

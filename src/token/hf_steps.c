@@ -53,7 +53,8 @@ static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
 
 /* ---- normalizer ---- */
 
-static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct json *j, struct err *e)
+static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct json *j,
+                        struct err *e)
 {
     const struct json *pattern = json_field(j, "pattern");
     struct buf text = {0};
@@ -70,20 +71,23 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
     return rc;
 }
 
-static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct json *j, struct err *e)
+static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct json *j,
+                         struct err *e)
 {
     struct buf blob = {0};
     size_t n;
     const char *text = json_text(json_field(j, "precompiled_charsmap"), &n);
     int rc = text && base64_decode(text, n, &blob)
                  ? 0
-                 : err_set(e, ERR_FORMAT, "normalizer Precompiled: precompiled_charsmap is no base64 string");
+                 : err_set(e, ERR_FORMAT,
+                           "normalizer Precompiled: precompiled_charsmap is no base64 string");
     if (rc == 0) rc = charsmap_open(&s->charsmap, &t->arena, blob.data, blob.n, e);
     buf_deinit(&blob);
     return rc;
 }
 
-static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j, struct err *e)
+static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j,
+                           struct err *e)
 {
     const char *type = type_of(j);
     if (strcmp(type, "Replace") == 0) return norm_pattern(t, s, j, e);
@@ -93,7 +97,8 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
         if (!s->a) return err_set(e, ERR_FORMAT, "normalizer Prepend: \"prepend\" is no string");
     }
     if (strcmp(type, "Strip") == 0)
-        s->flags = (flag(j, "strip_left", true) ? STRIP_LEFT : 0) | (flag(j, "strip_right", true) ? STRIP_RIGHT : 0);
+        s->flags = (flag(j, "strip_left", true) ? STRIP_LEFT : 0) |
+                   (flag(j, "strip_right", true) ? STRIP_RIGHT : 0);
     if (strcmp(type, "BertNormalizer") == 0) {
         bool lower = flag(j, "lowercase", true);
         s->flags = (flag(j, "clean_text", true) ? BERT_CLEAN : 0) | (lower ? BERT_LOWER : 0) |
@@ -110,7 +115,8 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "normalizers");
         int rc = 0;
-        for (size_t i = 0; i < json_count(list) && rc == 0; i++) rc = hf_steps_norm(t, json_item(list, i), e);
+        for (size_t i = 0; i < json_count(list) && rc == 0; i++)
+            rc = hf_steps_norm(t, json_item(list, i), e);
         return rc;
     }
     if (strcmp(type, "ByteLevel") == 0) {
@@ -128,7 +134,8 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 
 static int read_behaviour(const struct json *j, enum split_how *how, struct err *e)
 {
-    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
+    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
+                                       "MergedWithNext"};
     const char *text = json_text(j, NULL);
     for (size_t i = 0; text && i < sizeof name / sizeof name[0]; i++) {
         if (strcmp(name[i], text) != 0) continue;
@@ -138,7 +145,8 @@ static int read_behaviour(const struct json *j, enum split_how *how, struct err 
     return err_set(e, ERR_UNSUPPORTED, "split behavior \"%.40s\" is not known", text ? text : "");
 }
 
-static int add_split_text(struct tokenizer *t, const char *pattern, enum split_how how, struct err *e)
+static int add_split_text(struct tokenizer *t, const char *pattern, enum split_how how,
+                          struct err *e)
 {
     return tokenizer_add_split(t, pattern, strlen(pattern), how, e);
 }
@@ -218,14 +226,16 @@ static int pretok_bert(struct tokenizer *t, const struct json *j, struct err *e)
 
 static int pretok_digits(struct tokenizer *t, const struct json *j, struct err *e)
 {
-    return add_split_text(t, "\\p{N}", flag(j, "individual_digits", false) ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, e);
+    return add_split_text(
+        t, "\\p{N}", flag(j, "individual_digits", false) ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS, e);
 }
 
 static int pretok_sequence(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const struct json *list = json_field(j, "pretokenizers");
     int rc = 0;
-    for (size_t i = 0; i < json_count(list) && rc == 0; i++) rc = hf_steps_pretok(t, json_item(list, i), e);
+    for (size_t i = 0; i < json_count(list) && rc == 0; i++)
+        rc = hf_steps_pretok(t, json_item(list, i), e);
     return rc;
 }
 
@@ -242,7 +252,8 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
         {"Punctuation", pretok_punctuation},
     };
     if (json_kind(j) != JK_OBJECT) return 0;
-    if (t->pretok.n >= PRETOK_STEPS_MAX) return err_set(e, ERR_LIMIT, "more than %d pre-tokenizer steps", PRETOK_STEPS_MAX);
+    if (t->pretok.n >= PRETOK_STEPS_MAX)
+        return err_set(e, ERR_LIMIT, "more than %d pre-tokenizer steps", PRETOK_STEPS_MAX);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (strcmp(table[i].name, type_of(j)) != 0) continue;
         bool mapped = t->opt.byte_level; /* behind ByteLevel the text is in its alphabet */
@@ -270,14 +281,17 @@ void hf_steps_decoder(struct tokenizer *t, const struct json *j)
     } else if (strcmp(type, "Metaspace") == 0) {
         const char *scheme = json_text(json_field(j, "prepend_scheme"), NULL);
         o->space_mark = true;
-        o->drop_lead_space = scheme ? strcmp(scheme, "never") != 0 : flag(j, "add_prefix_space", true);
+        o->drop_lead_space =
+            scheme ? strcmp(scheme, "never") != 0 : flag(j, "add_prefix_space", true);
     } else if (strcmp(type, "Replace") == 0) {
         const char *from = json_text(json_field(json_field(j, "pattern"), "String"), NULL);
         const char *to = json_text(json_field(j, "content"), NULL);
-        if (from && to && strcmp(from, SPACE_MARK) == 0 && strcmp(to, " ") == 0) o->space_mark = true;
+        if (from && to && strcmp(from, SPACE_MARK) == 0 && strcmp(to, " ") == 0)
+            o->space_mark = true;
     } else if (strcmp(type, "Strip") == 0) {
         const char *content = json_text(json_field(j, "content"), NULL);
-        if (content && strcmp(content, " ") == 0) o->drop_lead_space = json_int(json_field(j, "start"), 0) > 0;
+        if (content && strcmp(content, " ") == 0)
+            o->drop_lead_space = json_int(json_field(j, "start"), 0) > 0;
     } else if (strcmp(type, "WordPiece") == 0) {
         o->word_cleanup = flag(j, "cleanup", true);
     }

@@ -22,7 +22,8 @@ static enum piece_kind kind_of(size_t id)
     return id < FIRST_BYTE + N_BYTE ? PIECE_BYTE : PIECE_NORMAL;
 }
 
-static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, struct buf *text, struct err *e)
+static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, struct buf *text,
+                     struct err *e)
 {
     static const char *const fixed[] = {"<unk>", "<s>", "</s>"};
     size_t id = t->n_piece;
@@ -54,7 +55,8 @@ static int read_pieces(struct tokenizer *t, const struct buf *file, struct err *
         memcpy(&score, &bits, sizeof score);
         at += 8;
         if (n > file->n - at) {
-            rc = err_set(e, ERR_FORMAT, "piece %zu is said to have %u bytes, %zu are left", t->n_piece, n, file->n - at);
+            rc = err_set(e, ERR_FORMAT, "piece %zu is said to have %u bytes, %zu are left",
+                         t->n_piece, n, file->n - at);
             break;
         }
         rc = put_piece(t, file->data + at, n, score, &text, e);
@@ -74,8 +76,10 @@ int llama2c_read(struct tokenizer *t, const char *path, struct err *e)
     buf_deinit(&file);
     if (rc != 0) return err_prefix(e, rc, "%s", path);
     t->kind = &token_kind_spm;
-    t->opt = (struct token_options){
-        .space_mark = true, .byte_fallback = true, .merges_by_score = true, .drop_lead_space = true};
+    t->opt = (struct token_options){.space_mark = true,
+                                    .byte_fallback = true,
+                                    .merges_by_score = true,
+                                    .drop_lead_space = true};
     t->unk = 0, t->bos = 1, t->eos = 2;
     t->prefix[t->n_prefix++] = t->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);

@@ -38,7 +38,8 @@ static bool merges_grow(struct merges *m)
     if (!grown.slot) return false;
     memset(grown.slot, 0xFF, grown.cap * sizeof *grown.slot);
     for (size_t i = 0; i < m->cap; i++)
-        if (m->slot[i].left != UINT32_MAX) *slot_of(&grown, m->slot[i].left, m->slot[i].right) = m->slot[i];
+        if (m->slot[i].left != UINT32_MAX)
+            *slot_of(&grown, m->slot[i].left, m->slot[i].right) = m->slot[i];
     free(m->slot);
     *m = grown;
     return true;
@@ -67,7 +68,8 @@ void merges_deinit(struct merges *m)
     *m = (struct merges){0};
 }
 
-static void look_up(const struct merges *m, uint32_t left, uint32_t right, uint32_t *rank, uint32_t *made)
+static void look_up(const struct merges *m, uint32_t left, uint32_t right, uint32_t *rank,
+                    uint32_t *made)
 {
     const struct merge_slot *s = merges_get(m, left, right);
     *rank = s ? s->rank : RANK_NONE;
@@ -127,7 +129,8 @@ static void heap_down(uint64_t *h, size_t n, size_t i)
 static void heap_push(uint64_t *h, size_t *n, uint64_t key)
 {
     size_t i = (*n)++;
-    for (; i > 0 && h[(i - 1) / HEAP_ARY] > key; i = (i - 1) / HEAP_ARY) h[i] = h[(i - 1) / HEAP_ARY];
+    for (; i > 0 && h[(i - 1) / HEAP_ARY] > key; i = (i - 1) / HEAP_ARY)
+        h[i] = h[(i - 1) / HEAP_ARY];
     h[i] = key;
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Add the pairs that make `made` (text p[0..n)), at this rank. */
-bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n, uint32_t made, uint32_t rank)
+bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
+                     uint32_t made, uint32_t rank)
 {
     if (n > PIECE_MERGE_BYTES_MAX) return true;
     for (size_t cut = 1; cut < n; cut++) {
@@ -59,7 +60,8 @@ uint32_t *score_ranks(const struct tokenizer *t)
 {
     struct scored *s = malloc((t->n_piece + 1) * sizeof *s);
     uint32_t *rank = malloc((t->n_piece + 1) * sizeof *rank);
-    for (size_t id = 0; s && rank && id < t->n_piece; id++) s[id] = (struct scored){t->piece[id].score, (uint32_t)id};
+    for (size_t id = 0; s && rank && id < t->n_piece; id++)
+        s[id] = (struct scored){t->piece[id].score, (uint32_t)id};
     if (s && rank) {
         qsort(s, t->n_piece, sizeof *s, by_score);
         uint32_t r = 0;

@@ -20,7 +20,8 @@ struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
 
 /* Each character of p[0..n) as its bytes and code point (UNI_BAD for a stray byte). */
 #define EACH_CHAR(p, n, i, len, cp)                                                                \
-    for (size_t i = 0, len = 0; i < (n) && (len = (size_t)uni_next((p) + i, (n) - i, &cp)) > 0; i += len)
+    for (size_t i = 0, len = 0; i < (n) && (len = (size_t)uni_next((p) + i, (n)-i, &cp)) > 0;      \
+         i += len)
 
 /* ---- forms and case ---- */
 
@@ -77,15 +78,18 @@ static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struc
 {
     uint32_t cp;
     int len;
-    while ((s->flags & STRIP_LEFT) && n && (len = uni_next(p, n, &cp)) && uni_space(cp)) p += len, n -= (size_t)len;
-    while ((s->flags & STRIP_RIGHT) && n && (len = uni_prev(p, n, &cp)) && uni_space(cp)) n -= (size_t)len;
+    while ((s->flags & STRIP_LEFT) && n && (len = uni_next(p, n, &cp)) && uni_space(cp))
+        p += len, n -= (size_t)len;
+    while ((s->flags & STRIP_RIGHT) && n && (len = uni_prev(p, n, &cp)) && uni_space(cp))
+        n -= (size_t)len;
     buf_add(out, p, n);
     return !out->failed;
 }
 
 /* ---- replacing ---- */
 
-static void replace_in_valid(const struct norm_step *s, struct regex_work *w, const char *p, size_t n, struct buf *out)
+static void replace_in_valid(const struct norm_step *s, struct regex_work *w, const char *p,
+                             size_t n, struct buf *out)
 {
     size_t done = 0, from = 0, begin, end;
     while (from <= n && regex_next(s->regex, w, p, n, from, &begin, &end)) {
@@ -201,10 +205,12 @@ static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct 
     (void)s;
     EACH_CHAR(p, n, i, len, cp)
     {
-        if ((cp >= 1 && cp <= 8) || cp == 0xB || (cp >= 0xE && cp <= 0x1F) || cp == 0x7F || cp == 0x8F || cp == 0x9F)
+        if ((cp >= 1 && cp <= 8) || cp == 0xB || (cp >= 0xE && cp <= 0x1F) || cp == 0x7F ||
+            cp == 0x8F || cp == 0x9F)
             continue;
-        bool space = cp == 9 || cp == 10 || cp == 12 || cp == 13 || cp == 0x1680 || (cp >= 0x200B && cp <= 0x200F) ||
-                     cp == 0x2028 || cp == 0x2029 || cp == 0x2581 || cp == 0xFEFF || cp == 0xFFFD;
+        bool space = cp == 9 || cp == 10 || cp == 12 || cp == 13 || cp == 0x1680 ||
+                     (cp >= 0x200B && cp <= 0x200F) || cp == 0x2028 || cp == 0x2029 ||
+                     cp == 0x2581 || cp == 0xFEFF || cp == 0xFFFD;
         if (space)
             buf_add_char(out, ' ');
         else
@@ -240,7 +246,8 @@ static bool norm_precompiled(const struct norm_step *s, const char *p, size_t n,
     EACH_CHAR(p, n, i, len, cp)
     {
         bool breaks = i > 0 && (cp == UNI_BAD || former == UNI_BAD ||
-                                utf8proc_grapheme_break_stateful((utf8proc_int32_t)former, (utf8proc_int32_t)cp, &state));
+                                utf8proc_grapheme_break_stateful((utf8proc_int32_t)former,
+                                                                 (utf8proc_int32_t)cp, &state));
         if (breaks) {
             precompiled_cluster(s->charsmap, p + begin, i - begin, out);
             begin = i;
@@ -253,7 +260,8 @@ static bool norm_precompiled(const struct norm_step *s, const char *p, size_t n,
 }
 
 /* The next unit of text under SentencePiece's rules: bytes consumed, its replacement. */
-static size_t sp_unit(const struct norm_step *s, const char *p, size_t n, const char **to, size_t *n_to)
+static size_t sp_unit(const struct norm_step *s, const char *p, size_t n, const char **to,
+                      size_t *n_to)
 {
     int32_t id;
     size_t len = s->verbatim ? trie_longest(s->verbatim, p, n, &id) : 0;
@@ -291,7 +299,8 @@ bool norm_sentencepiece(const struct norm_step *s, const char *p, size_t n, stru
     const char *to;
     size_t n_to, len;
     bool trim = s->flags & SP_TRIM;
-    while (trim && n && (len = sp_unit(s, p, n, &to, &n_to)) && n_to == 1 && to[0] == ' ') p += len, n -= len;
+    while (trim && n && (len = sp_unit(s, p, n, &to, &n_to)) && n_to == 1 && to[0] == ' ')
+        p += len, n -= len;
     if (n == 0) return true;
     if (s->flags & SP_PREFIX) sp_add(s, " ", 1, out);
     bool after_space = trim;
@@ -322,7 +331,8 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
-bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out, struct buf *spare)
+bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out,
+               struct buf *spare)
 {
     buf_clear(out);
     if (t->norm.n == 0) buf_add(out, p, n);

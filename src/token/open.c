@@ -43,7 +43,8 @@ static int read_gguf_file(struct tokenizer *t, const char *path, struct err *e)
 
 static int read_json_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
-    if (ends_with(path, "vocab.json") || ends_with(path, "encoder.json")) return plain_vocab_read(t, path, hint, e);
+    if (ends_with(path, "vocab.json") || ends_with(path, "encoder.json"))
+        return plain_vocab_read(t, path, hint, e);
     return hf_json_read(t, path, e);
 }
 
@@ -56,7 +57,9 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     if (ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
     if (ends_with(path, ".bin")) return llama2c_read(t, path, e);
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s: no tokenizer file by its name (tokenizer.json, .model, .tiktoken, .gguf, .bin, vocab.txt)", path);
+                   "%s: no tokenizer file by its name (tokenizer.json, .model, .tiktoken, .gguf, "
+                   ".bin, vocab.txt)",
+                   path);
 }
 
 /* The first *.tiktoken in a folder. */
@@ -78,14 +81,17 @@ static bool find_rank_file(const char *dir, char *path, size_t n)
 
 static int read_dir(struct tokenizer *t, const char *dir, const char *hint, struct err *e)
 {
-    static const char *const name[] = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json",
-                                       "encoder.json",   "vocab.txt",       "tokenizer.bin"};
+    static const char *const name[] = {"tokenizer.json", "tokenizer.model", "spiece.model",
+                                       "vocab.json",     "encoder.json",    "vocab.txt",
+                                       "tokenizer.bin"};
     char path[4096];
     int rc = -1;
     for (size_t i = 0; i < sizeof name / sizeof name[0] && rc < 0; i++)
         if (path_join(path, sizeof path, dir, name[i]) && file_exists(path)) rc = 0;
     if (rc < 0 && !find_rank_file(dir, path, sizeof path))
-        return err_set(e, ERR_MISSING, "%s: no tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken", dir);
+        return err_set(
+            e, ERR_MISSING,
+            "%s: no tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken", dir);
     rc = read_file(t, path, hint, e);
     return rc == 0 ? hf_config_read(t, dir, e) : rc;
 }
@@ -95,20 +101,26 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
     static const char *const name[] = {"tokenizer.bin", "tok512.bin"};
     char path[4096];
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
-        if (path_join(path, sizeof path, checkpoint_dir(c), name[i]) && file_exists(path)) return llama2c_read(t, path, e);
-    return err_set(e, ERR_MISSING, "%s: no tokenizer.bin or tok512.bin beside it", checkpoint_path(c));
+        if (path_join(path, sizeof path, checkpoint_dir(c), name[i]) && file_exists(path))
+            return llama2c_read(t, path, e);
+    return err_set(e, ERR_MISSING, "%s: no tokenizer.bin or tok512.bin beside it",
+                   checkpoint_path(c));
 }
 
 static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     switch (checkpoint_kind(c)) {
-    case CKPT_GGUF: return gguf_vocab_read(t, c, e);
-    case CKPT_LLAMA2C: return read_llama2c(t, c, e);
-    case CKPT_HF: break;
+    case CKPT_GGUF:
+        return gguf_vocab_read(t, c, e);
+    case CKPT_LLAMA2C:
+        return read_llama2c(t, c, e);
+    case CKPT_HF:
+        break;
     }
     int rc = read_dir(t, checkpoint_dir(c), NULL, e);
     const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
-    for (size_t i = 0; rc == 0 && i < meta_count(eos); i++) tokenizer_mark_eog(t, meta_item_int(eos, i, -1));
+    for (size_t i = 0; rc == 0 && i < meta_count(eos); i++)
+        tokenizer_mark_eog(t, meta_item_int(eos, i, -1));
     return rc;
 }
 

@@ -10,7 +10,8 @@ struct tally {
     int64_t n;
 };
 
-static void tally_text(const struct tokenizer *t, const char *p, size_t n, unsigned flags, struct tally *sum)
+static void tally_text(const struct tokenizer *t, const char *p, size_t n, unsigned flags,
+                       struct tally *sum)
 {
     struct ids ids = {0};
     struct err e;
@@ -25,7 +26,8 @@ static void tally_text(const struct tokenizer *t, const char *p, size_t n, unsig
 
 enum { BY_LINE = 1 << 8 }; /* with the flags: each line is a text */
 
-static void tally_lines(const struct tokenizer *t, const char *p, size_t n, unsigned flags, struct tally *sum)
+static void tally_lines(const struct tokenizer *t, const char *p, size_t n, unsigned flags,
+                        struct tally *sum)
 {
     const char *end;
     while ((end = flags & BY_LINE ? memchr(p, '\n', n) : NULL) != NULL) {
@@ -36,7 +38,8 @@ static void tally_lines(const struct tokenizer *t, const char *p, size_t n, unsi
     tally_text(t, p, n, flags, sum);
 }
 
-static void tally_file(const struct tokenizer *t, const char *path, unsigned flags, struct tally *sum)
+static void tally_file(const struct tokenizer *t, const char *path, unsigned flags,
+                       struct tally *sum)
 {
     struct buf text = {0};
     struct err e;
@@ -45,7 +48,8 @@ static void tally_file(const struct tokenizer *t, const char *path, unsigned fla
     buf_deinit(&text);
 }
 
-static void tally_folder(const struct tokenizer *t, const char *dir, unsigned flags, struct tally *sum)
+static void tally_folder(const struct tokenizer *t, const char *dir, unsigned flags,
+                         struct tally *sum)
 {
     struct buf names = {0};
     char path[4096];
@@ -61,7 +65,8 @@ static void tally_folder(const struct tokenizer *t, const char *dir, unsigned fl
     buf_deinit(&names);
 }
 
-static void tally_strings(const struct tokenizer *t, const char *path, unsigned flags, struct tally *sum)
+static void tally_strings(const struct tokenizer *t, const char *path, unsigned flags,
+                          struct tally *sum)
 {
     struct json *list = NULL;
     EXPECT(path && json_read_file(&list, path, 1 << 20, NULL) == 0);
@@ -76,10 +81,13 @@ static void tally_strings(const struct tokenizer *t, const char *path, unsigned 
 static struct tally tally_corpus(const struct tokenizer *t, const char *name, unsigned flags)
 {
     struct tally sum = {0xCBF29CE484222325u, 0};
-    if (strcmp(name, "wikitext-test") == 0) tally_file(t, data_path("text/wikitext-2/test.txt"), flags, &sum);
-    if (strcmp(name, "wikitext-valid") == 0) tally_file(t, data_path("text/wikitext-2/valid.txt"), flags, &sum);
+    if (strcmp(name, "wikitext-test") == 0)
+        tally_file(t, data_path("text/wikitext-2/test.txt"), flags, &sum);
+    if (strcmp(name, "wikitext-valid") == 0)
+        tally_file(t, data_path("text/wikitext-2/valid.txt"), flags, &sum);
     if (strcmp(name, "declarations") == 0) tally_folder(t, data_path("text/udhr"), flags, &sum);
-    if (strcmp(name, "naughty") == 0) tally_strings(t, data_path("text/unicode/blns.json"), flags, &sum);
+    if (strcmp(name, "naughty") == 0)
+        tally_strings(t, data_path("text/unicode/blns.json"), flags, &sum);
     return sum;
 }
 
@@ -88,7 +96,8 @@ static void check_vocabulary(const char *name, const struct json *golden)
     struct tokenizer *t;
     struct err e;
     const char *file = json_text(json_field(golden, "path"), NULL);
-    const char *hint = json_text(json_field(golden, "hint"), NULL), *path = file ? data_path(file) : NULL;
+    const char *hint = json_text(json_field(golden, "hint"), NULL),
+               *path = file ? data_path(file) : NULL;
     if (!path) {
         test_note("%s: no %s", name, file);
         return;
@@ -104,8 +113,8 @@ static void check_vocabulary(const char *name, const struct json *golden)
         char hash[20];
         snprintf(hash, sizeof hash, "%016llx", (unsigned long long)got.hash);
         if (strcmp(hash, json_text(json_field(want, "hash"), NULL)) != 0)
-            test_fail(__FILE__, __LINE__, "%s on %s: %lld ids, the oracle has %lld", name, corpus, (long long)got.n,
-                      (long long)json_int(json_field(want, "n"), 0));
+            test_fail(__FILE__, __LINE__, "%s on %s: %lld ids, the oracle has %lld", name, corpus,
+                      (long long)got.n, (long long)json_int(json_field(want, "n"), 0));
     }
     tokenizer_close(t);
 }
@@ -119,7 +128,8 @@ TEST(ids_equal_the_oracles)
     int n = 0;
     if (!golden || !data_path("text/wikitext-2/test.txt")) SKIP("no ../shared/data");
     NEED_OK(json_read_file(&j, golden, 1 << 20, &e), &e);
-    for (void *it = json_first(j); it; it = json_next(j, it), n++) check_vocabulary(json_it_key(it, NULL), json_it_value(it));
+    for (void *it = json_first(j); it; it = json_next(j, it), n++)
+        check_vocabulary(json_it_key(it, NULL), json_it_value(it));
     test_note("%d vocabularies, each on wikitext-2, the declarations and the naughty strings", n);
     json_drop(j);
 }

@@ -20,7 +20,8 @@ static bool pair_open(struct pair_file *f, const char *name)
     const char *in = data_path(relative);
     snprintf(relative, sizeof relative, "tokenizers/llama.cpp-vocab/ggml-vocab-%s.gguf.out", name);
     const char *out = data_path(relative);
-    return in && out && file_read(&f->in, in, 1 << 20, &e) == 0 && file_read(&f->out, out, 1 << 20, &e) == 0;
+    return in && out && file_read(&f->in, in, 1 << 20, &e) == 0 &&
+           file_read(&f->out, out, 1 << 20, &e) == 0;
 }
 
 static void pair_close(struct pair_file *f)
@@ -67,7 +68,8 @@ static void check_pair(const char *name, const char *vocab, const char *hint)
     int n_same = 0, n_all = 0;
     bool there = path && pair_open(&f, name);
     EXPECT(there);
-    if (there && tokenizer_open_file(&t, path, hint, &e) != 0) test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
+    if (there && tokenizer_open_file(&t, path, hint, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
     while (t && pair_next(&f, &text, &n, &want)) {
         got.n = 0;
         EXPECT_INT(tokenizer_encode(t, text, n, 0, &got, &e), 0);
@@ -75,7 +77,8 @@ static void check_pair(const char *name, const char *vocab, const char *hint)
         if (same_ids(&want, &got))
             n_same++;
         else
-            test_fail(__FILE__, __LINE__, "%s: text %d (%zu bytes): %zu ids, not %zu", name, n_all, n, got.n, want.n);
+            test_fail(__FILE__, __LINE__, "%s: text %d (%zu bytes): %zu ids, not %zu", name, n_all,
+                      n, got.n, want.n);
     }
     if (t) test_note("%s: %d of %d texts exact", name, n_same, n_all);
     tokenizer_close(t);
@@ -86,8 +89,9 @@ static void check_pair(const char *name, const char *vocab, const char *hint)
 
 TEST(published_pairs_are_exact)
 {
-    static const char *const own[] = {"bert-bge", "deepseek-coder", "deepseek-llm", "falcon", "gpt-2", "llama-spm",
-                                      "mpt",      "phi-3",          "refact",       "starcoder"};
+    static const char *const own[] = {"bert-bge", "deepseek-coder", "deepseek-llm", "falcon",
+                                      "gpt-2",    "llama-spm",      "mpt",          "phi-3",
+                                      "refact",   "starcoder"};
     if (!data_path("tokenizers/llama.cpp-vocab")) SKIP("no ../shared/data/tokenizers");
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
         char vocab[160];

@@ -52,11 +52,13 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
 /* The family that a tokenizer class of transformers stands for. */
 static const char *family_of_class(const char *dir)
 {
-    static const char *const table[][2] = {{"Qwen2Tokenizer", "qwen2"}, {"Qwen2TokenizerFast", "qwen2"}};
+    static const char *const table[][2] = {{"Qwen2Tokenizer", "qwen2"},
+                                           {"Qwen2TokenizerFast", "qwen2"}};
     char path[4096];
     struct json *j = NULL;
     const char *family = "gpt-2";
-    if (!path_join(path, sizeof path, dir, "tokenizer_config.json") || !file_exists(path)) return family;
+    if (!path_join(path, sizeof path, dir, "tokenizer_config.json") || !file_exists(path))
+        return family;
     if (json_read_file(&j, path, FILE_BYTES_MAX, NULL) != 0) return family;
     const char *name = json_text(json_field(j, "tokenizer_class"), NULL);
     for (size_t i = 0; name && i < sizeof table / sizeof table[0]; i++)
@@ -76,7 +78,8 @@ static void mark_end_of_text(struct tokenizer *t)
     p->special = true;
 }
 
-static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint, struct err *e)
+static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint,
+                     struct err *e)
 {
     char merges[4096];
     if (!path_join(merges, sizeof merges, dir, "merges.txt") || !file_exists(merges))

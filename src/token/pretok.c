@@ -37,7 +37,8 @@ struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind k
     return vec_push(&t->pretok, s) ? &t->pretok.v[t->pretok.n - 1] : NULL;
 }
 
-int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how, struct err *e)
+int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
+                        struct err *e)
 {
     struct regex *r;
     int rc = regex_open(&r, pattern, n, e);
@@ -78,7 +79,8 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
         }
         return 0;
     }
-    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\" is not known (src/token/pretok.def)", name);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "pre-tokenizer \"%.60s\" is not known (src/token/pretok.def)", name);
 }
 
 /* ---- splitting ---- */
@@ -88,18 +90,19 @@ struct splitter {
     struct encoder *en;
     struct span whole;
     enum split_how how;
-    int next;           /* step that gets the parts */
-    size_t begin, end;  /* held back: it may still grow */
+    int next;          /* step that gets the parts */
+    size_t begin, end; /* held back: it may still grow */
     bool held, held_hit;
-    const char *mapped;        /* the text in GPT-2's alphabet, or NULL; offsets are in it then */
-    size_t mapped_at, raw_at;  /* the same place in both */
+    const char *mapped;       /* the text in GPT-2's alphabet, or NULL; offsets are in it then */
+    size_t mapped_at, raw_at; /* the same place in both */
 };
 
 /* The offset in the text of an offset in its spelling by GPT-2's alphabet, a character per byte. Asked in
  * ascending order. */
 static size_t raw_offset(struct splitter *s, size_t mapped)
 {
-    for (; s->mapped_at < mapped; s->mapped_at++) s->raw_at += (s->mapped[s->mapped_at] & 0xC0) != 0x80;
+    for (; s->mapped_at < mapped; s->mapped_at++)
+        s->raw_at += (s->mapped[s->mapped_at] & 0xC0) != 0x80;
     return s->raw_at;
 }
 
@@ -110,7 +113,8 @@ static bool part_out(struct splitter *s, size_t begin, size_t end)
         begin = raw_offset(s, begin);
         end = raw_offset(s, end);
     }
-    return pretok_run(s->en, s->next, (struct span){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
+    return pretok_run(s->en, s->next,
+                      (struct span){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
 }
 
 static bool release(struct splitter *s)
@@ -125,10 +129,14 @@ static bool joins(const struct splitter *s, bool hit)
 {
     if (!s->held) return false;
     switch (s->how) {
-    case SPLIT_CONTIGUOUS: return s->held_hit == hit;
-    case SPLIT_WITH_PREVIOUS: return hit && !s->held_hit;
-    case SPLIT_WITH_NEXT: return !hit && s->held_hit;
-    default: return false;
+    case SPLIT_CONTIGUOUS:
+        return s->held_hit == hit;
+    case SPLIT_WITH_PREVIOUS:
+        return hit && !s->held_hit;
+    case SPLIT_WITH_NEXT:
+        return !hit && s->held_hit;
+    default:
+        return false;
     }
 }
 
@@ -210,7 +218,8 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
     return true;
 }
 
-static bool split_digits(struct encoder *en, const struct pretok_step *step, int next, struct span w)
+static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
+                         struct span w)
 {
     struct splitter s = {.en = en, .whole = w, .next = next};
     size_t done = 0;
@@ -233,17 +242,20 @@ static bool cut_at_marks(struct encoder *en, int next, struct span w)
     size_t begin = 0;
     for (size_t i = SPACE_MARK_BYTES; i + SPACE_MARK_BYTES <= w.n; i++) {
         if (memcmp(w.p + i, SPACE_MARK, SPACE_MARK_BYTES) != 0) continue;
-        if (!pretok_run(en, next, (struct span){w.p + begin, i - begin, w.first && begin == 0})) return false;
+        if (!pretok_run(en, next, (struct span){w.p + begin, i - begin, w.first && begin == 0}))
+            return false;
         begin = i;
         i += SPACE_MARK_BYTES - 1;
     }
     return pretok_run(en, next, (struct span){w.p + begin, w.n - begin, w.first && begin == 0});
 }
 
-static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next, struct span w)
+static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next,
+                          struct span w)
 {
     struct buf b = {0};
-    bool marked = w.p[0] == ' ' || (w.n >= SPACE_MARK_BYTES && memcmp(w.p, SPACE_MARK, SPACE_MARK_BYTES) == 0);
+    bool marked = w.p[0] == ' ' ||
+                  (w.n >= SPACE_MARK_BYTES && memcmp(w.p, SPACE_MARK, SPACE_MARK_BYTES) == 0);
     if (!marked && (step->always || (step->first && w.first))) buf_add_text(&b, SPACE_MARK);
     for (size_t i = 0; i < w.n;) {
         const char *space = memchr(w.p + i, ' ', w.n - i);
@@ -276,10 +288,14 @@ bool pretok_run(struct encoder *en, int step, struct span s)
     if ((size_t)step == t->pretok.n) return t->kind->encode(en, s.p, s.n);
     const struct pretok_step *p = &t->pretok.v[step];
     switch (p->kind) {
-    case PRETOK_SPLIT: return run_split(en, p, step + 1, s);
-    case PRETOK_METASPACE: return run_metaspace(en, p, step + 1, s);
-    case PRETOK_SPACE: return run_space(en, step + 1, s);
-    case PRETOK_DIGITS: return split_digits(en, p, step + 1, s);
+    case PRETOK_SPLIT:
+        return run_split(en, p, step + 1, s);
+    case PRETOK_METASPACE:
+        return run_metaspace(en, p, step + 1, s);
+    case PRETOK_SPACE:
+        return run_space(en, step + 1, s);
+    case PRETOK_DIGITS:
+        return split_digits(en, p, step + 1, s);
     }
     return false;
 }

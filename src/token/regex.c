@@ -20,13 +20,14 @@ enum {
     CLASS_DEPTH_MAX = 16,
     MATCH_STEPS_MAX = 4000000, /* backtracking steps in one match */
     HEAP_KIB_MAX = 512 << 10,
-    STRETCH_BYTES = 1 << 12,   /* taken as it is where a match ran into a limit */
-    LIMIT_HITS_MAX = 8,        /* after which the call goes on without patterns */
+    STRETCH_BYTES = 1 << 12, /* taken as it is where a match ran into a limit */
+    LIMIT_HITS_MAX = 8,      /* after which the call goes on without patterns */
 };
 
 #define SPACE_SET "\\t-\\r\\x{85}\\p{Z}"
 #define WORD_SET                                                                                   \
-    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}" \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{"     \
+    "1F169}"                                                                                       \
     "\\x{1F170}-\\x{1F189}"
 
 struct regex {
@@ -49,8 +50,8 @@ struct reader {
 
 static int unreadable(struct reader *r, const char *why)
 {
-    return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu", (int)(r->n < 200 ? r->n : 200), r->p,
-                   why, r->i);
+    return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu",
+                   (int)(r->n < 200 ? r->n : 200), r->p, why, r->i);
 }
 
 /* \u0041 or \u{41}: digits follow. */
@@ -58,8 +59,11 @@ static int translate_hex(struct reader *r, struct buf *out)
 {
     bool braces = r->i < r->n && r->p[r->i] == '{';
     size_t begin = r->i + braces, end = begin;
-    while (end < r->n && strchr("0123456789abcdefABCDEF", r->p[end]) && r->p[end] && (braces || end - begin < 4)) end++;
-    if (end == begin || (braces && (end == r->n || r->p[end] != '}'))) return unreadable(r, "\\u without digits");
+    while (end < r->n && strchr("0123456789abcdefABCDEF", r->p[end]) && r->p[end] &&
+           (braces || end - begin < 4))
+        end++;
+    if (end == begin || (braces && (end == r->n || r->p[end] != '}')))
+        return unreadable(r, "\\u without digits");
     buf_addf(out, "\\x{%.*s}", (int)(end - begin), r->p + begin);
     r->i = end + braces;
     return 0;
@@ -153,7 +157,8 @@ static int translate_class(struct reader *r, struct buf *out)
     if (rc == 0 && both) {
         r->i += 2;
         rc = translate_operand(r, out);
-        if (rc == 0 && (r->i >= r->n || r->p[r->i] != ']')) rc = unreadable(r, "an intersection of more than two");
+        if (rc == 0 && (r->i >= r->n || r->p[r->i] != ']'))
+            rc = unreadable(r, "an intersection of more than two");
         buf_add_char(out, ')');
     }
     r->i++;
@@ -190,12 +195,14 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
     int code;
     PCRE2_SIZE at;
     r->code = pcre2_compile((PCRE2_SPTR)(pattern->n ? pattern->data : ""), pattern->n,
-                            PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY, &code, &at, NULL);
+                            PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY,
+                            &code, &at, NULL);
     if (!r->code) {
         PCRE2_UCHAR why[160];
         pcre2_get_error_message(code, why, sizeof why);
-        return err_set(e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu", (int)(pattern->n < 160 ? pattern->n : 160),
-                       pattern->data, (const char *)why, (size_t)at);
+        return err_set(e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu",
+                       (int)(pattern->n < 160 ? pattern->n : 160), pattern->data, (const char *)why,
+                       (size_t)at);
     }
     pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE); /* without JIT the interpreter serves */
     r->limits = pcre2_match_context_create(NULL);
@@ -212,7 +219,8 @@ int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e)
         return err_set(e, ERR_LIMIT, "a pattern of %zu bytes, more than %d", n, PATTERN_BYTES_MAX);
     struct buf translated = {0};
     struct regex *r = calloc(1, sizeof *r);
-    int rc = r ? regex_translate(&translated, pattern, n, e) : err_memory(e, "a pattern", sizeof *r);
+    int rc =
+        r ? regex_translate(&translated, pattern, n, e) : err_memory(e, "a pattern", sizeof *r);
     if (rc == 0) rc = compile(r, &translated, e);
     buf_deinit(&translated);
     if (rc != 0)
@@ -257,13 +265,14 @@ static size_t stretch_end(const char *p, size_t n, size_t from)
     return end;
 }
 
-bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from, size_t *start,
-                size_t *end)
+bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
+                size_t *start, size_t *end)
 {
     if (w->n_limit_hit >= LIMIT_HITS_MAX) return false;
     int rc = pcre2_match(r->code, (PCRE2_SPTR)p, n, from, PCRE2_NO_UTF_CHECK, w->match, r->limits);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(r->code, (PCRE2_SPTR)p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, w->match, r->limits);
+        rc = pcre2_match(r->code, (PCRE2_SPTR)p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         w->match, r->limits);
     if (rc == PCRE2_ERROR_NOMATCH) return false;
     if (rc < 0) {
         w->n_limit_hit++;

@@ -55,16 +55,20 @@ static int next_field(struct wire *w, struct wire_field *f)
     f->number = (uint32_t)(tag >> 3);
     f->type = tag & 7;
     switch (f->type) {
-    case 0: return read_varint(w, &f->value) ? 1 : -1;
-    case 1: return read_fixed(w, 8, &f->value) ? 1 : -1;
-    case 5: return read_fixed(w, 4, &f->value) ? 1 : -1;
+    case 0:
+        return read_varint(w, &f->value) ? 1 : -1;
+    case 1:
+        return read_fixed(w, 8, &f->value) ? 1 : -1;
+    case 5:
+        return read_fixed(w, 4, &f->value) ? 1 : -1;
     case 2:
         if (!read_varint(w, &n) || n > w->n) return -1;
         f->data = (struct wire){w->p, (size_t)n};
         w->p += n;
         w->n -= (size_t)n;
         return 1;
-    default: return -1;
+    default:
+        return -1;
     }
 }
 
@@ -134,13 +138,17 @@ static int read_model(struct model *m, struct wire w, struct err *e)
         int rc = 0;
         if (f.type != 2) continue;
         if (f.number == 1) rc = read_piece(m, f.data, e);
-        if (f.number == 2 && !read_trainer(m, f.data)) rc = err_set(e, ERR_FORMAT, "its trainer_spec is malformed");
-        if (f.number == 3 && !read_normalizer(m, f.data)) rc = err_set(e, ERR_FORMAT, "its normalizer_spec is malformed");
+        if (f.number == 2 && !read_trainer(m, f.data))
+            rc = err_set(e, ERR_FORMAT, "its trainer_spec is malformed");
+        if (f.number == 3 && !read_normalizer(m, f.data))
+            rc = err_set(e, ERR_FORMAT, "its normalizer_spec is malformed");
         if (rc != 0) return rc;
     }
-    if (more < 0 || m->t->n_piece == 0) return err_set(e, ERR_FORMAT, "not a SentencePiece model, or cut short");
+    if (more < 0 || m->t->n_piece == 0)
+        return err_set(e, ERR_FORMAT, "not a SentencePiece model, or cut short");
     if (m->type != 1 && m->type != 2)
-        return err_set(e, ERR_UNSUPPORTED, "model_type %llu (unigram is 1, bpe 2)", (unsigned long long)m->type);
+        return err_set(e, ERR_UNSUPPORTED, "model_type %llu (unigram is 1, bpe 2)",
+                       (unsigned long long)m->type);
     return 0;
 }
 
@@ -174,15 +182,23 @@ static int apply(struct model *m, struct err *e)
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
-    s->flags = (m->dummy_prefix ? SP_PREFIX : 0) | (m->trim ? SP_TRIM : 0) | (m->escape ? SP_ESCAPE : 0) |
-               (m->byte_fallback ? SP_KEEP : 0);
-    return m->charsmap.n ? charsmap_open(&s->charsmap, &t->arena, m->charsmap.p, m->charsmap.n, e) : 0;
+    s->flags = (m->dummy_prefix ? SP_PREFIX : 0) | (m->trim ? SP_TRIM : 0) |
+               (m->escape ? SP_ESCAPE : 0) | (m->byte_fallback ? SP_KEEP : 0);
+    return m->charsmap.n ? charsmap_open(&s->charsmap, &t->arena, m->charsmap.p, m->charsmap.n, e)
+                         : 0;
 }
 
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf file = {0};
-    struct model m = {.t = t, .type = 1, .dummy_prefix = true, .trim = true, .escape = true, .unk = 0, .bos = 1, .eos = 2};
+    struct model m = {.t = t,
+                      .type = 1,
+                      .dummy_prefix = true,
+                      .trim = true,
+                      .escape = true,
+                      .unk = 0,
+                      .bos = 1,
+                      .eos = 2};
     int rc = file_read(&file, path, MODEL_BYTES_MAX, e);
     if (rc != 0) return rc;
     rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);

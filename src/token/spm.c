@@ -12,13 +12,15 @@
 
 struct spm {
     struct merges merges;
-    struct strmap sym;    /* text -> symbol */
-    uint32_t ascii[128];  /* the symbols of ASCII characters, SYM_NONE: none */
-    const char **loose;   /* characters without a piece: symbol n_piece + i; arena */
+    struct strmap sym;   /* text -> symbol */
+    uint32_t ascii[128]; /* the symbols of ASCII characters, SYM_NONE: none */
+    const char **loose;  /* characters without a piece: symbol n_piece + i; arena */
     size_t n_loose, loose_cap;
-    struct trie user;     /* user-defined pieces that the text matcher does not know (SentencePiece) */
-    uint8_t *crosses;     /* [0x110000 bits] some merge or user piece joins this character with a "▁" after it */
-    uint32_t (*cut)[2];   /* [n_piece] what an unused piece is made of, UINT32_MAX: nothing; NULL: none is unused */
+    struct trie user; /* user-defined pieces that the text matcher does not know (SentencePiece) */
+    uint8_t *
+        crosses; /* [0x110000 bits] some merge or user piece joins this character with a "▁" after it */
+    uint32_t (*cut)
+        [2]; /* [n_piece] what an unused piece is made of, UINT32_MAX: nothing; NULL: none is unused */
 };
 
 static void spm_close(struct tokenizer *t)
@@ -37,13 +39,15 @@ static void spm_close(struct tokenizer *t)
 
 static bool is_part(const struct piece *p)
 {
-    return p->n_text && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED || (p->kind == PIECE_USER && p->match));
+    return p->n_text && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED ||
+                         (p->kind == PIECE_USER && p->match));
 }
 
 static bool add_loose(struct spm *m, size_t n_piece, const char *p, size_t n)
 {
     if (strmap_get(&m->sym, p, n)) return true;
-    if (!vec_room((void **)&m->loose, &m->loose_cap, m->n_loose + 1, sizeof *m->loose)) return false;
+    if (!vec_room((void **)&m->loose, &m->loose_cap, m->n_loose + 1, sizeof *m->loose))
+        return false;
     m->loose[m->n_loose] = p;
     return strmap_put(&m->sym, p, n, (uint32_t)(n_piece + m->n_loose++));
 }
@@ -97,7 +101,8 @@ static bool fill_merges(struct spm *m, const struct tokenizer *t)
     bool ok = rank != NULL;
     for (size_t id = 0; ok && id < t->n_piece; id++) {
         const struct piece *p = &t->piece[id];
-        if (is_part(p)) ok = merges_put_cuts(&m->merges, &m->sym, p->text, p->n_text, (uint32_t)id, rank[id]);
+        if (is_part(p))
+            ok = merges_put_cuts(&m->merges, &m->sym, p->text, p->n_text, (uint32_t)id, rank[id]);
     }
     free(rank);
     return ok;
@@ -110,7 +115,8 @@ static void mark_crossing(struct spm *m, const char *left, size_t n)
     if (cp < 0x110000) m->crosses[cp / 8] |= (uint8_t)(1u << cp % 8);
 }
 
-static const char *symbol_text(const struct spm *m, const struct tokenizer *t, uint32_t sym, size_t *n)
+static const char *symbol_text(const struct spm *m, const struct tokenizer *t, uint32_t sym,
+                               size_t *n)
 {
     uint32_t cp;
     if (sym < t->n_piece) {
@@ -135,7 +141,8 @@ static bool find_crossings(struct spm *m, const struct tokenizer *t)
         const struct merge_slot *s = &m->merges.slot[i];
         if (s->left == UINT32_MAX) continue;
         size_t n_left, n_right;
-        const char *left = symbol_text(m, t, s->left, &n_left), *right = symbol_text(m, t, s->right, &n_right);
+        const char *left = symbol_text(m, t, s->left, &n_left),
+                   *right = symbol_text(m, t, s->right, &n_right);
         if (starts_marked(right, n_right)) mark_crossing(m, left, n_left);
     }
     for (size_t id = 0; id < t->n_piece; id++) {
@@ -164,7 +171,8 @@ static bool index_user(struct spm *m, const struct tokenizer *t)
 static int spm_build(struct tokenizer *t, struct err *e)
 {
     struct spm *m = t->model = calloc(1, sizeof *m);
-    if (m && index_symbols(m, t) && fill_merges(m, t) && find_cuts(m, t) && find_crossings(m, t) && index_user(m, t))
+    if (m && index_symbols(m, t) && fill_merges(m, t) && find_cuts(m, t) && find_crossings(m, t) &&
+        index_user(m, t))
         return 0;
     return err_memory(e, "the merges of a tokenizer", t->n_piece);
 }
@@ -223,7 +231,8 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
     if (!merge_run(&m->merges, &en->merge, &k)) return false;
     for (size_t i = 0; i < k; i++) {
         uint32_t sym = en->merge.sym[i], at = sym & ~SYM_NONE;
-        if (!(sym >= SYM_NONE ? emit_at(en, m, p + at, n - at) : emit_symbol(en, m, sym))) return false;
+        if (!(sym >= SYM_NONE ? emit_at(en, m, p + at, n - at) : emit_symbol(en, m, sym)))
+            return false;
     }
     return true;
 }

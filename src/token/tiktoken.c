@@ -20,7 +20,12 @@ static const struct encoding {
     } special[SPECIALS_MAX];
 } encodings[] = {
 #define ENCODING(id, part, count, pretok, begin, end, ...)                                         \
-    {.name = (id), .in_path = (part), .n_rank = (count), .family = (pretok), .bos = (begin), .eos = (end),  \
+    {.name = (id),                                                                                 \
+     .in_path = (part),                                                                            \
+     .n_rank = (count),                                                                            \
+     .family = (pretok),                                                                           \
+     .bos = (begin),                                                                               \
+     .eos = (end),                                                                                 \
      .special = {__VA_ARGS__}},
 #include "tiktoken.def"
 #undef ENCODING
@@ -79,7 +84,8 @@ static int put_special(struct tokenizer *t, int32_t id, const char *text, struct
 static int put_reserved(struct tokenizer *t, struct err *e)
 {
     int rc = 0;
-    for (int32_t id = (int32_t)t->n_piece, k = 3; id <= LLAMA3_LAST_RESERVED && rc == 0; id++, k++) {
+    for (int32_t id = (int32_t)t->n_piece, k = 3; id <= LLAMA3_LAST_RESERVED && rc == 0;
+         id++, k++) {
         char text[48];
         snprintf(text, sizeof text, "<|reserved_special_token_%d|>", k);
         rc = put_special(t, id, text, e);
@@ -105,7 +111,8 @@ int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struc
     if (rc != 0) return err_prefix(e, rc, "%s", path);
     const struct encoding *x = find_encoding(path, hint, t->n_piece);
     if (!x)
-        return err_set(e, ERR_UNSUPPORTED, "%s: which encoding is it? \"%.40s\" is none of tiktoken.def", path,
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: which encoding is it? \"%.40s\" is none of tiktoken.def", path,
                        hint ? hint : "(its name)");
     t->kind = &token_kind_bpe;
     rc = tokenizer_add_family(t, x->family, e);

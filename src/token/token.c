@@ -38,10 +38,11 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
-int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind, double score,
-                  struct err *e)
+int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
+                  double score, struct err *e)
 {
-    if (id >= PIECES_MAX) return err_set(e, ERR_LIMIT, "token id %zu, beyond the most of %d", id, PIECES_MAX);
+    if (id >= PIECES_MAX)
+        return err_set(e, ERR_LIMIT, "token id %zu, beyond the most of %d", id, PIECES_MAX);
     if (n > INT32_MAX) return err_set(e, ERR_LIMIT, "token %zu has %zu bytes", id, n);
     char *copy = arena_text(&t->arena, text, n);
     if (!copy || !vec_room((void **)&t->piece, &t->piece_cap, id + 1, sizeof *t->piece))
@@ -59,7 +60,8 @@ int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, en
     return 0;
 }
 
-bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right, size_t n_right)
+bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right,
+                         size_t n_right)
 {
     if (n_left > INT32_MAX || n_right > INT32_MAX) return true;
     struct merge_text m = {.n_left = (uint32_t)n_left, .n_right = (uint32_t)n_right};
@@ -110,7 +112,8 @@ static bool marks_to_spaces(struct arena *a, struct piece *p)
     if (!out) return false;
     p->bytes = out;
     for (size_t i = 0; i < p->n_text;) {
-        bool mark = p->n_text - i >= SPACE_MARK_BYTES && memcmp(p->text + i, SPACE_MARK, SPACE_MARK_BYTES) == 0;
+        bool mark = p->n_text - i >= SPACE_MARK_BYTES &&
+                    memcmp(p->text + i, SPACE_MARK, SPACE_MARK_BYTES) == 0;
         *out++ = mark ? ' ' : p->text[i];
         i += mark ? SPACE_MARK_BYTES : 1;
     }
@@ -132,11 +135,14 @@ static bool alphabet_to_bytes(struct arena *a, struct piece *p)
 /* " ." becomes ".", as Hugging Face's decoder tidies each token. */
 static void tidy_word(char *text, size_t *n)
 {
-    static const char *const from[] = {" .", " ?", " !", " ,", " ' ", " n't", " 'm", " do not", " 's", " 've", " 're"};
-    static const char *const to[] = {".", "?", "!", ",", "'", "n't", "'m", " don't", "'s", "'ve", "'re"};
+    static const char *const from[] = {" .",  " ?",      " !",  " ,",   " ' ", " n't",
+                                       " 'm", " do not", " 's", " 've", " 're"};
+    static const char *const to[] = {".",  "?",      "!",  ",",   "'",  "n't",
+                                     "'m", " don't", "'s", "'ve", "'re"};
     for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
         size_t n_from = strlen(from[i]), n_to = strlen(to[i]);
-        for (char *hit = text; (hit = memmem(hit, *n - (size_t)(hit - text), from[i], n_from)) != NULL; hit += n_to) {
+        for (char *hit = text;
+             (hit = memmem(hit, *n - (size_t)(hit - text), from[i], n_from)) != NULL; hit += n_to) {
             memcpy(hit, to[i], n_to);
             memmove(hit + n_to, hit + n_from, *n - (size_t)(hit - text) - n_from);
             *n -= n_from - n_to;
@@ -191,7 +197,8 @@ static bool derive_all_bytes(struct tokenizer *t)
     for (size_t id = 0; id < t->n_piece; id++) {
         if (!derive_bytes(t, id)) return false;
         const struct piece *p = &t->piece[id];
-        bool single = (t->opt.byte_level || t->opt.raw_bytes) && p->kind == PIECE_NORMAL && p->n_byte == 1;
+        bool single =
+            (t->opt.byte_level || t->opt.raw_bytes) && p->kind == PIECE_NORMAL && p->n_byte == 1;
         if (single) t->byte_id[(uint8_t)p->bytes[0]] = (int32_t)id;
     }
     return true;
@@ -229,7 +236,8 @@ static void derive_eog(struct tokenizer *t)
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
         const uint32_t *id = strmap_get(&t->find, text[i], strlen(text[i]));
         struct piece *p = id ? &t->piece[*id] : NULL;
-        bool added = p && p->match && text[i][1] == '|'; /* some files mark <|im_end|> as user-defined */
+        bool added =
+            p && p->match && text[i][1] == '|'; /* some files mark <|im_end|> as user-defined */
         if (p && (p->special || added)) p->eog = true;
     }
     /* In harmony (gpt-oss) <|end|> ends a message, after which the turn goes on. */
@@ -261,7 +269,8 @@ int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
     if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "a vocabulary without tokens");
     check_ids(t);
-    if (!tokenizer_index(t) || !derive_all_bytes(t) || !added_build(t)) return err_memory(e, "a vocabulary", t->n_piece);
+    if (!tokenizer_index(t) || !derive_all_bytes(t) || !added_build(t))
+        return err_memory(e, "a vocabulary", t->n_piece);
     derive_eog(t);
     int rc = t->kind->build(t, e);
     vec_deinit(&t->merge);

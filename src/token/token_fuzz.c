@@ -11,7 +11,8 @@ static void round_trip(const struct tokenizer *t, const char *text, size_t n)
     struct buf out = {0};
     struct detok d;
     struct err e;
-    if (tokenizer_encode(t, text, n, ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL, &ids, &e) != 0) abort();
+    if (tokenizer_encode(t, text, n, ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL, &ids, &e) != 0)
+        abort();
     for (size_t i = 0; i < ids.n; i++)
         if (ids.v[i] < 0 || ids.v[i] >= tokenizer_n_vocab(t)) abort();
     if (!tokenizer_decode(t, ids.v, ids.n, DECODE_SKIP_SPECIAL, &out)) abort();
@@ -26,9 +27,12 @@ static void try_file(const char *path, const char *hint)
 {
     static const char *const text[] = {
         "Hello, world! It's 12345 degrees  in <s>Zürich</s>\n\n\t<|im_end|> ok",
-        "\xFF\xC3\xE2\x96 \xE2\x96\x81\xE2\x96\x81 ｶﾞ ﬁ e\xCC\x81 \xF0\x9F\x98\x80\xF0\x9F\x98\x80 中文",
-        "                                                                                      aaaaaaaaaaaaaaaa"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "\xFF\xC3\xE2\x96 \xE2\x96\x81\xE2\x96\x81 ｶﾞ ﬁ e\xCC\x81 \xF0\x9F\x98\x80\xF0\x9F\x98\x80 "
+        "中文",
+        "                                                                                      "
+        "aaaaaaaaaaaaaaaa"
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+        "aaaaa",
     };
     struct tokenizer *t;
     struct err e = {{0}};
@@ -37,7 +41,8 @@ static void try_file(const char *path, const char *hint)
         return;
     }
     fuzz_accepted();
-    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) round_trip(t, text[i], strlen(text[i]));
+    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++)
+        round_trip(t, text[i], strlen(text[i]));
     round_trip(t, "", 0);
     tokenizer_close(t);
 }

@@ -22,10 +22,10 @@
 enum { SPACE_MARK_BYTES = 3 };
 
 enum {
-    PIECES_MAX = 1 << 20,        /* a vocabulary beyond this is refused                               */
+    PIECES_MAX = 1 << 20, /* a vocabulary beyond this is refused                               */
     PIECE_MERGE_BYTES_MAX = 512, /* pieces whose merges are derived by trying every cut: longer ones
                                     cost quadratic time, and no vocabulary has them                   */
-    ADDED_BYTES_MAX = 1024,      /* an added token longer than this is never matched                  */
+    ADDED_BYTES_MAX = 1024, /* an added token longer than this is never matched                  */
 };
 
 /* The numbers are those of GGUF and of SentencePiece's model format. */
@@ -90,14 +90,16 @@ struct trie_key {
     int32_t value; /* >= 0 */
 };
 struct trie {
-    uint32_t *child;    /* first child of a node; children lie side by side, by label */
-    uint16_t *n_child;  /* 0 .. 256 */
-    uint8_t *label;     /* of the edge that leads to a node */
-    int32_t *value;     /* -1: no key ends here */
-    uint32_t n_node;    /* 0: empty */
+    uint32_t *child;   /* first child of a node; children lie side by side, by label */
+    uint16_t *n_child; /* 0 .. 256 */
+    uint8_t *label;    /* of the edge that leads to a node */
+    int32_t *value;    /* -1: no key ends here */
+    uint32_t n_node;   /* 0: empty */
 };
-bool trie_build(struct trie *t, struct trie_key *key, size_t n); /* sorts key; of equal ones the last wins */
-uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c); /* root is 0; 0: no such child */
+bool trie_build(struct trie *t, struct trie_key *key,
+                size_t n); /* sorts key; of equal ones the last wins */
+uint32_t trie_step(const struct trie *t, uint32_t node,
+                   uint8_t c); /* root is 0; 0: no such child */
 /* Length of the longest key that is a prefix of p[0..n), its value in *value; 0: none. */
 size_t trie_longest(const struct trie *t, const char *p, size_t n, int32_t *value);
 void trie_deinit(struct trie *t);
@@ -148,27 +150,36 @@ struct norm_step {
     const char *a, *b; /* what a step needs: a pattern and its replacement, a prefix; arena */
     size_t n_a, n_b;
     unsigned flags;
-    struct regex *regex;            /* owned */
+    struct regex *regex;             /* owned */
     const struct charsmap *charsmap; /* arena */
-    struct trie *verbatim;          /* owned; user-defined symbols that pass unchanged */
+    struct trie *verbatim;           /* owned; user-defined symbols that pass unchanged */
 };
 /* Steps by their name in tokenizer.json, e.g. "NFC"; see norms.def. NULL: unknown. */
 norm_fn *norm_find(const char *name);
 enum { BERT_CLEAN = 1, BERT_CJK = 2, BERT_STRIP = 4, BERT_LOWER = 8 }; /* norm_bert's flags */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* norm_strip's */
-enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };       /* norm_sentencepiece's; KEEP: stray bytes */
+enum {
+    SP_PREFIX = 1,
+    SP_TRIM = 2,
+    SP_ESCAPE = 4,
+    SP_KEEP = 8
+}; /* norm_sentencepiece's; KEEP: stray bytes */
 norm_fn norm_bert, norm_nfc, norm_sentencepiece, norm_replace, norm_prepend;
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run); /* NULL: no memory */
-bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out, struct buf *spare);
+bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out,
+               struct buf *spare);
 
 /* ---- charsmap.c: SentencePiece's precompiled normalization ---- */
 
 struct charsmap;
-int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n, struct err *e);
+int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n,
+                  struct err *e);
 /* The longest rule that matches at p: bytes consumed (0: none) and its replacement. */
-size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to, size_t *n_to);
+size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
+                        size_t *n_to);
 /* The shortest rule's replacement, as Hugging Face takes it; false: none. */
-bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to, size_t *n_to);
+bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to,
+                    size_t *n_to);
 
 /* ---- pretok.c ---- */
 
@@ -183,10 +194,10 @@ enum split_how {
 struct pretok_step {
     enum pretok_kind kind;
     enum split_how how;
-    bool invert;        /* what matches and what does not change places                     */
-    bool mapped;        /* sees the text in GPT-2's byte alphabet (it stands behind ByteLevel) */
-    bool always, first; /* METASPACE: prepend "▁" to every piece / to the text's first one    */
-    bool cut;           /* METASPACE: split before each "▁"                                  */
+    bool invert;         /* what matches and what does not change places                     */
+    bool mapped;         /* sees the text in GPT-2's byte alphabet (it stands behind ByteLevel) */
+    bool always, first;  /* METASPACE: prepend "▁" to every piece / to the text's first one    */
+    bool cut;            /* METASPACE: split before each "▁"                                  */
     struct regex *regex; /* owned */
 };
 struct span {
@@ -195,8 +206,10 @@ struct span {
     bool first; /* begins where the whole text begins */
 };
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind);
-int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how, struct err *e);
-int tokenizer_add_bert_words(struct tokenizer *t, struct err *e); /* white space removed, punctuation alone */
+int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
+                        struct err *e);
+int tokenizer_add_bert_words(struct tokenizer *t,
+                             struct err *e); /* white space removed, punctuation alone */
 /* The steps of a family of pretok.def. ERR_UNSUPPORTED names an unknown one. Also sets ignore_merges and the like. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
@@ -211,7 +224,8 @@ struct merges {
     struct merge_slot *slot;
     size_t n, cap;
 };
-bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id); /* first wins */
+bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank,
+                uint32_t id); /* first wins */
 const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right);
 void merges_deinit(struct merges *m);
 struct merge_work { /* scratch of a call, grows as needed */
@@ -229,7 +243,8 @@ void merge_work_deinit(struct merge_work *w);
 
 /* ---- merge_build.c: where the pairs come from; false: no memory ---- */
 
-bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n, uint32_t made, uint32_t rank);
+bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
+                     uint32_t made, uint32_t rank);
 bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct strmap *sym);
 uint32_t *score_ranks(const struct tokenizer *t);
 
@@ -237,8 +252,8 @@ uint32_t *score_ranks(const struct tokenizer *t);
 
 struct token_kind {
     const char *name;
-    int (*build)(struct tokenizer *t, struct err *e);              /* makes t->model */
-    bool (*encode)(struct encoder *en, const char *p, size_t n);   /* one word; false: no memory */
+    int (*build)(struct tokenizer *t, struct err *e);            /* makes t->model */
+    bool (*encode)(struct encoder *en, const char *p, size_t n); /* one word; false: no memory */
     void (*close)(struct tokenizer *t);
 };
 #define TOKEN_KIND(id) extern const struct token_kind token_kind_##id;
@@ -257,7 +272,7 @@ struct tokenizer {
     struct arena arena;
     struct piece *piece; /* [n_piece] */
     size_t n_piece, piece_cap;
-    struct strmap find; /* text -> id */
+    struct strmap find;   /* text -> id */
     int32_t byte_id[256]; /* the piece of a single byte, or -1 */
     const struct token_kind *kind;
     void *model; /* the kind's */
@@ -273,11 +288,13 @@ struct tokenizer {
 
 struct tokenizer *tokenizer_new(void); /* NULL: no memory */
 /* Piece number `id`, its text copied; an id beyond the end leaves holes. */
-int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind, double score,
-                  struct err *e);
-bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right, size_t n_right);
+int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
+                  double score, struct err *e);
+bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right,
+                         size_t n_right);
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n); /* "left right" */
-int32_t tokenizer_scan(const struct tokenizer *t, const char *text); /* tokenizer_find before the map exists */
+int32_t tokenizer_scan(const struct tokenizer *t,
+                       const char *text); /* tokenizer_find before the map exists */
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
 int tokenizer_finish(struct tokenizer *t, struct err *e);
 bool tokenizer_index(struct tokenizer *t); /* fills t->find; readers may call it early, and again */
@@ -309,9 +326,10 @@ void added_deinit(struct added *a);
 
 /* ---- alphabet.c: GPT-2's byte <-> character alphabet ---- */
 
-void alphabet_add(struct buf *out, uint8_t byte);            /* its character, UTF-8 */
-int alphabet_byte(uint32_t cp);                              /* -1: not in it */
-bool alphabet_decode(const char *p, size_t n, char *out, uint32_t *n_out); /* false: some character is not in it */
+void alphabet_add(struct buf *out, uint8_t byte); /* its character, UTF-8 */
+int alphabet_byte(uint32_t cp);                   /* -1: not in it */
+bool alphabet_decode(const char *p, size_t n, char *out,
+                     uint32_t *n_out); /* false: some character is not in it */
 
 /* ---- base64.c ---- */
 

@@ -39,7 +39,8 @@ struct range {
 };
 
 /* Append the children of `node`: one per distinct byte at `depth` among its keys. */
-static void grow(struct trie *t, struct range *at, uint32_t node, size_t depth, const struct trie_key *key)
+static void grow(struct trie *t, struct range *at, uint32_t node, size_t depth,
+                 const struct trie_key *key)
 {
     size_t i = at[node].begin, end = at[node].end;
     t->child[node] = t->n_node;

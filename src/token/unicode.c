@@ -175,7 +175,8 @@ static bool canonical_order(struct cps *s)
     return true;
 }
 
-static bool add_normalized(struct buf *out, struct cps *s, const char *p, size_t n, enum uni_form form)
+static bool add_normalized(struct buf *out, struct cps *s, const char *p, size_t n,
+                           enum uni_form form)
 {
     utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE;
     if (form == UNI_NFKC || form == UNI_NFKD) options |= UTF8PROC_COMPAT;
@@ -214,7 +215,8 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
             buf_add(out, p + begin, i - begin);
             continue;
         }
-        size_t base = i > begin ? i - 1 : i; /* a mark may compose with the ASCII character before it */
+        size_t base =
+            i > begin ? i - 1 : i; /* a mark may compose with the ASCII character before it */
         buf_add(out, p + begin, base - begin);
         ok = add_normalized(out, &s, p + base, i + foreign - base, form);
         i += foreign;

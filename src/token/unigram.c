@@ -83,8 +83,9 @@ static void offer(struct lattice_node *to, double score, int32_t id, size_t star
 }
 
 /* Every piece that begins at `at`; char_len: the bytes of the character there. */
-static void offer_pieces(const struct encoder *en, const struct unigram *m, struct lattice_node *best, const char *p,
-                         size_t n, size_t at, size_t char_len)
+static void offer_pieces(const struct encoder *en, const struct unigram *m,
+                         struct lattice_node *best, const char *p, size_t n, size_t at,
+                         size_t char_len)
 {
     bool single = false;
     double sum = best[at].score;
@@ -114,7 +115,8 @@ static bool trace_back(struct encoder *en, const struct lattice_node *best, size
 static bool unigram_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct unigram *m = en->t->model;
-    if (!vec_room(&en->lattice, &en->lattice_cap, n + 1, sizeof(struct lattice_node)) || m->trie.n_node == 0)
+    if (!vec_room(&en->lattice, &en->lattice_cap, n + 1, sizeof(struct lattice_node)) ||
+        m->trie.n_node == 0)
         return m->trie.n_node == 0;
     struct lattice_node *best = en->lattice;
     for (size_t i = 1; i <= n; i++) best[i].id = ID_UNREACHED;
@@ -129,11 +131,13 @@ static bool unigram_encode(struct encoder *en, const char *p, size_t n)
     en->after_unk = false;
     for (size_t i = n_end; i-- > 0;) {
         const struct lattice_node *x = &best[en->merge.sym[i]];
-        bool ok = x->id == ID_UNKNOWN ? encoder_emit_unknown(en, p + x->start, en->merge.sym[i] - x->start)
-                                      : encoder_emit(en, x->id);
+        bool ok = x->id == ID_UNKNOWN
+                      ? encoder_emit_unknown(en, p + x->start, en->merge.sym[i] - x->start)
+                      : encoder_emit(en, x->id);
         if (!ok) return false;
     }
     return true;
 }
 
-const struct token_kind token_kind_unigram = {"unigram", unigram_build, unigram_encode, unigram_close};
+const struct token_kind token_kind_unigram = {"unigram", unigram_build, unigram_encode,
+                                              unigram_close};

@@ -69,7 +69,8 @@ static bool too_long(const struct tokenizer *t, const char *p, size_t n)
 {
     int n_char = 0;
     if (n <= (size_t)t->opt.word_chars_max) return false;
-    for (size_t i = 0; i < n && n_char <= t->opt.word_chars_max; i++) n_char += (p[i] & 0xC0) != 0x80;
+    for (size_t i = 0; i < n && n_char <= t->opt.word_chars_max; i++)
+        n_char += (p[i] & 0xC0) != 0x80;
     return n_char > t->opt.word_chars_max;
 }
 
@@ -90,4 +91,5 @@ static bool wordpiece_encode(struct encoder *en, const char *p, size_t n)
     return en->t->unk < 0 || encoder_emit(en, en->t->unk);
 }
 
-const struct token_kind token_kind_wordpiece = {"wordpiece", wordpiece_build, wordpiece_encode, wordpiece_close};
+const struct token_kind token_kind_wordpiece = {"wordpiece", wordpiece_build, wordpiece_encode,
+                                                wordpiece_close};

@@ -1,0 +1,261 @@
+/* pretok_test.c - cutting into words, pattern translation and normal forms. A kind that only records its words shows what
+ * the steps do. */
+#include "token_impl.h"
+#include "base/rng.h"
+#include "../../test/unit.h"
+
+#include <stdlib.h>
+
+static struct buf words;
+
+static int recorder_build(struct tokenizer *t, struct err *e)
+{
+    (void)t, (void)e;
+    return 0;
+}
+
+static bool recorder_encode(struct encoder *en, const char *p, size_t n)
+{
+    (void)en;
+    if (words.n) buf_add_char(&words, '|');
+    buf_add(&words, p, n);
+    return true;
+}
+
+static void recorder_close(struct tokenizer *t)
+{
+    (void)t;
+}
+
+static const struct token_kind recorder = {"recorder", recorder_build, recorder_encode,
+                                           recorder_close};
+
+static struct tokenizer *start(void)
+{
+    struct tokenizer *t = tokenizer_new();
+    struct err e;
+    if (!t || tokenizer_put(t, 0, "x", 1, PIECE_NORMAL, 0, &e) != 0) abort();
+    t->kind = &recorder;
+    return t;
+}
+
+static const char *cut(const struct tokenizer *t, const char *text, size_t n)
+{
+    struct ids ids = {0};
+    struct err e;
+    buf_clear(&words);
+    buf_add_text(&words, "");
+    EXPECT_INT(tokenizer_encode(t, text, n, 0, &ids, &e), 0);
+    vec_deinit(&ids);
+    return words.data;
+}
+
+static void expect_family(const char *family, const char *text, const char *want)
+{
+    struct tokenizer *t = start();
+    struct err e;
+    NEED_OK(tokenizer_add_family(t, family, &e), &e);
+    NEED_OK(tokenizer_finish(t, &e), &e);
+    EXPECT_TEXT(cut(t, text, strlen(text)), want);
+    tokenizer_close(t);
+    buf_deinit(&words);
+}
+
+TEST(families_cut_as_published)
+{
+    expect_family("gpt-2", "I'll go  now 1234!\n\n x", "I|'ll| go| | now| 1234|!|\n\n| x");
+    expect_family("llama-bpe", "I'LL go 12345\n\n  x", "I|'LL| go| |123|45|\n\n| | x");
+    expect_family("qwen2", "a123 b", "a|1|2|3| b");
+    expect_family("gpt-4o", "HelloWorld's ABC", "Hello|World's| ABC");
+    expect_family("deepseek-v3", "中文 abc1234", "中文| abc|123|4");
+    expect_family("falcon", "x=12345", "x|=|123|45");
+    expect_family("starcoder", "ab 12", "ab| |1|2");
+    expect_family("qwen35", "e\xCC\x81 x", "e\xCC\x81| x");
+    expect_family("tekken", "HelloWorld 12", "Hello|World| |1|2");
+    expect_family("superbpe", "a1234567", "a|1|234|567");
+    expect_family("tiny_aya", "1234567 1234x", "1|234|567| |123|4|x");
+    expect_family("kimi-k2", "Hello中文ab", "Hello|中文|ab");
+    expect_family("bloom", "Hi, (you)", "Hi|, (|you|)");
+    expect_family("gemma4", "a b\n\nc", "a b|\n\n|c");
+}
+
+TEST(every_family_compiles)
+{
+    static const char *const name[] = {
+#define FAMILY(id, ...) id,
+#include "pretok.def"
+#undef FAMILY
+    };
+    struct err e;
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        struct tokenizer *t = start();
+        EXPECT_INT(tokenizer_add_family(t, name[i], &e), 0);
+        EXPECT_INT(tokenizer_finish(t, &e), 0);
+        const char *text = cut(t, "Hello, World's 12345 中文 \n\n x", 31);
+        size_t n_bar = 0;
+        for (const char *p = text; *p; p++) n_bar += *p == '|';
+        if (strlen(text) - n_bar != 31)
+            test_fail(__FILE__, __LINE__, "%s drops text: %s", name[i], text);
+        tokenizer_close(t);
+    }
+    buf_deinit(&words);
+    test_note("%zu names", sizeof name / sizeof name[0]);
+}
+
+/* The example of Hugging Face's documentation, in all five behaviours and inverted. */
+TEST(split_behaviours)
+{
+    static const struct {
+        enum split_how how;
+        bool invert;
+        const char *want;
+    } table[] = {
+        {SPLIT_REMOVED, false, "the|final|countdown"},
+        {SPLIT_ISOLATED, false, "the|-|final|-|-|countdown"},
+        {SPLIT_WITH_PREVIOUS, false, "the-|final-|-|countdown"},
+        {SPLIT_WITH_NEXT, false, "the|-final|-|-countdown"},
+        {SPLIT_CONTIGUOUS, false, "the|-|final|--|countdown"},
+        {SPLIT_REMOVED, true, "-|-|-"},
+    };
+    struct err e;
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct tokenizer *t = start();
+        NEED_OK(tokenizer_add_split(t, "-", 1, table[i].how, &e), &e);
+        t->pretok.v[0].invert = table[i].invert;
+        NEED_OK(tokenizer_finish(t, &e), &e);
+        EXPECT_TEXT(cut(t, "the-final--countdown", 20), table[i].want);
+        tokenizer_close(t);
+    }
+    buf_deinit(&words);
+}
+
+static void expect_translation(const char *pattern, const char *want)
+{
+    struct buf out = {0};
+    struct err e;
+    NEED_OK(regex_translate(&out, pattern, strlen(pattern), &e), &e);
+    EXPECT_TEXT(out.data, want);
+    buf_deinit(&out);
+}
+
+TEST(patterns_are_translated)
+{
+    struct err e;
+    struct buf out = {0};
+    expect_translation("\\s+", "[\\t-\\r\\x{85}\\p{Z}]+");
+    expect_translation("[^(\\d|[.,])]", "[^(\\p{Nd}|.,)]");
+    expect_translation("[\\p{L}&&[^\\p{Han}]]*", "(?:(?=[\\p{L}])[^\\p{Han}])*");
+    expect_translation("\\u{1F600}\\u0041$", "\\x{1F600}\\x{0041}(?m:$)");
+    expect_translation("[[:alpha:]x]", "[[:alpha:]x]");
+    static const char *const bad[] = {"[abc",  "a\\",       "[a[^b]]",
+                                      "\\u{}", "[a&&b&&c]", "[[[[[[[[[[[[[[[[[[[[a"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        EXPECT_INT(regex_translate(&out, bad[i], strlen(bad[i]), &e), ERR_UNSUPPORTED);
+    buf_deinit(&out);
+}
+
+/* Mongolian vowel separator, U+0085, no-break space: what \s is differs between engines. */
+TEST(white_space_is_unicodes)
+{
+    struct regex *r;
+    struct err e;
+    struct regex_work *w = regex_work_open();
+    size_t begin, end;
+    NEED_OK(regex_open(&r, "\\s", 2, &e), &e);
+    EXPECT(regex_next(r, w, "\xC2\x85", 2, 0, &begin, &end));
+    EXPECT(regex_next(r, w, "\xC2\xA0", 2, 0, &begin, &end));
+    EXPECT(!regex_next(r, w, "\xE1\xA0\x8E", 3, 0, &begin, &end));
+    EXPECT(!regex_next(r, w, "\xE2\x80\x8B", 3, 0, &begin, &end));
+    regex_close(r);
+    regex_work_close(w);
+}
+
+/* A pattern that explodes must cost little and lose nothing. */
+TEST(limits_never_drop_text)
+{
+    enum { N = 20000 };
+    static char text[N + 1];
+    struct tokenizer *t = start();
+    struct err e;
+    memset(text, 'a', N);
+    NEED_OK(tokenizer_add_split(t, "(a+)+b", 6, SPLIT_ISOLATED, &e), &e);
+    NEED_OK(tokenizer_finish(t, &e), &e);
+    const char *got = cut(t, text, N);
+    size_t n = 0;
+    for (; *got; got++) n += *got == 'a';
+    EXPECT_INT(n, N);
+    tokenizer_close(t);
+    buf_deinit(&words);
+}
+
+/* ---- normal forms ---- */
+
+static size_t read_code_points(const char **p, char *out)
+{
+    struct buf b = {0};
+    for (;;) {
+        char *end;
+        unsigned long cp = strtoul(*p, &end, 16);
+        if (end == *p) break;
+        buf_add_utf8(&b, (unsigned)cp);
+        *p = end;
+    }
+    if (**p == ';') ++*p;
+    size_t n = b.n < 256 ? b.n : 0;
+    if (n) memcpy(out, b.data, n);
+    buf_deinit(&b);
+    return n;
+}
+
+/* Columns of NormalizationTest.txt: source; NFC; NFD; NFKC; NFKD. */
+TEST(normal_forms_are_unicodes)
+{
+    static const enum uni_form form[] = {UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD};
+    const char *path = data_path("tokenizers/unicode/NormalizationTest.txt");
+    struct buf file = {0}, got = {0};
+    struct err e;
+    int n_line = 0;
+    if (!path) SKIP("no ../shared/data");
+    NEED_OK(file_read(&file, path, 1 << 24, &e), &e);
+    for (const char *line = file.data; line && *line;
+         line = strchr(line, '\n'), line += line != NULL) {
+        char column[5][256];
+        size_t n[5];
+        const char *p = line;
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'A' && *p <= 'F'))) continue;
+        for (int c = 0; c < 5; c++) n[c] = read_code_points(&p, column[c]);
+        for (int f = 0; f < 4; f++) {
+            buf_clear(&got);
+            EXPECT(uni_normalize(&got, column[0], n[0], form[f]));
+            EXPECT(got.n == n[f + 1] && memcmp(got.data, column[f + 1], got.n) == 0);
+        }
+        n_line++;
+    }
+    test_note("%d lines in 4 forms", n_line);
+    buf_deinit(&file);
+    buf_deinit(&got);
+}
+
+/* A megabyte of marks in descending order is the worst case of a sort by exchange. */
+TEST(marks_take_linear_time)
+{
+    struct buf text = {0}, got = {0};
+    for (int i = 0; i < 300000; i++)
+        buf_add_utf8(&text, i < 150000 ? 0x345 : 0x334); /* classes 240, then 1 */
+    int64_t start_us = time_us();
+    EXPECT(uni_normalize(&got, text.data, text.n, UNI_NFD));
+    EXPECT(time_us() - start_us < 2000000);
+    EXPECT(got.n == text.n && memcmp(got.data, "\xCC\xB4", 2) == 0);
+    buf_deinit(&text);
+    buf_deinit(&got);
+}
+
+TEST(bert_normalizer)
+{
+    struct norm_step s = {.flags = BERT_CLEAN | BERT_CJK | BERT_STRIP | BERT_LOWER};
+    struct buf out = {0};
+    static const char text[] = "H\xC3\xA9llo\t\x01WORLD\xEF\xBF\xBD 中\xC4\xB0";
+    EXPECT(norm_bert(&s, text, sizeof text - 1, &out));
+    EXPECT_TEXT(out.data, "hello world  中 i");
+    buf_deinit(&out);
+}

@@ -1,0 +1,271 @@
+/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (test/token_seeds.py), files written here, and the real
+ * ones where they are. */
+#include "token_impl.h"
+#include "../../test/unit.h"
+
+#include <stdlib.h>
+
+static struct tokenizer *open_seed(const char *name)
+{
+    char path[200];
+    struct tokenizer *t = NULL;
+    struct err e = {{0}};
+    snprintf(path, sizeof path, "test/fuzz/corpus/%s", name);
+    if (!repo_path(path) || tokenizer_open_file(&t, repo_path(path),
+                                                strstr(name, "tiktoken") ? "o200k" : NULL, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
+    return t;
+}
+
+static const char *pieces_of(const struct tokenizer *t, const char *text, unsigned flags)
+{
+    static struct buf out;
+    struct ids ids = {0};
+    struct err e;
+    buf_clear(&out);
+    buf_add_text(&out, "");
+    EXPECT_INT(tokenizer_encode(t, text, strlen(text), flags, &ids, &e), 0);
+    for (size_t i = 0; i < ids.n; i++) {
+        size_t n;
+        const char *piece = tokenizer_piece(t, ids.v[i], &n);
+        if (i) buf_add_char(&out, '|');
+        buf_add(&out, piece, n);
+    }
+    vec_deinit(&ids);
+    return out.data;
+}
+
+static void expect_seed(const char *name, const char *kind, const char *text, unsigned flags,
+                        const char *want)
+{
+    struct tokenizer *t = open_seed(name);
+    if (!t) return;
+    EXPECT_TEXT(tokenizer_kind(t), kind);
+    EXPECT_TEXT(pieces_of(t, text, flags), want);
+    tokenizer_close(t);
+}
+
+TEST(every_seed_opens_and_encodes)
+{
+    unsigned all = ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL;
+    expect_seed("tokenizer_json/bytelevel.json", "bpe", "hell", 0, "Ġ|hell");
+    expect_seed("tokenizer_json/llama.json", "spm", "hello", all, "<s>|" SPACE_MARK "he|ll|o|</s>");
+    expect_seed("tokenizer_json/llama.json", "spm", "he<|im_end|>he", all,
+                "<s>|" SPACE_MARK "he|<unk>|e|<unk>|d|<unk>|he|</s>");
+    expect_seed("tokenizer_json/llama.json", "spm", "he <|im_end|> he", all,
+                "<s>|" SPACE_MARK "he|<|im_end|>|" SPACE_MARK "he|</s>");
+    expect_seed("tokenizer_json/unigram.json", "unigram", "ABx", 0, SPACE_MARK "ab|<unk>");
+    expect_seed("tokenizer_json/wordpiece.json", "wordpiece", "HeLLo wor!", all,
+                "[CLS]|he|##llo|w|##o|##r|!|[SEP]");
+    expect_seed("sentencepiece/bpe.model", "spm", " a  hel<sep>", 0,
+                SPACE_MARK "a|" SPACE_MARK "|hel|<sep>");
+    expect_seed("sentencepiece/unigram.model", "unigram", "ab", 0, SPACE_MARK "|a|b");
+    expect_seed("tokenizer_gguf/gpt2.gguf", "bpe", "he<|im_end|>", ENCODE_PARSE_SPECIAL,
+                "he|<|im_end|>");
+    expect_seed("tokenizer_gguf/llama.gguf", "spm", "ab", all, "<s>|" SPACE_MARK "ab|</s>");
+    expect_seed("tokenizer_gguf/gemma4.gguf", "spm", " ab", 0, SPACE_MARK "ab");
+    expect_seed("tokenizer_gguf/t5.gguf", "unigram", "ab", all, SPACE_MARK "ab|<s>");
+    expect_seed("tokenizer_gguf/bert.gguf", "wordpiece", "Hello x", all,
+                "[CLS]|" SPACE_MARK "he|llo|[UNK]|[SEP]");
+    expect_seed("tiktoken/ranks.tiktoken", "bpe", "hell<|endoftext|>", ENCODE_PARSE_SPECIAL,
+                "hell|<|endoftext|>");
+    expect_seed("tokenizer_bin/tiny.bin", "spm", "ab", ENCODE_ADD_SPECIAL, "<s>|" SPACE_MARK "ab");
+}
+
+static void write_temp(const char *name, const char *text)
+{
+    struct err e;
+    EXPECT_INT(file_write(temp_path(name), text, strlen(text), &e), 0);
+}
+
+static void folder_of(const char *path, char *dir, size_t n)
+{
+    snprintf(dir, n, "%.*s", (int)(strrchr(path, '/') - path), path);
+}
+
+TEST(configuration_beside_tokenizer_json)
+{
+    struct tokenizer *t;
+    struct err e;
+    char dir[4096];
+    write_temp("tokenizer.json",
+               "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<b>\":3},"
+               "\"merges\":[\"a b\"]},"
+               "\"added_tokens\":[{\"id\":3,\"content\":\"<b>\",\"special\":true}]}");
+    write_temp("tokenizer_config.json",
+               "{\"bos_token\":{\"content\":\"<b>\"},\"eos_token\":\"<e>\",\"add_bos_token\":true,"
+               "\"added_tokens_decoder\":{\"7\":{\"content\":\"<e>\",\"special\":true}}}");
+    write_temp("generation_config.json", "{\"eos_token_id\":[7,3]}");
+    folder_of(temp_path("tokenizer.json"), dir, sizeof dir);
+    NEED_OK(tokenizer_open_file(&t, dir, NULL, &e), &e);
+    EXPECT_INT(tokenizer_n_vocab(t), 8);
+    EXPECT_INT(tokenizer_bos(t), 3);
+    EXPECT_INT(tokenizer_eos(t), 7);
+    EXPECT(tokenizer_adds_bos(t) && tokenizer_is_eog(t, 7) && tokenizer_is_eog(t, 3) &&
+           !tokenizer_is_eog(t, 5));
+    EXPECT_TEXT(pieces_of(t, "ab<e>", ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL), "<b>|ab|<e>");
+    tokenizer_close(t);
+    remove(temp_path("tokenizer.json"));
+    remove(temp_path("tokenizer_config.json"));
+    remove(temp_path("generation_config.json"));
+}
+
+TEST(vocab_json_with_merges_and_vocab_txt)
+{
+    struct tokenizer *t;
+    struct err e;
+    write_temp("vocab.json", "{\"a\":0,\"b\":1,\"ab\":2,\"Ġ\":3,\"Ġab\":4,\"<|endoftext|>\":5}");
+    write_temp("merges.txt", "#version: 0.2\na b\nĠ ab\n");
+    NEED_OK(tokenizer_open_file(&t, temp_path("vocab.json"), NULL, &e), &e);
+    EXPECT_TEXT(pieces_of(t, "ab ab<|endoftext|>", ENCODE_PARSE_SPECIAL), "ab|Ġab|<|endoftext|>");
+    EXPECT(tokenizer_is_eog(t, 5));
+    tokenizer_close(t);
+    write_temp("vocab.txt", "[UNK]\n[CLS]\n[SEP]\nun\n##known\n");
+    NEED_OK(tokenizer_open_file(&t, temp_path("vocab.txt"), NULL, &e), &e);
+    EXPECT_TEXT(pieces_of(t, "Ünknown x", ENCODE_ADD_SPECIAL), "[CLS]|un|##known|[UNK]|[SEP]");
+    tokenizer_close(t);
+    remove(temp_path("merges.txt"));
+    EXPECT_INT(tokenizer_open_file(&t, temp_path("vocab.json"), NULL, &e), ERR_MISSING);
+    remove(temp_path("vocab.json"));
+    remove(temp_path("vocab.txt"));
+}
+
+/* Every refusal names the file and what was wrong. */
+TEST(bad_files_are_refused_in_words)
+{
+    static const struct {
+        const char *name, *text, *says;
+    } bad[] = {
+        {"t.json", "{}", "model type"},
+        {"t.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":[]}}", "model.vocab is an array"},
+        {"t.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"b\"}}}", "no number"},
+        {"t.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999}}}", "beyond"},
+        {"t.json", "{\"normalizer\":{\"type\":\"Magic\"}}", "\"Magic\" is not known"},
+        {"t.json",
+         "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
+         "\"Isolated\"}}",
+         "pattern"},
+        {"t.model", "\x0A\x7F", "SentencePiece"},
+        {"t.model", "\x12\x02\x18\x03", "SentencePiece"},
+        {"t.tiktoken", "IQ== x\n", "line 1"},
+        {"t.tiktoken", "!!!! 0\n", "line 1"},
+        {"t.bin", "\x01", "pieces"},
+        {"t.xyz", "", "no tokenizer file"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct tokenizer *t;
+        struct err e = {{0}};
+        write_temp(bad[i].name, bad[i].text);
+        EXPECT(tokenizer_open_file(&t, temp_path(bad[i].name), NULL, &e) < 0 && t == NULL);
+        if (!strstr(e.text, bad[i].says) || !strstr(e.text, bad[i].name))
+            test_fail(__FILE__, __LINE__, "case %zu says: %s", i, e.text);
+        remove(temp_path(bad[i].name));
+    }
+}
+
+static void expect_eog(const struct tokenizer *t, const char *const *piece, size_t n)
+{
+    size_t n_eog = 0;
+    for (int32_t id = 0; id < tokenizer_n_vocab(t); id++) n_eog += tokenizer_is_eog(t, id);
+    EXPECT_INT(n_eog, n);
+    for (size_t i = 0; i < n; i++)
+        EXPECT(tokenizer_is_eog(t, tokenizer_find(t, piece[i], strlen(piece[i]))));
+}
+
+TEST(real_vocabularies_know_their_ends)
+{
+    static const char *const llama3[] = {"<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"};
+    static const char *const qwen[] = {"<|endoftext|>", "<|im_end|>"};
+    struct tokenizer *t;
+    struct err e;
+    if (!data_path("tokenizers/llama3/tokenizer.model")) SKIP("no ../shared/data");
+    NEED_OK(tokenizer_open_file(&t, data_path("tokenizers/llama3/tokenizer.model"), NULL, &e), &e);
+    expect_eog(t, llama3, 3);
+    EXPECT_INT(tokenizer_bos(t), 128000);
+    EXPECT_INT(tokenizer_n_vocab(t), 128256);
+    EXPECT(tokenizer_adds_bos(t));
+    tokenizer_close(t);
+    NEED_OK(tokenizer_open_file(&t, data_path("tokenizers/qwen/qwen.tiktoken"), NULL, &e), &e);
+    expect_eog(t, qwen, 2);
+    EXPECT(!tokenizer_adds_bos(t));
+    tokenizer_close(t);
+}
+
+static void expect_same_ids(const struct tokenizer *a, const struct tokenizer *b, const char *text)
+{
+    struct ids x = {0}, y = {0};
+    struct err e;
+    EXPECT_INT(tokenizer_encode(a, text, strlen(text), ENCODE_ADD_SPECIAL, &x, &e), 0);
+    EXPECT_INT(tokenizer_encode(b, text, strlen(text), ENCODE_ADD_SPECIAL, &y, &e), 0);
+    EXPECT(x.n > 1 && x.n == y.n && memcmp(x.v, y.v, x.n * sizeof *x.v) == 0);
+    vec_deinit(&x);
+    vec_deinit(&y);
+}
+
+/* The same model as llama2.c file and as GGUF has one tokenizer. */
+TEST(checkpoints_bring_their_tokenizer)
+{
+    static const char *const file[] = {"weights/stories260K/stories260K.bin",
+                                       "weights/gguf/stories260K-F32.gguf"};
+    struct tokenizer *t[2] = {NULL, NULL};
+    struct err e;
+    if (!data_path(file[0])) SKIP("no ../shared/data");
+    for (int i = 0; i < 2; i++) {
+        struct checkpoint *c;
+        NEED_OK(checkpoint_open(&c, data_path(file[i]), &e), &e);
+        EXPECT_INT(tokenizer_open(&t[i], c, &e), 0);
+        checkpoint_close(c);
+    }
+    if (t[0] && t[1])
+        expect_same_ids(t[0], t[1],
+                        "Once upon a time, Lily\xE2\x80\x99s dog \xF0\x9F\x90\xB6 ran.\n");
+    tokenizer_close(t[0]);
+    tokenizer_close(t[1]);
+}
+
+/* May this vocabulary give this text back? It spells "▁" as a space, or lacks bytes that UTF-8 never uses. */
+static bool can_return(const struct tokenizer *t, const struct buf *text)
+{
+    if (t->opt.space_mark && memmem(text->data, text->n, SPACE_MARK, SPACE_MARK_BYTES))
+        return false;
+    for (size_t i = 0; i < text->n; i++)
+        if (t->byte_id[(uint8_t)text->data[i]] < 0) return false;
+    return true;
+}
+
+/* decode(encode(x)) = x where the vocabulary allows it. */
+TEST(decoding_gives_the_text_back)
+{
+    static const char *const vocab[] = {"tokenizers/tiktoken/o200k_base.tiktoken",
+                                        "tokenizers/llama3/tokenizer.model",
+                                        "tokenizers/llama.cpp-vocab/ggml-vocab-deepseek-llm.gguf",
+                                        "tokenizers/llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
+                                        "tokenizers/hf/phi-3-mini/tokenizer.json",
+                                        "weights/stories260K/llama2_tokenizer.model"};
+    static const char *const corpus[] = {
+        "text/unicode/utf8_sequence_0-0x10ffff_assigned.txt", "text/unicode/blns.txt",
+        "text/unicode/utf8tests/utf8tests.bin", "text/udhr/hin.html"};
+    struct err e;
+    int n_text = 0;
+    if (!data_path(corpus[0])) SKIP("no ../shared/data");
+    for (size_t v = 0; v < sizeof vocab / sizeof vocab[0]; v++) {
+        struct tokenizer *t;
+        NEED_OK(tokenizer_open_file(&t, data_path(vocab[v]), NULL, &e), &e);
+        for (size_t c = 0; c < sizeof corpus / sizeof corpus[0]; c++) {
+            struct buf text = {0}, back = {0};
+            struct ids ids = {0};
+            EXPECT_INT(file_read(&text, data_path(corpus[c]), 1 << 24, &e), 0);
+            EXPECT_INT(tokenizer_encode(t, text.data, text.n, 0, &ids, &e), 0);
+            EXPECT(tokenizer_decode(t, ids.v, ids.n, 0, &back));
+            n_text += can_return(t, &text);
+            if (can_return(t, &text) &&
+                (back.n != text.n || memcmp(back.data, text.data, text.n) != 0))
+                test_fail(__FILE__, __LINE__, "%s does not give %s back", vocab[v], corpus[c]);
+            buf_deinit(&text);
+            buf_deinit(&back);
+            vec_deinit(&ids);
+        }
+        tokenizer_close(t);
+    }
+    EXPECT_INT(n_text, 6 * 4 - 1 - 3);
+}
