@@ -56,6 +56,7 @@ struct view {
     int i_call;
     char last; /* the last byte printed                                   */
 };
+extern int view_pace_us; /* a pause behind every piece on a terminal, for reading; 0 */
 void view_begin(struct view *v);
 void view_delta(void *view, const struct chat_delta *d); /* a chat_delta_fn */
 void view_text(void *view, const char *text, size_t n);  /* an answer_fn: text without any parser */

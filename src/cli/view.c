@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+int view_pace_us;
+
 void view_begin(struct view *v)
 {
     *v = (struct view){.out = stdout, .terminal = isatty(STDOUT_FILENO), .i_call = -1};
@@ -92,6 +94,12 @@ static void enter(struct view *v, const struct chat_delta *d)
     v->i_call = d->i_call;
 }
 
+static void show(struct view *v)
+{
+    fflush(v->out);
+    if (v->terminal && view_pace_us) usleep((useconds_t)view_pace_us);
+}
+
 void view_delta(void *view, const struct chat_delta *d)
 {
     struct view *v = view;
@@ -104,14 +112,14 @@ void view_delta(void *view, const struct chat_delta *d)
         v->calling = true;
     }
     put(v, v->out, d->text, d->n);
-    fflush(v->out);
+    show(v);
 }
 
 void view_text(void *view, const char *text, size_t n)
 {
     struct view *v = view;
     put(v, v->out, text, n);
-    fflush(v->out);
+    show(v);
 }
 
 void view_end(struct view *v)

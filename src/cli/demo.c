@@ -1,0 +1,154 @@
+/* demo.c - quoth demo: half a minute with the packed model. What `./run` without arguments shows.
+ *
+ * Six scenes through the same calls that run uses: a raw completion, and five through the chat template. At a terminal
+ * the text is paced for reading; elsewhere the same text is printed at once. */
+#include "answer.h"
+
+#include "base/os.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static const struct option options[] = {
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+struct scene {
+    const char *title;
+    const char *tools;   /* JSON, or NULL */
+    const char *raw;     /* a text to continue, or NULL: a conversation ... */
+    const char *turn[5]; /* ... of these; one that begins with '{' is a tool's result */
+};
+
+static const char weather_tool[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Get the weather in a city.\","
+    "\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}}]";
+
+static const struct scene scenes[] = {
+    {.title = "A story, continued from four words", .raw = "Once upon a time, there"},
+    {.title = "A chat that remembers", .turn = {"My favorite month is April.", "Do you remember my favorite month?"}},
+    {.title = "A sum", .turn = {"What is 47 + 38?"}},
+    {.title = "A tool: the call, its result, the answer",
+     .tools = weather_tool,
+     .turn = {"What is the weather in Paris?", "{\"weather\": \"sunny\", \"temperature\": 21}"}},
+    {.title = "A JSON form, filled in from a sentence",
+     .turn = {"Extract the fields name, age, city and job as JSON.\n\nMy name is Oliver Field. I am 42 years old. I live in "
+              "Nairobi, where I work as a farmer."}},
+};
+enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
+
+struct totals {
+    int n_prompt, n_output;
+    int64_t prefill_us, decode_us;
+};
+
+static void add_usage(struct totals *t, const struct usage *u)
+{
+    t->n_prompt += u->n_prompt - u->n_cached;
+    t->n_output += u->n_output;
+    t->prefill_us += u->prefill_us;
+    t->decode_us += u->decode_us;
+}
+
+static bool colour(void)
+{
+    return isatty(STDOUT_FILENO);
+}
+
+static void print_title(const char *title)
+{
+    printf(colour() ? "\n\033[1m%s\033[0m\n" : "\n%s\n", title);
+}
+
+/* What the user (or a tool) says, marked; the answer follows on lines of its own. */
+static void print_turn(const char *text)
+{
+    const char *who = text[0] == '{' ? "tool: " : "> ";
+    printf(colour() ? "\033[36m%s%s\033[0m\n" : "%s%s\n", who, text);
+    fflush(stdout);
+}
+
+static int say(struct dialog *d, const char *text, struct totals *t, struct err *e)
+{
+    struct answer a = {0};
+    const char *role = text[0] == '{' ? "tool" : "user";
+    if (d->t) print_turn(text);
+    if (!d->t) printf("%s", text);
+    int rc = dialog_say(d, role, text, strlen(text), &a, e);
+    if (rc == 0) add_usage(t, &a.reply.usage);
+    if (rc == 0 && a.reply.finish == FINISH_ABORT) rc = err_set(e, ERR_BUSY, "stopped by Ctrl-C");
+    if (rc == 0 && !isatty(STDOUT_FILENO)) printf("\n"); /* at a terminal the view ends its line */
+    answer_deinit(&a);
+    return rc;
+}
+
+/* A raw scene completes a text; the others are conversations of their own. */
+static int play(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
+{
+    struct dialog d = {0};
+    int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
+    if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
+    if (rc == 0 && !scene->raw && !d.t)
+        rc = err_set(e, ERR_UNSUPPORTED, "the model has no chat template, so there is little to show");
+    if (rc == 0 && scene->tools) rc = dialog_tools(&d, scene->tools, e);
+    print_title(scene->title);
+    if (rc == 0 && scene->raw) rc = say(&d, scene->raw, t, e);
+    for (int i = 0; rc == 0 && i < 5 && scene->turn[i]; i++) rc = say(&d, scene->turn[i], t, e);
+    dialog_close(&d);
+    return rc;
+}
+
+static double rate(int n, int64_t us)
+{
+    return us > 0 ? (double)n * 1e6 / (double)us : 0;
+}
+
+static void print_opening(const struct session *s)
+{
+    const struct model_info *i = model_info(s->model);
+    printf("quoth %s: %s, %.1f million parameters, %.1f MB, ready after %.0f ms. No network, no other files.\n", quoth_version,
+           i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6, (double)s->open_us * 1e-3);
+}
+
+static void print_report(const struct session *s, const struct totals *t)
+{
+    print_title("Speed");
+    printf("%d prompt tokens at %.0f/s, %d generated at %.0f/s (%s)\n", t->n_prompt, rate(t->n_prompt, t->prefill_us),
+           t->n_output, rate(t->n_output, t->decode_us), backend_describe(s->backend));
+    printf("\nTalk to it: ./run run      Your own model: ./run run MODEL.gguf      More: ./run help\n");
+}
+
+static int demo(struct session *s, struct err *e)
+{
+    struct totals t = {0};
+    int rc = options_set(answer_options, "seed", "11", e);
+    if (rc == 0) rc = options_set(answer_options, "max-tokens", "220", e);
+    print_opening(s);
+    view_pace_us = isatty(STDOUT_FILENO) ? 25000 : 0;
+    for (int i = 0; rc == 0 && i < N_SCENE; i++) rc = play(s, &scenes[i], &t, e);
+    if (rc == 0) print_report(s, &t);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct session s = {0};
+    const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? session_open(&s, model, 1, 64, 0, &e) : ERR_MISSING;
+    if (rc == 0) rc = session_engine(&s, &e);
+    answer_catch_interrupt();
+    if (rc == 0) rc = demo(&s, &e);
+    session_close(&s);
+    return rc ? fail("demo", &e) : 0;
+}
+
+const struct command command_demo = {
+    .name = "demo",
+    .summary = "half a minute with the packed model: a story, a chat, a sum, a tool, a form",
+    .usage = "[MODEL] [OPTIONS]",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};
