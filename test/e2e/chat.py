@@ -1,0 +1,495 @@
+#!/usr/bin/env python3
+"""Goal: a chat in a terminal behaves: what it computes, what the screen shows, what it saves, how it ends.
+Method: `quoth run` on a tiny random model behind a pseudo-terminal, keys as a person (or a terminal that
+pastes) sends them; pyte, where it can be installed, is the screen. Pipes for --raw, usage and exit codes.
+
+Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names.
+Prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import venv
+
+ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MODEL = os.path.join(TESTS, "golden", "qwen3", "model.gguf")
+PAGE = 32
+TMP = tempfile.mkdtemp(prefix="quoth-chat-")
+CHATML = os.path.join(TMP, "chatml.jinja")
+PROMPT = re.compile(rb"> (\x1b\[[0-9;?]*[A-Za-z])*$")
+SPEED = re.compile(rb"(\d+) prompt tokens \((\d+) cached\), [0-9.]+/s; (\d+) generated")
+
+with open(CHATML, "w") as f:
+    f.write("{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor -%}"
+            "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}")
+
+
+class Failed(Exception):
+    pass
+
+
+def check(ok, why):
+    if not ok:
+        raise Failed(why)
+
+
+def screen_module():
+    """pyte, from a venv in the cache folder; None where it cannot be had."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    home = os.path.join(cache, "quoth", "test-venv")
+    python = os.path.join(home, "bin", "python3")
+    try:
+        if not os.path.exists(python):
+            venv.create(home, with_pip=True)
+        where = ["-c", "import pyte, os; print(os.path.dirname(os.path.dirname(pyte.__file__)))"]
+        if subprocess.run([python] + where, capture_output=True).returncode != 0:
+            subprocess.run([python, "-m", "pip", "-q", "install", "pyte"], check=True, capture_output=True, timeout=60)
+        sys.path.append(subprocess.run([python] + where, capture_output=True, check=True, text=True).stdout.strip())
+        import pyte
+        return pyte
+    except Exception:
+        return None
+
+
+PYTE = screen_module()
+
+
+class Chat:
+    """quoth run behind a pseudo-terminal."""
+
+    def __init__(self, *flags, rows=24, cols=80, model=MODEL):
+        env = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", XDG_STATE_HOME=os.path.join(TMP, "state"))
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execve(QUOTH, [QUOTH, "run", model, "-t", "1", *flags], env)
+        self.out = b""
+        self.mark = 0
+        self.screen = PYTE and PYTE.Screen(cols, rows)
+        self.stream = PYTE and PYTE.ByteStream(self.screen)
+        self.resize(rows, cols)
+        self.prompt()
+
+    def resize(self, rows, cols):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        if self.screen:
+            self.screen.resize(rows, cols)
+
+    def read(self, wait):
+        """What comes within `wait` seconds; False at the end."""
+        if not select.select([self.fd], [], [], wait)[0]:
+            return True
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return False
+        self.out += data
+        if self.stream:
+            self.stream.feed(data)
+        return len(data) > 0
+
+    def until(self, pattern, seconds=30):
+        """Wait for a pattern behind the mark, and move the mark behind it."""
+        end = time.time() + seconds
+        pattern = pattern if hasattr(pattern, "search") else re.compile(pattern, re.S)
+        while True:
+            found = pattern.search(self.out, self.mark)
+            if found:
+                self.mark = found.end()
+                return found
+            check(time.time() < end, "no %r in %r" % (pattern.pattern, self.out[self.mark:][-600:]))
+            check(self.read(0.05) or pattern.search(self.out, self.mark), "it ended: %r" % self.out[-600:])
+
+    def prompt(self):
+        self.until(PROMPT)
+
+    def send(self, keys):
+        keys = keys.encode() if isinstance(keys, str) else keys
+        while keys:  # a terminal takes about 4 kB; meanwhile the echo must be read
+            n = os.write(self.fd, keys[:512])
+            keys = keys[n:]
+            self.read(0)
+
+    def say(self, text):
+        """A message; (prompt tokens, cached, generated)."""
+        self.send(text + "\r")
+        numbers = tuple(int(x) for x in self.until(SPEED).groups())
+        self.prompt()
+        return numbers
+
+    def command(self, text):
+        """A command; what it printed."""
+        begin = len(self.out)
+        self.send(text + "\r")
+        self.until(rb"\n")
+        self.prompt()
+        return self.out[begin:].decode(errors="replace")
+
+    def lines(self):
+        return [line.rstrip() for line in self.screen.display]
+
+    def conversation(self):
+        path = os.path.join(TMP, "saved.json")
+        self.command("/save " + path)
+        with open(path) as f:
+            return json.load(f)
+
+    def leave(self, keys="\x04"):
+        """Leave, as one should be able to."""
+        status = self.close(keys)
+        check(status == 0, "exit status %s: %r" % (status, self.out[-300:]))
+
+    def close(self, keys):
+        """Leave; the exit status."""
+        self.send(keys)
+        end = time.time() + 10
+        while self.read(0.1) and time.time() < end:
+            pass
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        while pid == 0 and time.time() < end:
+            time.sleep(0.05)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+        return os.waitstatus_to_exitcode(status) if pid else "it did not leave"
+
+
+def quoth(*arguments, stdin=b""):
+    return subprocess.run([QUOTH, *arguments], input=stdin, capture_output=True, timeout=60)
+
+
+def chat(*flags, n=16, context=2048, **more):
+    return Chat("--chat-template", CHATML, "--seed", "7", "--ignore-eos", "--max-tokens", str(n), "--max-model-len",
+                str(context), *flags, **more)
+
+
+# ---- the chat ----
+
+
+def test_fifty_turns_compute_only_what_is_new():
+    c = chat(n=24, context=16384)
+    before = 0
+    for i in range(50):
+        n_prompt, n_cached, n_output = c.say("turn %d: tell me more, please" % i)
+        new = n_prompt - before
+        check(new > 0, "turn %d: the prompt shrank from %d to %d" % (i, before, n_prompt))
+        check(n_prompt - n_cached <= new + PAGE,
+              "turn %d computed %d tokens, %d are new" % (i, n_prompt - n_cached, new))
+        before = n_prompt + n_output
+    check(len(c.conversation()) == 100, "not 100 messages")
+    c.leave()
+
+
+def test_system_prompt_and_clear():
+    c = chat("--system", "be brief")
+    first = c.say("hello")[0]
+    check(c.conversation()[0] == {"role": "system", "content": "be brief"}, "no system message")
+    check("new conversation" in c.command("/clear"), "no word about it")
+    check(len(c.conversation()) == 1, "not cleared")
+    again = c.say("hello")
+    check(again[0] == first, "another prompt after /clear")
+    c.command("/system ")
+    check("be brief" in c.out[-200:].decode(), "/system does not show it")
+    c.command('/system ""')
+    check(c.conversation()[0]["role"] == "user", "the system prompt is not gone")
+    c.leave("/quit\r")
+
+
+def test_interrupt_stops_the_answer_not_the_program():
+    c = chat(n=4000, context=8192)
+    c.send("go on for ever\r")
+    time.sleep(1.0)
+    c.send("\x03")
+    c.until(rb"\[stopped\]")
+    c.prompt()
+    messages = c.conversation()
+    check([m["role"] for m in messages] == ["user", "assistant"], "messages: %r" % messages)
+    check(len(messages[1]["content"]) > 0, "what came is lost")
+    c.command("/set max-tokens 4")
+    n_prompt, n_cached, _ = c.say("and now?")
+    check(n_cached > 0 and n_prompt - n_cached < 2 * PAGE + 64, "%d of %d cached" % (n_cached, n_prompt))
+    c.leave()
+
+
+def test_interrupt_at_the_prompt():
+    c = chat()
+    c.send("\x03")
+    c.until(rb"/quit leaves")
+    c.prompt()
+    c.send("half a line")
+    c.until(rb"half a line")
+    c.send("\x03")
+    c.until(rb"\^C")
+    c.prompt()
+    check(c.conversation() == [], "the given-up line was sent")
+    c.leave()
+
+
+def test_typing_ahead_is_kept():
+    c = chat(n=300)
+    c.send("first\r")
+    time.sleep(0.1)
+    c.send("second\r")
+    c.until(SPEED)
+    c.until(SPEED)
+    c.prompt()
+    check([m["content"] for m in c.conversation()][::2] == ["first", "second"], "messages")
+    c.leave()
+
+
+def test_multiline_messages():
+    c = chat()
+    c.send("one\\\r")
+    c.until(rb"\. ")
+    c.say("two")
+    c.send('"""\r')
+    c.until(rb"\. ")
+    c.send("a\r")
+    c.until(rb"\. ")
+    c.send("  b\r")
+    c.until(rb"\. ")
+    c.say('"""')
+    users = [m["content"] for m in c.conversation()][::2]
+    check(users == ["one\ntwo", "a\n  b"], "messages: %r" % users)
+    c.leave()
+
+
+def test_paste_of_ten_kilobytes_is_one_message():
+    text = "".join("line %d of a paste, 你好 \\ end\n" % i for i in range(320))
+    c = chat(context=16384)
+    c.send("look: ")
+    c.send(b"\x1b[200~" + text.replace("\n", "\r").encode() + b"\x1b[201~")
+    c.until(rb"\[paste 1: \d+ characters, 321 lines\]")
+    c.say(" (end)")
+    users = [m["content"] for m in c.conversation()][::2]
+    check(users == ["look: " + text + " (end)"], "messages: %r" % [u[:80] for u in users])
+    c.send(b"\x1b[200~short paste\x1b[201~")
+    c.until(rb"short paste")
+    c.say("!")
+    check(c.conversation()[2]["content"] == "short paste!", "a short paste")
+    c.leave()
+
+
+def test_wide_characters_are_edited():
+    c = chat()
+    c.send("你好世界 🎉 é")
+    c.until("é".encode())
+    c.send("\x7f\x7f\x7fx\x1b[D\x1b[D\x7f")  # back over é, blank, 🎉; x; left twice; delete 界
+    c.say("")
+    content = c.conversation()[0]["content"]
+    check(content == "你好世 x", "message: %r" % content)
+    c.leave()
+
+
+def test_save_and_load():
+    c = chat()
+    c.say("hello")
+    n_prompt = c.say("more")[0]
+    saved = c.conversation()
+    c.leave()
+    c = chat()
+    check("Loaded 4 messages" in c.command("/load " + os.path.join(TMP, "saved.json")), "not loaded")
+    check(c.conversation() == saved, "the conversation changed")
+    check(c.say("and?")[0] > n_prompt, "the loaded messages are not in the prompt")
+    check("no-such" in c.command("/load /no-such"), "no sentence for a missing file")
+    check(len(c.conversation()) == 6, "a failed /load changed the conversation")
+    c.leave()
+
+
+def test_set():
+    c = chat()
+    check(c.say("a")[2] == 16, "--max-tokens")
+    c.command("/set max_tokens 5")
+    check(c.say("b")[2] == 5, "/set max_tokens 5")
+    check("temperature" in c.command("/set"), "/set lists nothing")
+    check("did you mean --temperature" in c.command("/set temprature 1"), "no suggestion")
+    check("is not between" in c.command("/set temperature -3"), "range")
+    check("did you mean /system" in c.command("/sytem x"), "no suggestion for a command")
+    check(len(c.conversation()) == 4, "a command became a message")
+    c.leave()
+
+
+def test_full_context_says_length():
+    c = chat(n=100000, context=128)
+    c.send("hello\r")
+    c.until(rb"\[length: the context of 128 tokens is full")
+    c.prompt()
+    c.send("more\r")
+    c.until(rb"/clear")
+    c.prompt()
+    check(len(c.conversation()) == 2, "the message that did not fit stayed")
+    c.command("/clear")
+    c.send("hello\r")
+    c.until(rb"\[length:")
+    c.prompt()
+    c.leave()
+
+
+def test_screen_after_resize_interrupt_and_wide_characters():
+    if not PYTE:
+        return "no pyte"
+    c = chat(n=4, rows=20, cols=60)
+    c.send("宽" * 40)  # 80 columns: wraps
+    c.until("宽".encode() * 1)
+    c.read(0.3)
+    shown = "".join(c.lines()).replace(" ", "")
+    check(shown.count("宽") == 40, "%d of 40 wide characters on the screen" % shown.count("宽"))
+    c.resize(20, 100)
+    c.read(0.3)
+    c.send("z")
+    c.read(0.3)
+    c.send("\x03")
+    c.prompt()
+    c.send("abc\x01X\x05Y")
+    c.until(rb"Y")
+    c.read(0.2)
+    check("> XabcY" in c.lines(), "screen: %r" % [x for x in c.lines() if x])
+    c.say("")
+    check(c.conversation()[0]["content"] == "XabcY", "message")
+    c.leave()
+
+
+def test_no_control_characters_from_the_model():
+    c = chat(n=600)
+    c.send("noise\r")
+    begin = c.mark
+    end = c.until(SPEED).start()
+    shown = c.out[begin:end].decode()
+    bad = {ch for ch in shown if (ch < " " and ch not in "\r\n\t\x1b") or "\x7f" <= ch < "\xa0"}
+    check(not bad, "control characters: %r" % bad)
+    c.prompt()
+    c.leave()
+
+
+def test_history_is_kept():
+    c = chat(n=2)
+    c.say("remember this line")
+    c.leave()
+    c = chat(n=2)
+    c.send("\x1b[A")
+    c.until(rb"remember this line")
+    c.say("")
+    check(c.conversation()[0]["content"] == "remember this line", "message")
+    c.leave()
+
+
+def test_raw_lines_without_template():
+    c = Chat("--raw", "--max-tokens", "5", "--ignore-eos")
+    first = c.say("hello")
+    check(c.say("hello")[0] == first[0], "a line was not completed by itself")
+    check("--chat-template" in c.command("/clear"), "no word about the missing template")
+    c.leave()
+
+
+# ---- pipes, usage ----
+
+
+def test_raw_output_is_exact():
+    flags = ["--raw", "--temperature", "0", "--max-tokens", "40", "--ignore-eos"]
+    plain = quoth("run", MODEL, "Once upon", *flags)
+    as_json = json.loads(quoth("run", MODEL, "Once upon", *flags, "--json").stdout)
+    check(plain.returncode == 0 and plain.stderr == b"", "stderr: %r" % plain.stderr)
+    check(plain.stdout.decode() == as_json["text"], "stdout is not the completion")
+    check(quoth("run", MODEL, *flags, stdin=b"Once upon").stdout == plain.stdout, "standard input differs")
+
+
+def test_one_message_goes_through_the_template():
+    flags = ["--temperature", "0", "--max-tokens", "12", "--ignore-eos", "--json", "--max-model-len", "512"]
+    template = ["--chat-template", CHATML, "--system", "be brief"]
+    chatted = json.loads(quoth("run", MODEL, "hi", *flags, *template).stdout)
+    messages = json.dumps([{"role": "user", "content": "hi"}]).encode()
+    prompt = quoth("template", CHATML, "-", "--system", "be brief", stdin=messages).stdout
+    check(prompt.endswith(b"<|im_start|>assistant\n") and prompt.startswith(b"<|im_start|>system\nbe brief"), "%r" % prompt)
+    raw = json.loads(quoth("run", MODEL, prompt.decode(), *flags, "--raw").stdout)
+    check(chatted["token_ids"] == raw["token_ids"], "other tokens than through the rendered prompt")
+    check(chatted["message"]["content"] == chatted["text"], "message")
+
+
+def test_template_options():
+    conversation = {"messages": [{"role": "user", "content": "é"}], "add_generation_prompt": False}
+    out = quoth("template", CHATML, "-", stdin=json.dumps(conversation).encode())
+    check(out.stdout == "<|im_start|>user\né<|im_end|>\n".encode(), "%r" % out.stdout)
+    clock = os.path.join(TMP, "clock.jinja")
+    with open(clock, "w") as f:
+        f.write("{{ strftime_now('%d %B %Y') }}|{{ enable_thinking }}")
+    out = quoth("template", clock, "-", "--now", "2026-11-20", "--default-chat-template-kwargs",
+                '{"enable_thinking": 3}', stdin=b"[]")
+    check(out.stdout == b"20 November 2026|3", "%r" % out.stdout)
+    check(quoth("template", CHATML, "-", stdin=b"7").returncode == 1, "a number as conversation")
+    check(quoth("template", MODEL, "-", stdin=b"[]").returncode == 1, "a model without template")
+    check(quoth("template", CHATML).returncode == 2, "usage")
+
+
+def test_parse():
+    text = b'<think>\nhm\n</think>\n\nok\n<tool_call>\n{"name": "f", "arguments": {"a": [1, 2]}}\n</tool_call>'
+    out = quoth("parse", "--tool-call-parser", "hermes", "--reasoning-parser", "think", stdin=text)
+    message = json.loads(out.stdout)
+    check(message["content"] == "ok" and message["reasoning_content"] == "hm", "%r" % message)
+    call = message["tool_calls"][0]
+    check(call["type"] == "function" and call["id"] and call["function"]["name"] == "f", "%r" % call)
+    check(json.loads(call["function"]["arguments"]) == {"a": [1, 2]}, "arguments")
+    plain = json.loads(quoth("parse", "--template", CHATML, stdin=b"just text\n").stdout)
+    check(plain == {"role": "assistant", "content": "just text\n"}, "%r" % plain)
+    wrong = quoth("parse", "--tool-call-parser", "nope")
+    check(wrong.returncode == 1 and b"hermes" in wrong.stderr, "%r" % wrong.stderr)
+
+
+def test_exit_codes_and_suggestions():
+    check(quoth("run", MODEL, "a", "--max-tokens", "1").returncode == 0, "0")
+    missing = quoth("run", "/no/such/model.gguf", "a")
+    check(missing.returncode == 1 and missing.stderr.count(b"\n") == 1, "%r" % missing.stderr)
+    typo = quoth("run", MODEL, "--temprature", "1")
+    check(typo.returncode == 2 and b"did you mean --temperature" in typo.stderr, "%r" % typo.stderr)
+    check(quoth("run", MODEL, "a", "--top-p", "7").returncode == 2, "range")
+    check(quoth("run", MODEL, "a", "--max-tokens").returncode == 2, "a missing value")
+    command = quoth("tokenise")
+    check(command.returncode == 2 and b"tokenize" in command.stderr, "%r" % command.stderr)
+    check(quoth("run", "--help").returncode == 0, "--help")
+    template = quoth("run", MODEL, "a", "--chat-template", "/no/such.jinja")
+    check(template.returncode == 1 and b"/no/such.jinja" in template.stderr, "%r" % template.stderr)
+
+
+def test_underscores_and_config_files():
+    flags = ["--raw", "--temperature", "0", "--ignore-eos"]
+    dashes = quoth("run", MODEL, "a", *flags, "--max-tokens", "6")
+    check(quoth("run", MODEL, "a", *flags, "--max_tokens=6").stdout == dashes.stdout, "--max_tokens=6")
+    config = os.path.join(TMP, "config.yaml")
+    with open(config, "w") as f:
+        f.write("# a comment\nmax-tokens: 6\nraw: true\nignore_eos = true\ntemperature: 0\n")
+    check(quoth("run", MODEL, "a", "--config", config).stdout == dashes.stdout, "--config")
+    with open(config, "w") as f:
+        f.write("\nmax-tokes: 6\n")
+    wrong = quoth("run", MODEL, "a", "--config", config)
+    check(wrong.returncode == 2 and b"config.yaml:2" in wrong.stderr and b"--max-tokens" in wrong.stderr, "%r" % wrong.stderr)
+
+
+def main():
+    bad = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_") or (sys.argv[1:] and not any(a in name for a in sys.argv[1:])):
+            continue
+        try:
+            reason = test()
+            print("skip %s (%s)" % (name[5:], reason) if reason else "ok %s" % name[5:], flush=True)
+        except Exception as e:
+            bad += 1
+            print("FAIL %s: %s" % (name[5:], e if isinstance(e, Failed) else repr(e)), flush=True)
+    shutil.rmtree(TMP)
+    return bad > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
