@@ -4,7 +4,7 @@ Two kinds: facts that never change (what a cow says, which day follows Monday), 
 remember; and short passages about people, which it has to read to answer.
 """
 import words
-from common import Item
+from common import Doc, Item
 
 SOUNDS = dict(cow="moo", dog="woof", cat="meow", duck="quack", sheep="baa", pig="oink", lion="roar", frog="croak", bee="buzz",
               owl="hoot", horse="neigh", rooster="cock-a-doodle-doo", mouse="squeak", wolf="howl", snake="hiss")
@@ -111,24 +111,44 @@ RELATIONS = {"lives in": (words.CITIES, "Where does {n} live?", "{n} lives in {v
              "has a birthday in": (words.MONTHS, "When is the birthday of {n}?", "The birthday of {n} is in {v}.")}
 
 
-def passage(src):
-    """Facts about two to four people; ask for one, in either direction, or for something not said."""
+def draw_passage(src):
+    """Two to four people and one relation: (text, relation, {person: value})."""
     people = src.sample(words.GIRLS + words.BOYS, src.randint(2, 4))
     relation = src.choice(list(RELATIONS))
-    pool, ask, answer = RELATIONS[relation]
-    values = dict(zip(people, src.sample(pool, len(people))))
-    text = " ".join(f"{n} {relation} {v}." for n, v in values.items())
-    who = src.choice(people)
+    values = dict(zip(people, src.sample(RELATIONS[relation][0], len(people))))
+    return " ".join(f"{n} {relation} {v}." for n, v in values.items()), relation, values
+
+
+def ask_passage(src, relation, values):
+    """A question about one of them, in either direction, or about a stranger: (question, answer)."""
+    _, ask, answer = RELATIONS[relation]
+    who = src.choice(list(values))
     shape = src.random()
     if shape < 0.2:
-        question, reply = f"Who {relation} {values[who]}?", f"{who} {relation} {values[who]}."
-    elif shape < 0.3:
-        stranger = src.choice([n for n in words.GIRLS + words.BOYS if n not in people])
-        question, reply = ask.format(n=stranger), f"The text does not say that about {stranger}."
-    else:
-        question, reply = ask.format(n=who), answer.format(n=who, v=values[who])
+        return f"Who {relation} {values[who]}?", f"{who} {relation} {values[who]}."
+    if shape < 0.3:
+        stranger = src.choice([n for n in words.GIRLS + words.BOYS if n not in values])
+        return ask.format(n=stranger), f"The text does not say that about {stranger}."
+    return ask.format(n=who), answer.format(n=who, v=values[who])
+
+
+def passage(src):
+    text, relation, values = draw_passage(src)
+    question, reply = ask_passage(src, relation, values)
     layout = src.choice(("{t} {q}", "{t}\n\n{q}", "Read this: {t}\n{q}", "{q} {t}"))
     return Item("passage", layout.format(t=text, q=question), reply)
+
+
+def drill(src):
+    """Several passages with several questions each, where only the answers are to be learned."""
+    doc = Doc("passage_drill", parts=[])
+    for _ in range(src.randint(1, 2)):
+        text, relation, values = draw_passage(src)
+        doc.parts.append((text + "\n", False))
+        for _ in range(src.randint(2, 4)):
+            question, reply = ask_passage(src, relation, values)
+            doc.parts += [(question + "\n", False), (reply, True), ("\n", False)]
+    return doc
 
 
 def item(src):

@@ -3,8 +3,10 @@
 The key is the set of items, so that a held-out list is held out in every order and for every task.
 The answer names what was done first, which keeps every item after a space, as it is in the question.
 """
+import json
+
 import words
-from common import Item, key_of
+from common import Doc, Item, key_of
 
 ASK = {
     "copy": ["Copy this list: {}", "Repeat this list: {}", "Copy: {}", "Please copy this list: {}", "Say this back to me: {}",
@@ -47,3 +49,19 @@ def item(src, task=None):
     if task == "sort":
         ask = ask + (SORT_NUMBERS if isinstance(items[0], int) else SORT_WORDS)
     return Item(task, src.choice(ask).format(show(items)), LEAD[task] + show(transform(task, items)), keys=[key])
+
+
+def drill(src):
+    """A page of short list tasks, where only the results are to be learned; JSON lists among them, since quoted
+    words are other tokens than words after a space."""
+    doc = Doc("list_drill", parts=[])
+    for _ in range(src.randint(4, 9)):
+        if src.chance(0.25):
+            items, key = src.fresh(lambda: draw_items(src), list_key)
+            left, right, keys = f"JSON: {show(items)}", json.dumps(items), [key]
+        else:
+            made = item(src)
+            left, right, keys = made.user, made.answer, made.keys
+        doc.parts += [(left + "\n", False), (right, True), ("\n", False)]
+        doc.keys += keys
+    return doc

@@ -14,7 +14,7 @@ import data
 VOCAB = 4096
 OTHERS_WEIGHT = 0.1      # of what the model did not say itself
 DOCS_PER_SHARD = 8000
-STAGE_SHARDS = (13, 16)  # where the mixture changes
+STAGE_SHARDS = (13, 16, 19)  # where the mixture changes
 MEDIUM, SHORT, LONG = 512, 256, 1024
 WAITING = 64
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
@@ -87,7 +87,7 @@ def fill_row(waiting, space):
 
 def stage_of(index, length):
     """Which mixture of data.STAGES a shard has."""
-    return 1 if length == LONG else sum(index >= first for first in STAGE_SHARDS)
+    return len(data.STAGES) - 1 if length == LONG else sum(index >= first for first in STAGE_SHARDS)
 
 
 def shard_docs(seed, index, length):

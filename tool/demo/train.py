@@ -26,7 +26,7 @@ from model import Config, Model
 from pack import LONG, MEDIUM, SHORT, STAGE_SHARDS, Shards, train_tokenizer
 
 SIZES = {"main": Config(), "draft": Config(hidden=96, ff=192, layers=3, heads=2, kv_heads=1)}
-WARMUP, DECAY, LONG_ROWS = 0.01, 0.25, 0.12   # parts of the run: rising rate, falling rate, long rows
+WARMUP, DECAY, LONG_ROWS = 0.01, 0.25, 0.10   # parts of the run: rising rate, falling rate, long rows
 TOKENIZER_DOCS = 30000
 
 
@@ -115,7 +115,7 @@ class Trainer:
     def row_length(self, shard):
         if self.progress() >= 1 - LONG_ROWS:
             return LONG
-        return SHORT if shard >= STAGE_SHARDS[-1] else MEDIUM
+        return SHORT if shard >= STAGE_SHARDS[1] else MEDIUM
 
     def run(self):
         shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shards)
