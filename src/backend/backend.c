@@ -4,7 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
-int backend_open(struct backend **out, const char *name, const struct backend_options *o, struct err *e)
+int backend_open(struct backend **out, const char *name, const struct backend_options *o,
+                 struct err *e)
 {
     *out = NULL;
 #define BACKEND(id)                                                                                \
@@ -15,7 +16,8 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 #define BACKEND(id) " " #id
 #include "backends.def"
 #undef BACKEND
-                   , name);
+                   ,
+                   name);
 }
 
 void backend_close(struct backend *b)
@@ -27,8 +29,8 @@ static const struct {
     const char *name;
     int n_byte;
 } kv_types[KV_TYPE_COUNT] = {
-    [KV_F32] = {"float32", 4},      [KV_F16] = {"float16", 2},          [KV_BF16] = {"bfloat16", 2},
-    [KV_Q8] = {"int8", 1},          [KV_FP8_E4M3] = {"fp8_e4m3", 1}, [KV_FP8_E5M2] = {"fp8_e5m2", 1},
+    [KV_F32] = {"float32", 4}, [KV_F16] = {"float16", 2},       [KV_BF16] = {"bfloat16", 2},
+    [KV_Q8] = {"int8", 1},     [KV_FP8_E4M3] = {"fp8_e4m3", 1}, [KV_FP8_E5M2] = {"fp8_e5m2", 1},
 };
 
 int kv_type_of_name(const char *name)

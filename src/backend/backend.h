@@ -1,9 +1,10 @@
 /* backend.h - the only door to a device: tensors, the batch, and the ops over them.
  *
- * The model says what to compute by calling ops in order; a backend makes it so. Calls take effect in call order: the
- * CPU runs each at once, a GPU enqueues. A backend never sees a request and never fails in an op: what can fail
- * fails at open, reserve or alloc. All activations are f32 [rows, columns], rows contiguous.
- * One thread (the engine's) calls a backend; the CPU spreads the work over its pool. */
+ * The model says what to compute by calling ops in order; a backend makes it so. Calls take
+ * effect in call order: the CPU runs each at once, a GPU enqueues. A backend never sees a request
+ * and never fails in an op: what can fail fails at open, reserve or alloc. All activations are
+ * f32 [rows, columns], rows contiguous. One thread (the engine's) calls a backend; the CPU
+ * spreads the work over its pool. */
 #ifndef QUOTH_BACKEND_H
 #define QUOTH_BACKEND_H
 
@@ -12,16 +13,23 @@
 #include "kern/kern.h"
 #include "quant/quant.h"
 
-/* ---- struct batch: what one step computes ----------------------------------------------------------
+/* ---- struct batch: what one step computes ----
  *
- * Rows are tokens, ragged over sequences: sequence s owns rows row0[s] .. row0[s+1), at consecutive positions,
- * prefill chunks and decodes mixed. Linear and elementwise ops see only rows; attention also sees sequences.
- * One contiguous allocation (batch_open), so that other ranks get it in one message. */
+ *
+ * Rows are tokens, ragged over sequences: sequence s owns rows row0[s] .. row0[s+1), at
+ * consecutive positions, prefill chunks and decodes mixed. Linear and elementwise ops see only
+ * rows; attention also sees sequences. One contiguous allocation (batch_open), so that other
+ * ranks get it in one message. */
 enum { OUT_LOGITS = 0, OUT_HIDDEN = 1 };
 enum { COPY_KV = 0, COPY_STATE = 1 };
 
-struct batch_copy { int32_t src, dst, kind; };
-struct batch_span { int32_t seq, pos0, pos1; }; /* rows of seq in [pos0, pos1) attend to each other without the causal mask */
+struct batch_copy {
+    int32_t src, dst, kind;
+};
+/* rows of seq in [pos0, pos1) attend to each other without the causal mask */
+struct batch_span {
+    int32_t seq, pos0, pos1;
+};
 
 struct batch_limits {
     int n_row, n_seq, page_stride, n_out, n_copy;
@@ -32,22 +40,22 @@ struct batch {
     int n_row, n_seq, n_out, n_copy, n_embd, n_rope_section, n_tree, n_span;
     int page_stride, d_embd;
 
-    int32_t *token;    /* [n_row]                id, or -1: the row comes from embd                    */
-    int32_t *pos;      /* [n_row]                KV index within the sequence                          */
-    int32_t *slot;     /* [n_row]                page * page_rows + offset: where its K and V go       */
-    int32_t *row0;     /* [n_seq + 1]            first row of each sequence; row0[n_seq] = n_row       */
-    int32_t *kv_len;   /* [n_seq]                positions held after this step                        */
-    int32_t *page;     /* [n_seq, page_stride]   page table                                            */
-    int32_t *state;    /* [n_seq]                slot of its recurrent state, or -1                    */
-    int32_t *adapter;  /* [n_seq]                LoRA number, or -1                                    */
-    int32_t *out_row;  /* [n_out]                rows whose result is wanted                           */
-    int32_t *out_kind; /* [n_out]                OUT_LOGITS or OUT_HIDDEN                              */
-    struct batch_copy *copy; /* [n_copy]         page and state copies to be done before the step      */
-    int32_t *embd_row; /* [n_embd]               rows that arrive as embeddings                        */
-    float *embd;       /* [n_embd, d_embd]                                                             */
-    int32_t *rope_pos; /* [n_rope_section, n_row] position for rope where it differs from pos          */
-    int32_t *tree_parent; /* [n_tree = 0 or n_row] row of the parent token in a speculation tree, or -1 */
-    struct batch_span *span; /* [n_span]         spans that attend without the causal mask             */
+    int32_t *token;          /* [n_row] id, or -1: the row comes from embd                  */
+    int32_t *pos;            /* [n_row] KV index within the sequence                        */
+    int32_t *slot;           /* [n_row] page * page_rows + offset: where its K and V go     */
+    int32_t *row0;           /* [n_seq + 1] first row of each sequence; row0[n_seq] = n_row */
+    int32_t *kv_len;         /* [n_seq] positions held after this step                      */
+    int32_t *page;           /* [n_seq, page_stride] page table                             */
+    int32_t *state;          /* [n_seq] slot of its recurrent state, or -1                  */
+    int32_t *adapter;        /* [n_seq] LoRA number, or -1                                  */
+    int32_t *out_row;        /* [n_out] rows whose result is wanted                         */
+    int32_t *out_kind;       /* [n_out] OUT_LOGITS or OUT_HIDDEN                            */
+    struct batch_copy *copy; /* [n_copy] page and state copies, done before the step        */
+    int32_t *embd_row;       /* [n_embd] rows that arrive as embeddings                     */
+    float *embd;             /* [n_embd, d_embd]                                            */
+    int32_t *rope_pos;       /* [n_rope_section, n_row] where it differs from pos           */
+    int32_t *tree_parent;    /* [n_tree = 0 or n_row] its parent's row in a speculation tree, -1 */
+    struct batch_span *span; /* [n_span] spans that attend without the causal mask          */
 
     struct batch_limits limits;
     void *memory; /* owned; the arrays above lie in it */
@@ -58,11 +66,11 @@ int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e
 void batch_close(struct batch *b);
 void batch_clear(struct batch *b); /* no rows, no sequences */
 
-/* Every index inside its limits, positions consistent: an assertion of the engine, a check of what another
- * rank sent. Returns NULL, or what is wrong. */
+/* Every index inside its limits, positions consistent: an assertion of the engine, a check of
+ * what another rank sent. Returns NULL, or what is wrong. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows);
 
-/* ---- tensors ------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 struct tensor { /* a weight: n_out rows of k values of one type, row after row */
     enum qtype type;
@@ -77,7 +85,8 @@ struct linear { /* y = x W^T + b */
 };
 
 enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
-int kv_type_of_name(const char *name);       /* vLLM's names: float32 float16 bfloat16 int8 fp8 fp8_e4m3 fp8_e5m2; -1 */
+/* vLLM's names: float32 float16 bfloat16 int8 fp8 fp8_e4m3 fp8_e5m2; -1 */
+int kv_type_of_name(const char *name);
 const char *kv_type_name(enum kv_type t);
 
 /* The KV memory of one layer: n_page pages, each
@@ -93,10 +102,10 @@ struct kv_layer {
 int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d); /* of K or of V */
 
 struct rope_spec {
-    int d_rot;               /* even; lanes at and past it are left alone */
-    bool neox;               /* pairs (i, i + d_rot/2), else (2i, 2i+1)   */
-    int pos_max;             /* rows of the tables                        */
-    const float *cos, *sin;  /* f32 [pos_max, d_rot / 2]                  */
+    int d_rot;              /* even; lanes at and past it are left alone */
+    bool neox;              /* pairs (i, i + d_rot/2), else (2i, 2i+1)   */
+    int pos_max;            /* rows of the tables                        */
+    const float *cos, *sin; /* f32 [pos_max, d_rot / 2]                  */
 };
 
 struct attn_spec {
@@ -105,7 +114,7 @@ struct attn_spec {
     int window; /* positions visible, own one included; 0 = all before */
 };
 
-/* ---- ops ----------------------------------------------------------------------------------------- */
+/* ---- ops ---- */
 
 struct backend;
 struct backend_ops {
@@ -116,14 +125,16 @@ struct backend_ops {
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
 
-    /* Scratch for ops on up to n_row rows of k columns, attention heads up to d_head wide, groups of n_group
-     * query heads. Called once, before the first op. */
+    /* Scratch for ops on up to n_row rows of k columns, attention heads up to d_head wide, groups
+     * of n_group query heads. Called once, before the first op. */
     int (*reserve)(struct backend *b, int n_row, int64_t k, int d_head, int n_group, struct err *e);
 
     /* y f32 [n_row, w->k] = rows token[i] of w; a token outside [0, w->n_out) gives zeros. */
-    void (*embed)(struct backend *b, float *y, const struct tensor *w, const int32_t *token, int n_row);
+    void (*embed)(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
+                  int n_row);
     /* y, x f32 [n_row, n]; g f32 [n]; y may be x. */
-    void (*rms_norm)(struct backend *b, float *y, const float *x, const float *g, int n_row, int n, float eps);
+    void (*rms_norm)(struct backend *b, float *y, const float *x, const float *g, int n_row, int n,
+                     float eps);
     /* y f32 [n_row, n_out] = x f32 [n_row, k] W^T + bias. */
     void (*linear)(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
     /* x f32 [n_row, n_head, d_head] rotated in place by pos i32 [n_row]. */
@@ -132,15 +143,18 @@ struct backend_ops {
     /* k f32 [n_row, n_head_kv, d_k], v f32 [n_row, n_head_kv, d_v] stored at slot i32 [n_row]. */
     void (*kv_put)(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                    const int32_t *slot, int n_row);
-    void (*kv_copy)(struct backend *b, const struct kv_layer *kv, int32_t page_src, int32_t page_dst);
-    /* y f32 [n_row, n_head, d_v] = attention of q f32 [n_row, n_head, d_k] over the pages of batch. */
+    void (*kv_copy)(struct backend *b, const struct kv_layer *kv, int32_t page_src,
+                    int32_t page_dst);
+    /* y f32 [n_row, n_head, d_v] = attention of q f32 [n_row, n_head, d_k] over the pages of
+     * batch. */
     void (*attn)(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
                  const struct batch *batch, const struct attn_spec *spec);
     /* y f32 [n] = silu(gate) * up; y may be gate. */
     void (*silu_mul)(struct backend *b, float *y, const float *gate, const float *up, int64_t n);
     void (*add)(struct backend *b, float *y, const float *x, int64_t n); /* y += x */
     /* y f32 [n_out, d] = rows row[i] of x. */
-    void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out, int d);
+    void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
+                   int d);
 };
 
 struct backend {
@@ -150,14 +164,15 @@ struct backend {
 enum act_choice { ACT_CHOICE_AUTO, ACT_CHOICE_INT8, ACT_CHOICE_BF16, ACT_CHOICE_F32 };
 
 struct backend_options {
-    int n_thread;           /* 0: os_n_cpu()                                  */
-    const char *cpu_level;  /* NULL: the best; see kern_open                  */
-    enum act_choice act;    /* auto: int8 for block formats, bf16 for BF16, f32 else */
+    int n_thread;          /* 0: os_n_cpu()                                  */
+    const char *cpu_level; /* NULL: the best; see kern_open                  */
+    enum act_choice act;   /* auto: int8 for block formats, bf16 for BF16, f32 else */
 };
 
 /* name: "cpu". A backend that was not built in gives a readable ERR_UNSUPPORTED. */
-int backend_open(struct backend **out, const char *name, const struct backend_options *o, struct err *e);
-void backend_close(struct backend *b); /* NULL is fine */
+int backend_open(struct backend **out, const char *name, const struct backend_options *o,
+                 struct err *e);
+void backend_close(struct backend *b);                 /* NULL is fine */
 const char *backend_describe(const struct backend *b); /* "cpu avx2, 2 threads" */
 
 #endif

@@ -4,7 +4,8 @@
 
 #include "backend.h"
 
-#define BACKEND(id) int backend_open_##id(struct backend **out, const struct backend_options *o, struct err *e);
+#define BACKEND(id)                                                                                \
+    int backend_open_##id(struct backend **out, const struct backend_options *o, struct err *e);
 #include "backends.def"
 #undef BACKEND
 

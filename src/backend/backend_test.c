@@ -1,5 +1,6 @@
-/* backend_test.c - goal: attention over pages is attention, whatever the page size and KV type, and a bad batch is
- * found. Method: random sequences through the op, compared with softmax in double precision over what the pages hold. */
+/* backend_test.c - goal: attention over pages is attention, whatever the page size and KV type,
+ * and a bad batch is found. Method: random sequences through the op, compared with softmax in
+ * double precision over what the pages hold. */
 #include "../../test/unit.h"
 
 #include "backend_impl.h"
@@ -24,19 +25,27 @@ static bool world_open(struct world *w, enum kv_type t, int page_rows, int n_row
     *w = (struct world){.n_page = N_SEQ * (N_POS / page_rows + 1)};
     if (backend_open(&w->b, "cpu", &(struct backend_options){.n_thread = 2}, &e) != 0) return false;
     if (w->b->op->reserve(w->b, 64, 256, D, N_HEAD / N_KV, &e) != 0) return false;
-    w->kv = (struct kv_layer){.type = t, .page_rows = page_rows, .n_head_kv = N_KV, .d_k = D, .d_v = D,
-                              .k_page_bytes = kv_page_bytes(t, page_rows, N_KV, D), .v_page_bytes = kv_page_bytes(t, page_rows, N_KV, D)};
+    w->kv = (struct kv_layer){.type = t,
+                              .page_rows = page_rows,
+                              .n_head_kv = N_KV,
+                              .d_k = D,
+                              .d_v = D,
+                              .k_page_bytes = kv_page_bytes(t, page_rows, N_KV, D),
+                              .v_page_bytes = kv_page_bytes(t, page_rows, N_KV, D)};
     w->kv.k = calloc((size_t)w->n_page, (size_t)w->kv.k_page_bytes);
     w->kv.v = calloc((size_t)w->n_page, (size_t)w->kv.v_page_bytes);
-    struct batch_limits l = {.n_row = N_SEQ * n_row, .n_seq = N_SEQ, .page_stride = N_POS / page_rows + 1, .n_out = 1};
+    struct batch_limits l = {
+        .n_row = N_SEQ * n_row, .n_seq = N_SEQ, .page_stride = N_POS / page_rows + 1, .n_out = 1};
     if (batch_open(&w->batch, &l, &e) != 0) return false;
     size_t n = (size_t)N_SEQ * N_POS * N_KV * D;
     w->k = malloc(n * sizeof(float));
     w->v = malloc(n * sizeof(float));
-    for (size_t i = 0; i < n; i++) w->k[i] = rng_float(rng) * 4 - 2, w->v[i] = rng_float(rng) * 4 - 2;
+    for (size_t i = 0; i < n; i++)
+        w->k[i] = rng_float(rng) * 4 - 2, w->v[i] = rng_float(rng) * 4 - 2;
     /* Stale pages hold NaN: whoever reads past a sequence's end shows it. */
     if (t == KV_F32)
-        for (int64_t i = 0; i < w->n_page * w->kv.v_page_bytes / 4; i++) ((float *)w->kv.v)[i] = NAN;
+        for (int64_t i = 0; i < w->n_page * w->kv.v_page_bytes / 4; i++)
+            ((float *)w->kv.v)[i] = NAN;
     return true;
 }
 
@@ -47,17 +56,21 @@ static void world_close(struct world *w)
     free(w->kv.k), free(w->kv.v), free(w->k), free(w->v);
 }
 
-/* Sequence s: its last n_row positions of len are rows; everything before is put at once. Pages are scattered. */
+/* Sequence s: its last n_row positions of len are rows; everything before is put at once. Pages
+ * are scattered. */
 static void fill(struct world *w, const int *len, int n_row)
 {
     struct batch *b = &w->batch;
     int pr = w->kv.page_rows;
     batch_clear(b);
     for (int s = 0; s < N_SEQ; s++) {
-        for (int p = 0; p < b->page_stride; p++) b->page[s * b->page_stride + p] = (p * N_SEQ + s) * 7 % w->n_page;
+        for (int p = 0; p < b->page_stride; p++)
+            b->page[s * b->page_stride + p] = (p * N_SEQ + s) * 7 % w->n_page;
         int32_t slot[N_POS];
-        for (int i = 0; i < len[s]; i++) slot[i] = b->page[s * b->page_stride + i / pr] * pr + i % pr;
-        w->b->op->kv_put(w->b, &w->kv, w->k + (int64_t)s * N_POS * N_KV * D, w->v + (int64_t)s * N_POS * N_KV * D, slot, len[s]);
+        for (int i = 0; i < len[s]; i++)
+            slot[i] = b->page[s * b->page_stride + i / pr] * pr + i % pr;
+        w->b->op->kv_put(w->b, &w->kv, w->k + (int64_t)s * N_POS * N_KV * D,
+                         w->v + (int64_t)s * N_POS * N_KV * D, slot, len[s]);
         for (int i = len[s] - n_row; i < len[s]; i++) {
             b->token[b->n_row] = 0;
             b->slot[b->n_row] = slot[i];
@@ -68,7 +81,8 @@ static void fill(struct world *w, const int *len, int n_row)
     }
 }
 
-static double head_out(const struct world *w, const float *q, int s, int head, int pos, int window, int d)
+static double head_out(const struct world *w, const float *q, int s, int head, int pos, int window,
+                       int d)
 {
     double top = -INFINITY, sum = 0, out = 0;
     static double p[N_POS];
@@ -81,7 +95,9 @@ static double head_out(const struct world *w, const float *q, int s, int head, i
         top = p[i] > top ? p[i] : top;
     }
     for (int i = from; i <= pos; i++) sum += p[i] = exp(p[i] - top);
-    for (int i = from; i <= pos; i++) out += p[i] / sum * w->v[(((int64_t)s * N_POS + i) * N_KV + head / (N_HEAD / N_KV)) * D + d];
+    for (int i = from; i <= pos; i++)
+        out +=
+            p[i] / sum * w->v[(((int64_t)s * N_POS + i) * N_KV + head / (N_HEAD / N_KV)) * D + d];
     return out;
 }
 
@@ -89,16 +105,19 @@ static double worst_error(struct world *w, int window, const int *len, int n_row
 {
     fill(w, len, n_row);
     int n = w->batch.n_row;
-    float *q = malloc((size_t)n * N_HEAD * D * sizeof *q), *y = malloc((size_t)n * N_HEAD * D * sizeof *y);
+    float *q = malloc((size_t)n * N_HEAD * D * sizeof *q),
+          *y = malloc((size_t)n * N_HEAD * D * sizeof *y);
     for (int i = 0; i < n * N_HEAD * D; i++) q[i] = rng_float(rng) * 4 - 2;
-    struct attn_spec spec = {.n_head = N_HEAD, .n_head_kv = N_KV, .d_k = D, .d_v = D, .scale = 0.2f, .window = window};
+    struct attn_spec spec = {
+        .n_head = N_HEAD, .n_head_kv = N_KV, .d_k = D, .d_v = D, .scale = 0.2f, .window = window};
     w->b->op->attn(w->b, y, q, &w->kv, &w->batch, &spec);
     double worst = 0;
     for (int r = 0; r < n; r++)
         for (int h = 0; h < N_HEAD; h++)
             for (int d = 0; d < D; d += 5) {
                 int at = (r * N_HEAD + h) * D;
-                double err = fabs(y[at + d] - head_out(w, q + at, r / n_row, h, w->batch.pos[r], window, d));
+                double err =
+                    fabs(y[at + d] - head_out(w, q + at, r / n_row, h, w->batch.pos[r], window, d));
                 worst = err > worst || err != err ? err : worst;
             }
     free(q), free(y);
@@ -107,7 +126,9 @@ static double worst_error(struct world *w, int window, const int *len, int n_row
 
 TEST(attention_equals_softmax_in_double)
 {
-    static const double bound[KV_TYPE_COUNT] = {[KV_F32] = 2e-6, [KV_F16] = 5e-3, [KV_BF16] = 4e-2, [KV_Q8] = 5e-2, [KV_FP8_E4M3] = 4e-1, [KV_FP8_E5M2] = 8e-1};
+    static const double bound[KV_TYPE_COUNT] = {
+        [KV_F32] = 2e-6, [KV_F16] = 5e-3,      [KV_BF16] = 4e-2,
+        [KV_Q8] = 5e-2,  [KV_FP8_E4M3] = 4e-1, [KV_FP8_E5M2] = 8e-1};
     uint64_t rng = 2;
     for (int t = 0; t < KV_TYPE_COUNT; t++)
         for (int page_rows = t == KV_F32 ? 1 : 4; page_rows <= 64; page_rows *= 4) {
@@ -116,7 +137,8 @@ TEST(attention_equals_softmax_in_double)
             double all = worst_error(&w, 0, (int[]){20, 599, 513}, 20, &rng);
             double windowed = worst_error(&w, 37, (int[]){21, 530, 64}, 20, &rng);
             if (!(all <= bound[t] && windowed <= bound[t]))
-                test_fail(__FILE__, __LINE__, "%s, pages of %d: errors %g and %g above %g", kv_type_name((enum kv_type)t), page_rows, all, windowed, bound[t]);
+                test_fail(__FILE__, __LINE__, "%s, pages of %d: errors %g and %g above %g",
+                          kv_type_name((enum kv_type)t), page_rows, all, windowed, bound[t]);
             world_close(&w);
         }
 }
@@ -130,8 +152,10 @@ TEST(a_page_copy_is_the_page)
         fill(&w, (int[]){16, 16, 16}, 4);
         int src = w.batch.page[0], dst = w.n_page - 1;
         w.b->op->kv_copy(w.b, &w.kv, src, dst);
-        EXPECT_BITS(w.kv.k + src * w.kv.k_page_bytes, w.kv.k + dst * w.kv.k_page_bytes, (size_t)w.kv.k_page_bytes);
-        EXPECT_BITS(w.kv.v + src * w.kv.v_page_bytes, w.kv.v + dst * w.kv.v_page_bytes, (size_t)w.kv.v_page_bytes);
+        EXPECT_BITS(w.kv.k + src * w.kv.k_page_bytes, w.kv.k + dst * w.kv.k_page_bytes,
+                    (size_t)w.kv.k_page_bytes);
+        EXPECT_BITS(w.kv.v + src * w.kv.v_page_bytes, w.kv.v + dst * w.kv.v_page_bytes,
+                    (size_t)w.kv.v_page_bytes);
         world_close(&w);
     }
 }
@@ -144,14 +168,18 @@ TEST(a_batch_that_contradicts_itself_is_found)
     struct batch *b = &w.batch;
     fill(&w, (int[]){16, 20, 40}, 4);
     EXPECT(batch_check(b, 10, w.n_page, 16) == NULL);
-    int32_t *const field[] = {&b->token[3], &b->pos[5], &b->slot[2], &b->row0[1], &b->kv_len[1], &b->page[b->page_stride], &b->row0[0]};
+    int32_t *const field[] = {&b->token[3], &b->pos[5],    &b->slot[2],
+                              &b->row0[1],  &b->kv_len[1], &b->page[b->page_stride],
+                              &b->row0[0]};
     for (size_t i = 0; i < sizeof field / sizeof field[0]; i++) {
         int32_t was = *field[i];
         for (int k = 0; k < 3; k++) {
             *field[i] = (int32_t[]){-7, 1 << 20, was + 1}[k];
             /* Another token is just another token, and no row of this step lies in that page. */
-            if ((field[i] == &b->token[3] || field[i] == &b->page[b->page_stride]) && k == 2) continue;
-            if (!batch_check(b, 10, w.n_page, 16)) test_fail(__FILE__, __LINE__, "field %zu = %d passed", i, *field[i]);
+            if ((field[i] == &b->token[3] || field[i] == &b->page[b->page_stride]) && k == 2)
+                continue;
+            if (!batch_check(b, 10, w.n_page, 16))
+                test_fail(__FILE__, __LINE__, "field %zu = %d passed", i, *field[i]);
         }
         *field[i] = was;
     }

@@ -6,7 +6,8 @@
 
 enum { N_ARRAY = 16 };
 
-/* The arrays in the order in which they lie in memory: where the pointer is, and how many bytes it needs. */
+/* The arrays in the order in which they lie in memory: where the pointer is, and how many bytes
+ * it needs. */
 static int array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRAY])
 {
     const struct batch_limits *l = &b->limits;
@@ -35,7 +36,8 @@ static int array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRAY
 
 int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e)
 {
-    *b = (struct batch){.limits = *limits, .page_stride = limits->page_stride, .d_embd = limits->d_embd};
+    *b = (struct batch){
+        .limits = *limits, .page_stride = limits->page_stride, .d_embd = limits->d_embd};
     void **at[N_ARRAY];
     size_t n_byte[N_ARRAY], offset[N_ARRAY], total = 0;
     int n = array_list(b, at, n_byte);
@@ -58,7 +60,8 @@ void batch_close(struct batch *b)
 
 void batch_clear(struct batch *b)
 {
-    b->n_row = b->n_seq = b->n_out = b->n_copy = b->n_embd = b->n_rope_section = b->n_tree = b->n_span = 0;
+    b->n_row = b->n_seq = b->n_out = b->n_copy = b->n_embd = b->n_rope_section = b->n_tree =
+        b->n_span = 0;
     b->row0[0] = 0;
 }
 
@@ -74,7 +77,8 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
     for (int r = r0; r < r1; r++) {
         if (b->pos[r] != len - r1 + r) return "positions are not consecutive";
         int page = b->page[s * b->page_stride + b->pos[r] / page_rows];
-        if (b->slot[r] != page * page_rows + b->pos[r] % page_rows) return "slot is not where the page table says";
+        if (b->slot[r] != page * page_rows + b->pos[r] % page_rows)
+            return "slot is not where the page table says";
     }
     return NULL;
 }
@@ -95,7 +99,8 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
     for (int i = 0; i < b->n_out; i++)
         if (b->out_row[i] < 0 || b->out_row[i] >= b->n_row) return "out_row out of range";
     for (int i = 0; i < b->n_copy; i++)
-        if (b->copy[i].src < 0 || b->copy[i].src >= n_page || b->copy[i].dst < 0 || b->copy[i].dst >= n_page)
+        if (b->copy[i].src < 0 || b->copy[i].src >= n_page || b->copy[i].dst < 0 ||
+            b->copy[i].dst >= n_page)
             return "copy out of range";
     return NULL;
 }

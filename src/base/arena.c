@@ -1,7 +1,8 @@
 /* arena.c - a list of chunks, each twice its predecessor; see arena.h.
  *
- * Debug builds (no NDEBUG) fill what is given back with 0xA5, so that a stale pointer shows itself;
- * under AddressSanitizer each chunk is an ordinary allocation, so overruns of a chunk are caught. */
+ * Debug builds (no NDEBUG) fill what is given back with 0xA5, so that a stale pointer shows
+ * itself; under AddressSanitizer each chunk is an ordinary allocation, so overruns of a chunk are
+ * caught. */
 #include "arena.h"
 
 #include <stdint.h>

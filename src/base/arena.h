@@ -1,7 +1,8 @@
 /* arena.h - memory with one lifetime: pushed piece by piece, released together.
  *
- * quoth has three lifetimes: model (open .. close), request (accept .. done), step (one engine step).
- * A pointer may only point to an equal or longer life. Not thread-safe: an arena has one owner. */
+ * quoth has three lifetimes: model (open .. close), request (accept .. done), step (one engine
+ * step). A pointer may only point to an equal or longer life. Not thread-safe: an arena has one
+ * owner. */
 #ifndef QUOTH_BASE_ARENA_H
 #define QUOTH_BASE_ARENA_H
 
@@ -27,7 +28,8 @@ void *arena_push0(struct arena *a, size_t count, size_t size);
 /* A NUL-terminated copy of n bytes. */
 char *arena_text(struct arena *a, const char *text, size_t n);
 
-/* Give everything back (and keep one chunk for reuse, so that a step that repeats does not allocate). */
+/* Give everything back (and keep one chunk for reuse, so that a step that repeats does not
+ * allocate). */
 void arena_reset(struct arena *a);
 
 /* Give everything back to the system. Safe on a zeroed arena. */

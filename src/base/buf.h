@@ -1,8 +1,8 @@
 /* buf.h - a growing byte string, and growing arrays.
  *
- * A buf is always NUL-terminated once something was added, so its data can be printed. Failure is sticky:
- * when an allocation fails (or `max` would be passed) `failed` is set, later additions do nothing, and the
- * owner checks once, at the end. */
+ * A buf is always NUL-terminated once something was added, so its data can be printed. Failure is
+ * sticky: when an allocation fails (or `max` would be passed) `failed` is set, later additions do
+ * nothing, and the owner checks once, at the end. */
 #ifndef QUOTH_BASE_BUF_H
 #define QUOTH_BASE_BUF_H
 
@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 struct buf {
-    char *data;  /* owned; NULL while empty */
-    size_t n;    /* bytes, without the NUL */
+    char *data; /* owned; NULL while empty */
+    size_t n;   /* bytes, without the NUL */
     size_t cap;
-    size_t max;  /* 0 = no limit; else n never exceeds it (passing it sets failed) */
+    size_t max; /* 0 = no limit; else n never exceeds it (passing it sets failed) */
     bool failed;
 };
 
@@ -26,9 +26,11 @@ void buf_add_text(struct buf *b, const char *text); /* up to its NUL */
 void buf_add_char(struct buf *b, char c);
 void buf_add_utf8(struct buf *b, unsigned cp); /* one code point, at most 0x10FFFF */
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-char *buf_detach(struct buf *b); /* caller now owns the NUL-terminated data (free it); NULL if failed */
+/* caller now owns the NUL-terminated data (free it); NULL if failed */
+char *buf_detach(struct buf *b);
 
-/* Growing arrays: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of memory...; free(ids.v). */
+/* Growing arrays: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of memory...;
+ * free(ids.v). */
 #define VEC(T)                                                                                     \
     struct {                                                                                       \
         T *v;                                                                                      \
@@ -40,7 +42,7 @@ char *buf_detach(struct buf *b); /* caller now owns the NUL-terminated data (fre
          ? ((a)->v[(a)->n++] = (x), true)                                                          \
          : false)
 #define vec_reserve(a, count) vec_room((void **)&(a)->v, &(a)->cap, (count), sizeof *(a)->v)
-#define vec_deinit(a) (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
+#define vec_deinit(a)         (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 #include <stdint.h>

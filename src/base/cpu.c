@@ -8,7 +8,8 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Leaf 7, subleaf 1: bit 4 is AVX-VNNI, bit 5 AVX512_BF16. (clang 14's __builtin_cpu_supports lacks these names.) */
+/* Leaf 7, subleaf 1: bit 4 is AVX-VNNI, bit 5 AVX512_BF16. (clang 14's __builtin_cpu_supports
+ * lacks these names.) */
 static unsigned leaf7_1_eax(void)
 {
     unsigned a = 0, b, c, d;
@@ -50,7 +51,7 @@ void cpu_float_restore(unsigned former)
 unsigned cpu_flags(void)
 {
     unsigned f = 0;
-    if (getauxval(AT_HWCAP) & (1ul << 20)) f |= CPU_NEON;               /* HWCAP_ASIMDDP */
+    if (getauxval(AT_HWCAP) & (1ul << 20)) f |= CPU_NEON;              /* HWCAP_ASIMDDP */
     if (f && (getauxval(AT_HWCAP2) & (1ul << 13))) f |= CPU_NEON_I8MM; /* HWCAP2_I8MM   */
     return f;
 }

@@ -3,11 +3,11 @@
 #define QUOTH_BASE_CPU_H
 
 enum cpu_flag {
-    CPU_AVX2 = 1 << 0,     /* AVX2, FMA, F16C                          */
-    CPU_AVXVNNI = 1 << 1,  /* + AVX-VNNI                               */
-    CPU_AVX512 = 1 << 2,   /* AVX-512 F BW VL DQ VNNI                  */
-    CPU_AVX512X = 1 << 3,  /* + BF16 VBMI                              */
-    CPU_NEON = 1 << 4,     /* ASIMD with dot product                   */
+    CPU_AVX2 = 1 << 0,    /* AVX2, FMA, F16C                          */
+    CPU_AVXVNNI = 1 << 1, /* + AVX-VNNI                               */
+    CPU_AVX512 = 1 << 2,  /* AVX-512 F BW VL DQ VNNI                  */
+    CPU_AVX512X = 1 << 3, /* + BF16 VBMI                              */
+    CPU_NEON = 1 << 4,    /* ASIMD with dot product                   */
     CPU_NEON_I8MM = 1 << 5,
 };
 
@@ -17,8 +17,9 @@ unsigned cpu_flags(void);
 /* The marketing name, e.g. for reports; never empty. */
 const char *cpu_name(void);
 
-/* Round to nearest even, no flush of subnormals: what determinism asks of every thread that computes,
- * whatever the host program set (docs/design.md 5). Returns the former state for cpu_float_restore. */
+/* Round to nearest even, no flush of subnormals: what determinism asks of every thread that
+ * computes, whatever the host program set (docs/design.md 5). Returns the former state for
+ * cpu_float_restore. */
 unsigned cpu_float_canonical(void);
 void cpu_float_restore(unsigned former);
 

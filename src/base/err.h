@@ -1,8 +1,9 @@
 /* err.h - failures that a person must read.
  *
- * Three classes, three means (docs/style.md 1.4): a bug is an assert; an expected outcome is a return value;
- * a failure that someone must read is a negative ERR_* code and a sentence in a struct err, which becomes
- * the log line or the JSON error body. A sentence names the file or field, what was found, what was expected. */
+ * Three classes, three means (docs/style.md 1.4): a bug is an assert; an expected outcome is a
+ * return value; a failure that someone must read is a negative ERR_* code and a sentence in a
+ * struct err, which becomes the log line or the JSON error body. A sentence names the file or
+ * field, what was found, what was expected. */
 #ifndef QUOTH_BASE_ERR_H
 #define QUOTH_BASE_ERR_H
 

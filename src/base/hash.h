@@ -9,8 +9,8 @@
 /* XXH3 of n bytes, chained by `seed`. Equal on every machine. */
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);
 
-/* An open-addressing map, string -> uint32_t. Keys are borrowed: they must outlive the map.
- * Not thread-safe while it is written; any number of readers afterwards. Zeroed is empty and valid. */
+/* An open-addressing map, string -> uint32_t. Keys are borrowed: they must outlive the map. Not
+ * thread-safe while it is written; any number of readers afterwards. Zeroed is empty and valid. */
 struct strmap {
     struct strmap_slot *slot; /* owned */
     size_t n, cap;            /* cap is 0 or a power of two */
@@ -20,9 +20,12 @@ struct strmap_slot {
     uint32_t len, value;
 };
 
-bool strmap_reserve(struct strmap *m, size_t n);                                    /* false: no memory */
-bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value);     /* replaces; false: no memory */
-const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len);    /* NULL: not there  */
+/* false: no memory */
+bool strmap_reserve(struct strmap *m, size_t n);
+/* replaces; false: no memory */
+bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value);
+/* NULL: not there  */
+const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len);
 void strmap_deinit(struct strmap *m);
 
 #endif

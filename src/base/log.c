@@ -1,5 +1,5 @@
-/* log.c - see log.h. A message is formatted on the stack and written by one write(2), so that lines of
- * several threads never mix. */
+/* log.c - see log.h. A message is formatted on the stack and written by one write(2), so that
+ * lines of several threads never mix. */
 #include "log.h"
 
 #include <stdarg.h>

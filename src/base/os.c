@@ -157,7 +157,8 @@ int64_t time_wall_us(void)
     return clock_us(CLOCK_REALTIME);
 }
 
-/* The first one or two numbers of a small file such as a cgroup's; how many there were. "max" is none. */
+/* The first one or two numbers of a small file such as a cgroup's; how many there were. "max" is
+ * none. */
 static int read_numbers(const char *path, long long *a, long long *b)
 {
     FILE *f = fopen(path, "re");

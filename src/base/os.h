@@ -37,8 +37,11 @@ const char *os_self_path(void);
 int64_t time_us(void);      /* monotonic                       */
 int64_t time_wall_us(void); /* since 1970-01-01 UTC            */
 
-int os_n_cpu(void);                /* CPUs this process may run on (affinity and cgroup quota), >= 1 */
-uint64_t os_memory_bytes(void);    /* physical memory, or the cgroup's limit if that is lower        */
-uint64_t os_memory_free(void);     /* what may still be allocated without swapping                   */
+/* CPUs this process may run on (affinity and cgroup quota), >= 1 */
+int os_n_cpu(void);
+/* physical memory, or the cgroup's limit if that is lower        */
+uint64_t os_memory_bytes(void);
+/* what may still be allocated without swapping                   */
+uint64_t os_memory_free(void);
 
 #endif

@@ -1,14 +1,17 @@
 /* pool.c - see pool.h.
  *
- * One atomic word says everything a worker needs to claim a chunk: phase number, chunk count, next chunk. A claim is a
- * fetch_add whose returned value decides alone, so a late worker can only claim a chunk of the current phase:
- * fn and ctx are written before the word is published and stay until every claimed chunk is done.
+ * One atomic word says everything a worker needs to claim a chunk: phase number, chunk count, next
+ * chunk. A claim is a fetch_add whose returned value decides alone, so a late worker can only claim
+ * a chunk of the current phase: fn and ctx are written before the word is published and stay until
+ * every claimed chunk is done.
  *
- *   caller: job = ...; word = (phase, n_chunk, 0); wake the parked; claim and run; wait for n_done == n_chunk
- *   worker: spin until word has unclaimed chunks -> claim and run; after SPIN_US without work, park on `phase`
+ *   caller: job = ...; word = (phase, n_chunk, 0); wake the parked; claim and run;
+ *           wait for n_done == n_chunk
+ *   worker: spin until word has unclaimed chunks -> claim and run;
+ *           after SPIN_US without work, park on `phase`
  *
- * A wake costs 35 us, a spin hand-over well under 1 us: workers spin through the gaps inside a step and park
- * between steps. */
+ * A wake costs 35 us, a spin hand-over well under 1 us: workers spin through the gaps inside a
+ * step and park between steps. */
 #include "pool.h"
 #include "cpu.h"
 #include "os.h"

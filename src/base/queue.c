@@ -1,5 +1,5 @@
-/* queue.c - a ring under a mutex; see queue.h. Items are messages (a request, an event), a few thousand a
- * second at most, so a lock costs nothing that could be measured in a step. */
+/* queue.c - a ring under a mutex; see queue.h. Items are messages (a request, an event), a few
+ * thousand a second at most, so a lock costs nothing that could be measured in a step. */
 #include "queue.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* queue.h - a bounded queue of fixed-size items between threads: the only way they talk.
- * Items are copied in and out, so that passing one never allocates. Any number of producers and consumers.
- * A full queue is an answer (HTTP 429), not a wait. */
+/* queue.h - a bounded queue of fixed-size items between threads: the only way they talk. Items
+ * are copied in and out, so that passing one never allocates. Any number of producers and
+ * consumers. A full queue is an answer (HTTP 429), not a wait. */
 #ifndef QUOTH_BASE_QUEUE_H
 #define QUOTH_BASE_QUEUE_H
 
@@ -11,12 +11,12 @@
 struct queue;
 
 struct queue *queue_open(size_t cap, size_t item_bytes); /* NULL: no memory */
-void queue_close(struct queue *q); /* NULL is fine; nobody may be inside */
+void queue_close(struct queue *q);                       /* NULL is fine; nobody may be inside */
 
 bool queue_push(struct queue *q, const void *item); /* false: full */
 
-/* Copy out the oldest item. false when none came within wait_us (0: at once; < 0: for ever), or after
- * queue_wake. */
+/* Copy out the oldest item. false when none came within wait_us (0: at once; < 0: for ever), or
+ * after queue_wake. */
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
 void queue_wake(struct queue *q); /* let one waiting queue_pop return false */

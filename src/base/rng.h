@@ -1,7 +1,8 @@
 /* rng.h - random numbers as a function of a key: no state to carry, no order to keep.
  *
- * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The sampler keys it
- * by (seed, choice, position), so a request draws the same numbers whatever else runs (docs/design.md 5). */
+ * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The
+ * sampler keys it by (seed, choice, position), so a request draws the same numbers whatever else
+ * runs (docs/design.md 5). */
 #ifndef QUOTH_BASE_RNG_H
 #define QUOTH_BASE_RNG_H
 
@@ -21,7 +22,14 @@ double rng_unit(const struct rng_key *key, uint32_t draw);
 
 /* A plain sequential generator (splitmix64) for tests, fuzzing and dummy weights. */
 uint64_t rng_next(uint64_t *state);
-static inline uint64_t rng_below(uint64_t *state, uint64_t n) { return n ? rng_next(state) % n : 0; }
-static inline float rng_float(uint64_t *state) { return (float)(rng_next(state) >> 40) * 0x1p-24f; } /* [0,1) */
+static inline uint64_t rng_below(uint64_t *state, uint64_t n)
+{
+    return n ? rng_next(state) % n : 0;
+}
+/* [0,1) */
+static inline float rng_float(uint64_t *state)
+{
+    return (float)(rng_next(state) >> 40) * 0x1p-24f;
+}
 
 #endif

@@ -21,7 +21,8 @@ static int sequence_len(uint8_t c, uint8_t *lo, uint8_t *hi)
     return 4;
 }
 
-/* Bytes of s that agree with a sequence starting there; *want = the length it would have (0: none). */
+/* Bytes of s that agree with a sequence starting there; *want = the length it would have (0:
+ * none). */
 static int matched_len(const char *s, size_t n, int *want)
 {
     uint8_t lo, hi;

@@ -1,4 +1,5 @@
-/* utf8.h - UTF-8, strict: no overlong forms, no surrogates, nothing above U+10FFFF. Pure functions. */
+/* utf8.h - UTF-8, strict: no overlong forms, no surrogates, nothing above U+10FFFF. Pure
+ * functions. */
 #ifndef QUOTH_BASE_UTF8_H
 #define QUOTH_BASE_UTF8_H
 
@@ -17,11 +18,12 @@ int utf8_encode(char *out, uint32_t cp);
 bool utf8_valid(const char *s, size_t n);
 
 /* How many bytes at s form the maximal subpart of an ill-formed sequence (Unicode 3.9, "U+FFFD
- * substitution of maximal subparts"): what one replacement character stands for. At least 1 for n > 0. */
+ * substitution of maximal subparts"): what one replacement character stands for. At least 1 for n
+ * > 0. */
 int utf8_bad_len(const char *s, size_t n);
 
-/* How many leading bytes of s[0..n) are complete, i.e. do not end inside a sequence that could still
- * become valid. n, n-1, n-2 or n-3. Invalid bytes count as complete. */
+/* How many leading bytes of s[0..n) are complete, i.e. do not end inside a sequence that could
+ * still become valid. n, n-1, n-2 or n-3. Invalid bytes count as complete. */
 size_t utf8_complete_len(const char *s, size_t n);
 
 /* Columns that cp takes on a terminal: 0 (combining), 1 or 2 (wide). */

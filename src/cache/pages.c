@@ -5,15 +5,17 @@
  *     +---- page_take --- CACHED --- page_find hit --> HELD(1)
  *
  * (1) A page is in exactly one of: the free list, the cached LRU, at least one sequence's table.
- * (2) refs(page) = the number of tables naming it. A page with refs > 1 is never written: the writer copies first.
- * (3) Only full pages are sealed; a name covers the parent's name, the page's tokens and whatever else changes its
- *     content, so finding a chain of pages is a walk down a radix tree whose edges are whole pages. A hit also
- *     compares the tokens.
- * (4) At most one page of a name is findable; a second one, computed at the same time, stays unnamed.
+ * (2) refs(page) = the number of tables naming it. A page with refs > 1 is never written: the
+ * writer copies first.
+ * (3) Only full pages are sealed; a name covers the parent's name, the page's tokens and whatever
+ *     else changes its content, so finding a chain of pages is a walk down a radix tree whose
+ *     edges are whole pages. A hit also compares the tokens.
+ * (4) At most one page of a name is findable; a second one, computed at the same time, is not.
  *
- * The free list is a stack: the page freed last, still warm in the processor's caches, is taken first. A sequence
- * drops its pages last first, so that in the LRU a child is always older than its parent and leaves go first.
- * Which page a sequence gets never changes its output (docs/design.md 5). */
+ * The free list is a stack: the page freed last, still warm in the processor's caches, is taken
+ * first. A sequence drops its pages last first, so that in the LRU a child is always older than
+ * its parent and leaves go first. Which page a sequence gets never changes its output
+ * (docs/design.md 5). */
 #include "cache.h"
 
 #include "base/hash.h"
@@ -34,27 +36,33 @@ struct page {
 struct pages {
     int n_page, page_rows, n_free, n_cached;
     bool keep;
-    struct page *page;    /* [n_page] */
-    int32_t *token;       /* [n_page, page_rows] of named pages */
-    int32_t *free_list;   /* [n_page], the first n_free are free */
+    struct page *page;  /* [n_page] */
+    int32_t *token;     /* [n_page, page_rows] of named pages */
+    int32_t *free_list; /* [n_page], the first n_free are free */
     int32_t newest, oldest;
-    int32_t *slot;        /* [n_slot] open-addressing table name -> page; NONE = empty */
-    uint32_t n_slot;      /* a power of two, at least 2 * n_page */
-    int32_t *count;       /* [n_page], scratch of pages_check */
+    int32_t *slot;   /* [n_slot] open-addressing table name -> page; NONE = empty */
+    uint32_t n_slot; /* a power of two, at least 2 * n_page */
+    int32_t *count;  /* [n_page], scratch of pages_check */
 };
 
-/* ---- open and close --------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e)
 {
     *out = NULL;
-    if (n_page < 1) return err_set(e, ERR_ARG, "the KV cache needs at least one page, not %d", n_page);
+    if (n_page < 1)
+        return err_set(e, ERR_ARG, "the KV cache needs at least one page, not %d", n_page);
     if (page_rows < 1 || page_rows > 64 || (page_rows & (page_rows - 1)))
         return err_set(e, ERR_ARG, "block size %d is not a power of two from 1 to 64", page_rows);
     struct pages *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "the page table", sizeof *p);
-    *p = (struct pages){.n_page = n_page, .page_rows = page_rows, .n_free = n_page, .keep = keep,
-                        .newest = NONE, .oldest = NONE, .n_slot = 4};
+    *p = (struct pages){.n_page = n_page,
+                        .page_rows = page_rows,
+                        .n_free = n_page,
+                        .keep = keep,
+                        .newest = NONE,
+                        .oldest = NONE,
+                        .n_slot = 4};
     while (p->n_slot < 2 * (uint32_t)n_page) p->n_slot *= 2;
     p->page = calloc((size_t)n_page, sizeof *p->page);
     p->token = calloc((size_t)n_page * (size_t)page_rows, sizeof *p->token);
@@ -63,7 +71,8 @@ int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct 
     p->slot = malloc(p->n_slot * sizeof *p->slot);
     if (!p->page || !p->token || !p->free_list || !p->count || !p->slot) {
         pages_close(p);
-        return err_memory(e, "the page table", (unsigned long long)n_page * (40 + 4 * (unsigned)page_rows));
+        return err_memory(e, "the page table",
+                          (unsigned long long)n_page * (40 + 4 * (unsigned)page_rows));
     }
     memset(p->slot, 0xFF, p->n_slot * sizeof *p->slot);
     for (int i = 0; i < n_page; i++) p->free_list[i] = n_page - 1 - i;
@@ -102,11 +111,12 @@ int pages_rows(const struct pages *p)
     return p->page_rows;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra)
 {
-    uint64_t h = hash_bytes(tokens, (size_t)p->page_rows * sizeof *tokens, parent ^ extra * 0x9E3779B97F4A7C15u);
+    uint64_t h = hash_bytes(tokens, (size_t)p->page_rows * sizeof *tokens,
+                            parent ^ extra * 0x9E3779B97F4A7C15u);
     return h == PAGE_ROOT ? 1 : h;
 }
 
@@ -150,7 +160,7 @@ void page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *toke
     memcpy(p->token + (int64_t)page * p->page_rows, tokens, (size_t)p->page_rows * sizeof *tokens);
 }
 
-/* ---- the LRU ---------------------------------------------------------------------------------------- */
+/* ---- the LRU ---- */
 
 static void lru_add(struct pages *p, int32_t page)
 {
@@ -165,14 +175,18 @@ static void lru_add(struct pages *p, int32_t page)
 static void lru_remove(struct pages *p, int32_t page)
 {
     struct page *x = &p->page[page];
-    if (x->newer != NONE) p->page[x->newer].older = x->older;
-    else p->newest = x->older;
-    if (x->older != NONE) p->page[x->older].newer = x->newer;
-    else p->oldest = x->newer;
+    if (x->newer != NONE)
+        p->page[x->newer].older = x->older;
+    else
+        p->newest = x->older;
+    if (x->older != NONE)
+        p->page[x->older].newer = x->newer;
+    else
+        p->oldest = x->newer;
     p->n_cached--;
 }
 
-/* ---- the four transitions ---------------------------------------------------------------------------- */
+/* ---- the four transitions ---- */
 
 int32_t page_take(struct pages *p)
 {
@@ -210,7 +224,9 @@ void page_drop(struct pages *p, int32_t page)
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
 {
     int32_t page = p->slot[slot_of(p, name)];
-    if (page == NONE || memcmp(tokens_of(p, page), tokens, (size_t)p->page_rows * sizeof *tokens) != 0) return NONE;
+    if (page == NONE ||
+        memcmp(tokens_of(p, page), tokens, (size_t)p->page_rows * sizeof *tokens) != 0)
+        return NONE;
     if (p->page[page].refs++ == 0) lru_remove(p, page);
     return page;
 }
@@ -230,19 +246,21 @@ int page_refs(const struct pages *p, int32_t page)
     return p->page[page].refs;
 }
 
-/* ---- invariants -------------------------------------------------------------------------------------- */
+/* ---- invariants ---- */
 
 static const char *check_names(const struct pages *p)
 {
     for (int i = 0; i < p->n_page; i++)
-        if (p->page[i].named && p->slot[slot_of(p, p->page[i].name)] != i) return "a named page cannot be found";
+        if (p->page[i].named && p->slot[slot_of(p, p->page[i].name)] != i)
+            return "a named page cannot be found";
     int n = 0, n_named = 0;
     for (uint32_t i = 0; i < p->n_slot; i++) n += p->slot[i] != NONE;
     for (int i = 0; i < p->n_page; i++) n_named += p->page[i].named;
     return n == n_named ? NULL : "the name table has entries that no page owns";
 }
 
-const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n, int n_table)
+const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
+                        int n_table)
 {
     for (int i = 0; i < p->n_page; i++) p->count[i] = 0;
     for (int t = 0; t < n_table; t++)
@@ -252,15 +270,18 @@ const char *pages_check(const struct pages *p, const int32_t *const *table, cons
             p->count[page]++;
         }
     for (int i = 0; i < p->n_page; i++)
-        if (p->count[i] != p->page[i].refs) return "refs differ from the number of tables naming the page";
+        if (p->count[i] != p->page[i].refs)
+            return "refs differ from the number of tables naming the page";
     for (int i = 0; i < p->n_free; i++) {
         int32_t page = p->free_list[i];
-        if (p->count[page] != 0 || p->page[page].named) return "a free page is held, named, or twice in the free list";
+        if (p->count[page] != 0 || p->page[page].named)
+            return "a free page is held, named, or twice in the free list";
         p->count[page] = -1;
     }
     int n_cached = 0;
     for (int32_t page = p->oldest; page != NONE; page = p->page[page].newer, n_cached++) {
-        if (p->count[page] != 0 || !p->page[page].named) return "a cached page is held, nameless, or in two places";
+        if (p->count[page] != 0 || !p->page[page].named)
+            return "a cached page is held, nameless, or in two places";
         p->count[page] = -1;
     }
     if (n_cached != p->n_cached) return "the LRU's length is wrong";

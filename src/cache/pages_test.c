@@ -1,5 +1,6 @@
-/* pages_test.c - goal: the page table keeps its invariants, and finds exactly the prefixes that are there. Method: random
- * takes, shares, seals, finds and drops by imaginary sequences, with pages_check after each, against brute force. */
+/* pages_test.c - goal: the page table keeps its invariants, and finds exactly the prefixes that
+ * are there. Method: random takes, shares, seals, finds and drops by imaginary sequences, with
+ * pages_check after each, against brute force. */
 #include "../../test/unit.h"
 
 #include "base/rng.h"
@@ -89,7 +90,8 @@ TEST(a_prefix_is_found_exactly_as_far_as_it_agrees)
     EXPECT_INT(page_refs(p, page[1]), 1);
     EXPECT_INT(page_find(p, name[1], token), -1); /* the name is right, the tokens are not */
     page_drop(p, page[1]);
-    for (int i = 0; i < 13; i++) EXPECT(page_take(p) >= 0); /* 12 free, then the oldest cached: the leaf */
+    /* 12 free, then the oldest cached: the leaf */
+    for (int i = 0; i < 13; i++) EXPECT(page_take(p) >= 0);
     EXPECT_INT(page_find(p, name[3], token + 3 * ROWS), -1);
     EXPECT_INT(page_find(p, name[0], token), page[0]);
     pages_close(p);

@@ -1,5 +1,6 @@
-/* store.c - where the bytes of the pages lie: one reservation for all layers, K and V of a layer each a run of pages.
- * Reserved at open, touched as used, so a large pool costs nothing until sequences fill it. */
+/* store.c - where the bytes of the pages lie: one reservation for all layers, K and V of a layer
+ * each a run of pages. Reserved at open, touched as used, so a large pool costs nothing until
+ * sequences fill it. */
 #include "cache.h"
 
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static struct kv_layer layer_of(const struct kv_geometry *g, enum kv_type t, int
     };
 }
 
-int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, enum kv_type t, int page_rows)
+int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, enum kv_type t,
+                                int page_rows)
 {
     int64_t n = 0;
     for (int i = 0; i < n_layer; i++) {
@@ -27,12 +29,15 @@ int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, en
     return n;
 }
 
-int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer, int n_layer,
-                  enum kv_type t, int page_rows, int n_page, struct err *e)
+int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer,
+                  int n_layer, enum kv_type t, int page_rows, int n_page, struct err *e)
 {
-    *s = (struct kv_store){.backend = b, .n_layer = n_layer, .n_page = n_page, .page_rows = page_rows};
+    *s = (struct kv_store){
+        .backend = b, .n_layer = n_layer, .n_page = n_page, .page_rows = page_rows};
     s->layer = calloc((size_t)n_layer, sizeof *s->layer);
-    if (!s->layer) return err_memory(e, "the KV cache's layers", (unsigned long long)n_layer * sizeof *s->layer);
+    if (!s->layer)
+        return err_memory(e, "the KV cache's layers",
+                          (unsigned long long)n_layer * sizeof *s->layer);
     s->n_byte = kv_store_bytes_per_page(layer, n_layer, t, page_rows) * n_page;
     s->memory = b->op->alloc(b, (size_t)s->n_byte);
     if (!s->memory) {

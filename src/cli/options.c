@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names
- * ------------------------------------------------------------------------------------------ */
+/* ---- names ---- */
 
 static bool same_name(const char *typed, size_t n, const char *name)
 {
@@ -102,8 +101,7 @@ static int unknown_option(const struct option *table, const char *command, const
     return err_set(e, ERR_ARG, "unknown flag --%s; quoth %s --help lists them", typed, command);
 }
 
-/* ---- values
- * ----------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 static int set_int(const struct option *o, const char *value, struct err *e)
 {
@@ -222,8 +220,7 @@ void options_show(const struct option *table, FILE *out)
     }
 }
 
-/* ---- config files: lines of "name: value" or "name = value", # begins a comment
- * ------------------------ */
+/* ---- config files: lines of "name: value" or "name = value", # begins a comment ---- */
 
 static char *trimmed(char *text)
 {
@@ -267,8 +264,7 @@ static int config_file(const struct command *c, const char *path, struct err *e)
     return rc;
 }
 
-/* ---- the command line
- * ------------------------------------------------------------------------------- */
+/* ---- the command line ---- */
 
 struct cursor {
     const struct command *c;

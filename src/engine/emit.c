@@ -1,7 +1,7 @@
 /* emit.c - logits become picked tokens, picked tokens become events.
  *
- * A sequence is only given rows while its reply queue has room for what they will say (sched.c), and the engine
- * is the only one that pushes, so a push here never fails. */
+ * A sequence is only given rows while its reply queue has room for what they will say (sched.c),
+ * and the engine is the only one that pushes, so a push here never fails. */
 #include "engine_impl.h"
 
 #include "base/os.h"
@@ -36,7 +36,8 @@ static void fill_logprobs(struct event *ev, const struct pick *p)
 static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *logits)
 {
     struct pick p;
-    sample_logprobs(en->work, logits, en->vocab.n_vocab, s->token[pos], s->request->n_prompt_logprob, &p);
+    sample_logprobs(en->work, logits, en->vocab.n_vocab, s->token[pos],
+                    s->request->n_prompt_logprob, &p);
     struct event ev = {.request_id = s->request->id, .kind = EVENT_PROMPT, .token = s->token[pos]};
     fill_logprobs(&ev, &p);
     push(s, &ev);
@@ -98,7 +99,8 @@ void sample_rows(struct engine *en, struct model_out out)
 
 void emit_done(struct seq *s)
 {
-    int64_t now = time_us(), sched = s->sched_us ? s->sched_us : now, first = s->first_us ? s->first_us : now;
+    int64_t now = time_us(), sched = s->sched_us ? s->sched_us : now,
+            first = s->first_us ? s->first_us : now;
     struct event ev = {
         .request_id = s->request->id,
         .kind = EVENT_DONE,

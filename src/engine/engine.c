@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static void inbox_drain(struct engine *en)
 {
@@ -57,7 +57,7 @@ int engine_start(struct engine *en, struct err *e)
     return 0;
 }
 
-/* ---- open and close --------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static int read_eog(struct engine *en, struct err *e)
 {
@@ -65,7 +65,8 @@ static int read_eog(struct engine *en, struct err *e)
     int n_token = en->tokenizer ? tokenizer_n_vocab(en->tokenizer) : 0;
     for (int id = 0; id < n_token && id < n_vocab; id++) n += tokenizer_is_eog(en->tokenizer, id);
     en->eog = calloc((size_t)n + 1, sizeof *en->eog);
-    if (!en->eog) return err_memory(e, "the list of end tokens", (unsigned long long)n * sizeof *en->eog);
+    if (!en->eog)
+        return err_memory(e, "the list of end tokens", (unsigned long long)n * sizeof *en->eog);
     for (int id = 0; id < n_token && id < n_vocab; id++)
         if (tokenizer_is_eog(en->tokenizer, id)) en->eog[en->vocab.n_eog++] = id;
     en->vocab.eog = en->eog;
@@ -96,7 +97,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (rc == 0) rc = batch_open(&en->batch, model_batch_limits(o->model), e);
     if (rc == 0) rc = sample_work_open(&en->work, info->n_vocab, e);
     en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
-    if (rc == 0 && !en->inbox) rc = err_memory(e, "the engine's inbox", (unsigned long long)en->queue_max * 48);
+    if (rc == 0 && !en->inbox)
+        rc = err_memory(e, "the engine's inbox", (unsigned long long)en->queue_max * 48);
     if (rc != 0) {
         engine_close(en);
         return rc;
@@ -135,7 +137,7 @@ void engine_close(struct engine *en)
     free(en);
 }
 
-/* ---- the door --------------------------------------------------------------------------------------- */
+/* ---- the door ---- */
 
 static int check_request(const struct engine *en, const struct request *r, struct err *e)
 {
@@ -144,15 +146,17 @@ static int check_request(const struct engine *en, const struct request *r, struc
     if (r->max_tokens < 0) return err_set(e, ERR_ARG, "max_tokens: %d is negative", r->max_tokens);
     for (size_t i = 0; i < r->prompt.n; i++)
         if (r->prompt.v[i] < 0 || r->prompt.v[i] >= info->n_vocab)
-            return err_set(e, ERR_ARG, "prompt: token %d is not in the vocabulary of %d", r->prompt.v[i], info->n_vocab);
+            return err_set(e, ERR_ARG, "prompt: token %d is not in the vocabulary of %d",
+                           r->prompt.v[i], info->n_vocab);
     if (r->n_prompt_logprob > TOP_LOGPROB_MAX || r->params.n_logprob > TOP_LOGPROB_MAX)
         return err_set(e, ERR_ARG, "logprobs: %d is above the limit of %d",
-                       r->n_prompt_logprob > r->params.n_logprob ? r->n_prompt_logprob : r->params.n_logprob,
+                       r->n_prompt_logprob > r->params.n_logprob ? r->n_prompt_logprob
+                                                                 : r->params.n_logprob,
                        TOP_LOGPROB_MAX);
     return sample_params_check(&r->params, info->n_vocab, e);
 }
 
-/* The longest a request may become; what it asked for beyond that is cut, as OpenAI's servers do. */
+/* The longest a request may become; what it asked beyond that is cut, as OpenAI's servers do. */
 static int fit_length(const struct engine *en, struct request *r, struct err *e)
 {
     const struct model_info *info = model_info(en->model);
@@ -160,9 +164,11 @@ static int fit_length(const struct engine *en, struct request *r, struct err *e)
     if (most > info->context_max) most = info->context_max;
     if ((int64_t)r->prompt.n + (r->max_tokens > 0) > most)
         return err_set(e, ERR_LIMIT,
-                       "prompt: %zu tokens do not fit into the context of %lld tokens (raise --max-model-len, or shorten the prompt)",
+                       "prompt: %zu tokens do not fit into the context of %lld tokens (raise "
+                       "--max-model-len, or shorten the prompt)",
                        r->prompt.n, (long long)most);
-    if (r->max_tokens > most - (int64_t)r->prompt.n) r->max_tokens = (int)(most - (int64_t)r->prompt.n);
+    if (r->max_tokens > most - (int64_t)r->prompt.n)
+        r->max_tokens = (int)(most - (int64_t)r->prompt.n);
     return 0;
 }
 
@@ -173,7 +179,8 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     if (rc == 0) rc = fit_length(en, r, e);
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
     if (rc == 0)
-        rc = sampler_open(&r->sampler, &r->params, &en->vocab, 0, (int)r->prompt.n + r->max_tokens, e);
+        rc = sampler_open(&r->sampler, &r->params, &en->vocab, 0, (int)r->prompt.n + r->max_tokens,
+                          e);
     if (rc != 0) return rc;
     sampler_accept_prompt(r->sampler, r->prompt.v, (int)r->prompt.n);
     r->submit_us = time_us();
@@ -189,14 +196,16 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 void engine_cancel(struct engine *en, uint64_t request_id)
 {
     struct message m = {.kind = MESSAGE_CANCEL, .request_id = request_id};
-    while (!queue_push(en->inbox, &m) && !atomic_load(&en->quit)) sched_yield(); /* drained every step */
+    /* drained every step */
+    while (!queue_push(en->inbox, &m) && !atomic_load(&en->quit)) sched_yield();
 }
 
-/* ---- invariants ------------------------------------------------------------------------------------- */
+/* ---- invariants ---- */
 
 static const char *check_seq(const struct engine *en, const struct seq *s)
 {
-    if (s->n_kv > s->n_token || s->n_token > s->n_token_max) return "a sequence's counts are out of order";
+    if (s->n_kv > s->n_token || s->n_token > s->n_token_max)
+        return "a sequence's counts are out of order";
     if (s->state == SEQ_RUNNING && s->n_page * pages_rows(en->pages) < s->n_token_max)
         return "a running sequence lacks pages";
     if (s->state == SEQ_WAITING && s->n_page) return "a waiting sequence holds pages";

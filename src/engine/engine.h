@@ -1,11 +1,13 @@
-/* engine.h - many requests, one model: the loop that turns requests into batches and logits into events.
+/* engine.h - many requests, one model: requests become batches, logits become events.
  *
- *   client threads   build a request, engine_submit it, read events from their own queue, detokenize (struct reply)
- *   engine thread    scheduler, pages, batch, forward, sampler: engine_step, again and again; never a socket, never
- *                    blocks on a client
+ *   client threads   build a request, engine_submit it, read events from their own queue,
+ *                    detokenize (struct reply)
+ *   engine thread    scheduler, pages, batch, forward, sampler: engine_step, again and again;
+ *                    never a socket, never blocks on a client
  *   worker threads   slices of one op (base/pool.h)
  *
- * They share nothing but queues. A request's tokens and logprobs do not depend on what else runs (docs/design.md 5). */
+ * They share nothing but queues. A request's tokens and logprobs do not depend on what else runs
+ * (docs/design.md 5). */
 #ifndef QUOTH_ENGINE_H
 #define QUOTH_ENGINE_H
 
@@ -29,21 +31,21 @@ const char *finish_name(enum finish f); /* OpenAI's words: "stop", "length", "ab
 /* What EVENT_DONE tells about the whole request; times in microseconds. */
 struct usage {
     int n_prompt, n_output, n_cached; /* tokens */
-    int64_t queue_us;   /* submit .. first scheduled          */
-    int64_t prefill_us; /* first scheduled .. first token     */
-    int64_t decode_us;  /* first token .. last token          */
+    int64_t queue_us;                 /* submit .. first scheduled          */
+    int64_t prefill_us;               /* first scheduled .. first token     */
+    int64_t decode_us;                /* first token .. last token          */
 };
 
 struct event {
     uint64_t request_id;
     enum event_kind kind;
-    enum finish finish;      /* EVENT_DONE */
-    int32_t stop_id;         /* EVENT_DONE: the token that stopped it, or -1 */
-    int32_t token;           /* EVENT_PROMPT, EVENT_TOKEN */
-    struct logprob chosen;   /* where logprobs were asked for */
+    enum finish finish;    /* EVENT_DONE */
+    int32_t stop_id;       /* EVENT_DONE: the token that stopped it, or -1 */
+    int32_t token;         /* EVENT_PROMPT, EVENT_TOKEN */
+    struct logprob chosen; /* where logprobs were asked for */
     int n_top;
     struct logprob top[TOP_LOGPROB_MAX];
-    struct usage usage;      /* EVENT_DONE */
+    struct usage usage; /* EVENT_DONE */
 };
 
 /* What a client asks. Made with request_open, filled in, given away with engine_submit. */
@@ -54,8 +56,9 @@ struct request {
     struct sample_params params; /* pointers into arena                                      */
     int max_tokens;              /* >= 0; 0 only computes the prompt                         */
     int n_prompt_logprob;        /* -1: none; else top N per prompt token                    */
-    struct queue *reply;         /* borrowed; from engine_reply_queue, of this request alone, outlives it */
-    struct sampler *sampler;     /* made by engine_submit                                    */
+    /* borrowed; from engine_reply_queue, of this request alone, outlives it */
+    struct queue *reply;
+    struct sampler *sampler; /* made by engine_submit                                    */
     int64_t submit_us;
 };
 struct request *request_open(struct err *e); /* NULL: no memory */
@@ -74,26 +77,29 @@ struct engine_options {
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e);
 void engine_close(struct engine *en); /* stops the thread, drops every request; NULL is fine */
 
-/* A queue for replies, big enough for a step of a request. Close with queue_close when its requests are done. */
+/* A queue for replies, big enough for a step of a request. Close with queue_close when its
+ * requests are done. */
 struct queue *engine_reply_queue(void);
 
-/* Check the request and hand it over. On success the engine owns it and its id will see exactly one EVENT_DONE; on
- * failure (ERR_ARG with the field's name, ERR_LIMIT: can never fit, ERR_BUSY: the queue is full) it stays the
- * caller's. Any thread. */
+/* Check the request and hand it over. On success the engine owns it and its id will see exactly
+ * one EVENT_DONE; on failure (ERR_ARG with the field's name, ERR_LIMIT: can never fit, ERR_BUSY:
+ * the queue is full) it stays the caller's. Any thread. */
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
-void engine_cancel(struct engine *en, uint64_t request_id); /* any thread; idempotent; takes effect within a step */
+/* any thread; idempotent; takes effect within a step */
+void engine_cancel(struct engine *en, uint64_t request_id);
 
 /* Run the loop on a thread of its own ... */
 int engine_start(struct engine *en, struct err *e);
 /* ... or step by hand. One iteration: false when there was nothing to do. */
 bool engine_step(struct engine *en);
 
-/* Invariants 1 to 4 of pages.c and of the sequences' states; NULL or what is wrong. Engine thread, between steps. */
+/* Invariants 1 to 4 of pages.c and of the sequences' states; NULL or what is wrong. Engine
+ * thread, between steps. */
 const char *engine_check(const struct engine *en);
 int engine_n_running(const struct engine *en);
 int engine_n_waiting(const struct engine *en);
 
-/* ---- reply: one request's events -> text, on the client's thread ----------------------------------- */
+/* ---- reply: one request's events -> text, on the client's thread ---- */
 
 struct reply {
     struct detok detok;
@@ -102,9 +108,9 @@ struct reply {
     struct engine *engine;   /* borrowed; told when a stop string ends the answer */
     uint64_t request_id;
     bool include_stop, matched;
-    int stop_index;          /* which stop string ended it, or -1 */
-    int n_token;             /* tokens whose text belongs to the answer */
-    enum finish finish;      /* set when reply_event returned true */
+    int stop_index;     /* which stop string ended it, or -1 */
+    int n_token;        /* tokens whose text belongs to the answer */
+    enum finish finish; /* set when reply_event returned true */
     struct usage usage;
 };
 struct reply_options {
@@ -113,17 +119,20 @@ struct reply_options {
     int n_stop;
     bool include_stop, keep_special;
 };
-int reply_open(struct reply *r, struct engine *en, uint64_t request_id, const struct reply_options *o, struct err *e);
+int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
+               const struct reply_options *o, struct err *e);
 void reply_close(struct reply *r);
-/* Take one event of this request; new text that is safe to show is appended to `text`. true: the answer is complete. */
+/* Take one event of this request; new text that is safe to show is appended to `text`. true: the
+ * answer is complete. */
 bool reply_event(struct reply *r, const struct event *ev, struct buf *text);
 
-/* ---- score: the model applied to a known text ------------------------------------------------------ */
+/* ---- score: the model applied to a known text ---- */
 
 /* Called for each position: logits f32 [n_vocab] that follow ids[0..pos]. */
 typedef void score_fn(void *ctx, int pos, const float *logits);
-/* ids [n], n <= the model's context. Rows go through in chunks of at most `chunk` (0: the batch's limit). Uses the model's
- * pages from number 0: not while an engine runs on it. */
-int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn *fn, void *ctx, struct err *e);
+/* ids [n], n <= the model's context. Rows go through in chunks of at most `chunk` (0: the batch's
+ * limit). Uses the model's pages from number 0: not while an engine runs on it. */
+int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn *fn, void *ctx,
+                 struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
-/* engine_test.c - goal: many requests at once each get the answer they would get alone; nothing leaks; a decode step
- * allocates nothing. Method: the golden models under a hand-stepped engine, with known greedy continuations. */
+/* engine_test.c - goal: many requests at once each get the answer they would get alone; nothing
+ * leaks; a decode step allocates nothing. Method: the golden models under a hand-stepped engine,
+ * with known greedy continuations. */
 #include "../../test/unit.h"
 
 #include "base/os.h"
@@ -18,17 +19,28 @@ struct rig {
 
 static bool no_prefix_cache;
 
-static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq, struct err *e)
+static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq,
+                    struct err *e)
 {
     *r = (struct rig){0};
     char path[64];
     snprintf(path, sizeof path, "test/golden/%s/model.gguf", model);
     int rc = checkpoint_open(&r->c, repo_path(path), e);
-    if (rc == 0) rc = backend_open(&r->b, "cpu", &(struct backend_options){.n_thread = 2, .act = ACT_CHOICE_F32}, e);
-    struct model_options o = {.backend = r->b, .kv_type = KV_F32, .page_rows = 16, .n_page = n_page, .context_max = 256,
+    if (rc == 0)
+        rc = backend_open(&r->b, "cpu",
+                          &(struct backend_options){.n_thread = 2, .act = ACT_CHOICE_F32}, e);
+    struct model_options o = {.backend = r->b,
+                              .kv_type = KV_F32,
+                              .page_rows = 16,
+                              .n_page = n_page,
+                              .context_max = 256,
                               .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}};
     if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
-    if (rc == 0) rc = engine_open(&r->en, &(struct engine_options){.model = r->m, .queue_max = 32, .no_prefix_cache = no_prefix_cache}, e);
+    if (rc == 0)
+        rc = engine_open(&r->en,
+                         &(struct engine_options){
+                             .model = r->m, .queue_max = 32, .no_prefix_cache = no_prefix_cache},
+                         e);
     return rc;
 }
 
@@ -73,7 +85,8 @@ static void listen(struct queue *q, struct told *t)
 {
     struct event ev;
     while (queue_pop(q, &ev, 0)) {
-        if (ev.kind == EVENT_TOKEN && t->n < 256) t->logprob[t->n] = ev.chosen.logprob, t->id[t->n++] = ev.token;
+        if (ev.kind == EVENT_TOKEN && t->n < 256)
+            t->logprob[t->n] = ev.chosen.logprob, t->id[t->n++] = ev.token;
         if (ev.kind == EVENT_PROMPT) t->n_prompt++;
         if (ev.kind == EVENT_DONE) t->n_done++, t->finish = ev.finish, t->usage = ev.usage;
     }
@@ -81,13 +94,15 @@ static void listen(struct queue *q, struct told *t)
 
 TEST(greedy_continuation_equals_transformers)
 {
-    static const char *const models[] = {"llama3", "llama-untied", "mistral", "qwen2", "qwen3", "smollm3"};
+    static const char *const models[] = {"llama3", "llama-untied", "mistral",
+                                         "qwen2",  "qwen3",        "smollm3"};
     if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
     for (int i = 0; i < 6; i++) {
         struct rig r;
         struct err e;
         NEED_OK(rig_open(&r, models[i], 64, 8, 4, &e), &e);
-        struct buf ids = golden_ids(models[i], "tokens.i32"), want = golden_ids(models[i], "greedy.i32");
+        struct buf ids = golden_ids(models[i], "tokens.i32"),
+                   want = golden_ids(models[i], "greedy.i32");
         struct queue *q = engine_reply_queue();
         struct told t = {0};
         NEED_OK(engine_submit(r.en, make((int32_t *)ids.data, 16, 24, q), &e), &e);
@@ -117,7 +132,8 @@ static struct request *request_i(int i, const struct buf *ids, struct queue *q)
     return r;
 }
 
-static void answers(const char *model, int n_page, int n_row, int n_seq, bool together, struct told *t)
+static void answers(const char *model, int n_page, int n_row, int n_seq, bool together,
+                    struct told *t)
 {
     struct rig r;
     struct err e;
@@ -145,7 +161,9 @@ TEST(many_requests_together_equal_each_alone)
 {
     if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
     static struct told alone[N_REQUEST], other[N_REQUEST];
-    static const struct { int n_page, n_row, n_seq; } way[] = {{64, 64, 8}, {64, 5, 8}, {8, 16, 3}, {200, 512, 20}, {5, 1, 1}};
+    static const struct {
+        int n_page, n_row, n_seq;
+    } way[] = {{64, 64, 8}, {64, 5, 8}, {8, 16, 3}, {200, 512, 20}, {5, 1, 1}};
     memset(alone, 0, sizeof alone);
     no_prefix_cache = true;
     answers("qwen3", 64, 512, 1, false, alone);
@@ -177,7 +195,8 @@ TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
         NEED_OK(engine_submit(r.en, make(said, n, 17, q), &e), &e);
         while (engine_step(r.en)) listen(q, &t);
         listen(q, &t);
-        if (turn > 0) EXPECT(t.usage.n_prompt - t.usage.n_cached <= 5 + 16 + 1); /* 5 new, the last answer's open page, its last token */
+        /* 5 new, the last answer's open page, its last token */
+        if (turn > 0) EXPECT(t.usage.n_prompt - t.usage.n_cached <= 5 + 16 + 1);
         memcpy(said + n, t.id, (size_t)t.n * sizeof *said);
         n += t.n;
         for (int i = 0; i < 5; i++) said[n++] = 7 * i + turn;
@@ -245,7 +264,8 @@ TEST(cancelling_frees_pages_within_a_step)
     for (int i = 0; i < 3; i++) {
         struct told t = {0};
         if (i == 1)
-            while (engine_step(r.en)) {}
+            while (engine_step(r.en)) {
+            }
         listen(q[i], &t);
         EXPECT_INT(t.n_done, 1);
         EXPECT_INT(t.finish, i == 1 ? FINISH_LENGTH : FINISH_ABORT);
@@ -264,14 +284,20 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     NEED_OK(rig_open(&r, "llama3", 4, 8, 8, &e), &e);
     struct queue *q = engine_reply_queue();
     int32_t ids[80] = {0};
-    struct { int n, max_tokens; int32_t first; int rc; const char *word; } bad[] = {
-        {0, 5, 0, ERR_ARG, "prompt"}, {65, 5, 0, ERR_LIMIT, "64"}, {64, 1, 0, ERR_LIMIT, "64"},
-        {5, -1, 0, ERR_ARG, "max_tokens"}, {5, 5, 260, ERR_ARG, "260"}, {5, 5, -1, ERR_ARG, "-1"}};
+    struct {
+        int n, max_tokens;
+        int32_t first;
+        int rc;
+        const char *word;
+    } bad[] = {{0, 5, 0, ERR_ARG, "prompt"}, {65, 5, 0, ERR_LIMIT, "64"},
+               {64, 1, 0, ERR_LIMIT, "64"},  {5, -1, 0, ERR_ARG, "max_tokens"},
+               {5, 5, 260, ERR_ARG, "260"},  {5, 5, -1, ERR_ARG, "-1"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ids[0] = bad[i].first;
         struct request *rq = make(ids, bad[i].n, bad[i].max_tokens, q);
         int rc = engine_submit(r.en, rq, &e);
-        if (rc != bad[i].rc || !strstr(e.text, bad[i].word)) test_fail(__FILE__, __LINE__, "case %zu: %d %s", i, rc, e.text);
+        if (rc != bad[i].rc || !strstr(e.text, bad[i].word))
+            test_fail(__FILE__, __LINE__, "case %zu: %d %s", i, rc, e.text);
         request_close(rq);
     }
     ids[0] = 0;
@@ -299,7 +325,8 @@ TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
     struct request *rq = make((int32_t *)ids.data, 40, 0, q);
     rq->n_prompt_logprob = 3;
     NEED_OK(engine_submit(r.en, rq, &e), &e);
-    while (engine_step(r.en)) {}
+    while (engine_step(r.en)) {
+    }
     struct event ev;
     int n_vocab = model_info(r.m)->n_vocab, pos = 1;
     for (; queue_pop(q, &ev, 0) && ev.kind == EVENT_PROMPT; pos++) {
@@ -336,7 +363,8 @@ TEST(a_started_engine_serves_several_threads_worth_of_requests)
     }
     for (int i = 0; i < 12; i++) {
         struct event ev = {0};
-        while (queue_pop(q[i], &ev, 10000000) && ev.kind != EVENT_DONE) {}
+        while (queue_pop(q[i], &ev, 10000000) && ev.kind != EVENT_DONE) {
+        }
         EXPECT_INT(ev.kind, EVENT_DONE);
     }
     rig_close(&r);

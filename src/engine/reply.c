@@ -1,12 +1,15 @@
 /* reply.c - one request's events become text, on the thread of whoever asked.
  *
- * Tokens are detokenized as they come; a stop string ends the answer here (the engine knows only tokens) and the engine
- * is told to stop. What it generated meanwhile is dropped, so the answer does not depend on timing. */
+ * Tokens are detokenized as they come; a stop string ends the answer here (the engine knows only
+ * tokens) and the engine is told to stop. What it generated meanwhile is dropped, so the answer
+ * does not depend on timing. */
 #include "engine.h"
 
-int reply_open(struct reply *r, struct engine *en, uint64_t request_id, const struct reply_options *o, struct err *e)
+int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
+               const struct reply_options *o, struct err *e)
 {
-    *r = (struct reply){.engine = en, .request_id = request_id, .include_stop = o->include_stop, .stop_index = -1};
+    *r = (struct reply){
+        .engine = en, .request_id = request_id, .include_stop = o->include_stop, .stop_index = -1};
     detok_init(&r->detok, o->tokenizer, o->keep_special ? 0 : DECODE_SKIP_SPECIAL);
     return stop_match_open(&r->stop, o->stop, o->n_stop, e);
 }

@@ -1,10 +1,10 @@
 /* sched.c - which sequences compute which rows in the next step.
  *
- * First come, first served over pages: a sequence is admitted when the pool has pages for its whole length (those of a
- * prefix that is already there are shared), so that it never has to be preempted; the first one that does not fit
- * blocks those behind it. Within a step, sequences that
- * decode get their row first, and prompts fill what is left of the batch in chunks, oldest first. How a prompt is
- * cut never changes a bit of the result (docs/design.md 5). */
+ * First come, first served over pages: a sequence is admitted when the pool has pages for its
+ * whole length (those of a prefix that is already there are shared), so that it never has to be
+ * preempted; the first one that does not fit blocks those behind it. Within a step, sequences
+ * that decode get their row first, and prompts fill what is left of the batch in chunks, oldest
+ * first. How a prompt is cut never changes a bit of the result (docs/design.md 5). */
 #include "engine_impl.h"
 
 #include "base/os.h"
@@ -19,7 +19,8 @@ void sched_submit(struct engine *en, struct request *take_r)
         list_push(&en->waiting, s);
         return;
     }
-    struct event ev = {.request_id = take_r->id, .kind = EVENT_DONE, .finish = FINISH_ERROR, .stop_id = -1};
+    struct event ev = {
+        .request_id = take_r->id, .kind = EVENT_DONE, .finish = FINISH_ERROR, .stop_id = -1};
     queue_push(take_r->reply, &ev);
     request_close(take_r);
     atomic_fetch_sub(&en->n_queued, 1);
@@ -55,8 +56,8 @@ static bool wants_prompt_logprobs(const struct seq *s)
     return s->request->n_prompt_logprob >= 0;
 }
 
-/* Share the pages of the longest prefix that is there already. The last token is always computed: its logits are
- * wanted. Prompt logprobs want all of them. */
+/* Share the pages of the longest prefix that is there already. The last token is always computed:
+ * its logits are wanted. Prompt logprobs want all of them. */
 static void share_prefix(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages);
@@ -102,7 +103,8 @@ static void seal_pages(struct engine *en, struct seq *s)
 
 static void admit(struct engine *en)
 {
-    while (en->waiting.head && en->running.n < en->batch.limits.n_seq && take_pages(en, en->waiting.head)) {
+    while (en->waiting.head && en->running.n < en->batch.limits.n_seq &&
+           take_pages(en, en->waiting.head)) {
         struct seq *s = en->waiting.head;
         list_remove(&en->waiting, &en->waiting.head);
         s->state = SEQ_RUNNING;
@@ -116,7 +118,8 @@ static void admit(struct engine *en)
 static int rows_for(const struct engine *en, const struct seq *s)
 {
     const struct batch *b = &en->batch;
-    int n = s->n_token - s->n_kv, room = b->limits.n_row - b->n_row, out = b->limits.n_out - b->n_out;
+    int n = s->n_token - s->n_kv, room = b->limits.n_row - b->n_row,
+        out = b->limits.n_out - b->n_out;
     if (out < 1 || emit_room(s) < 2) return 0;
     if (n > room) n = room;
     if (!wants_prompt_logprobs(s)) return n;
@@ -147,7 +150,9 @@ static void add_rows(struct engine *en, struct seq *s, int n)
         b->pos[row] = pos;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
         bool last = pos == s->n_token - 1;
-        if ((last && s->request->max_tokens > 0) || (wants_prompt_logprobs(s) && pos < s->n_prompt - 1)) add_out(b, s, row);
+        if ((last && s->request->max_tokens > 0) ||
+            (wants_prompt_logprobs(s) && pos < s->n_prompt - 1))
+            add_out(b, s, row);
     }
     b->row0[iseq + 1] = b->n_row;
     b->kv_len[iseq] = s->n_kv + n;
@@ -178,7 +183,8 @@ void sched_commit(struct engine *en)
     for (struct seq **at = &en->running.head; *at;) {
         struct seq *s = *at;
         seal_pages(en, s);
-        if (s->finish == FINISH_NONE && s->request->max_tokens == 0 && s->n_kv == s->n_prompt) s->finish = FINISH_LENGTH;
+        if (s->finish == FINISH_NONE && s->request->max_tokens == 0 && s->n_kv == s->n_prompt)
+            s->finish = FINISH_LENGTH;
         if (s->finish != FINISH_NONE)
             finish(en, &en->running, at);
         else

@@ -1,5 +1,5 @@
-/* score.c - the model applied to a known text, without an engine: perplexity, golden tests. One sequence, whose pages are
- * numbers 0, 1, 2 ... */
+/* score.c - the model applied to a known text, without an engine: perplexity, golden tests. One
+ * sequence, whose pages are numbers 0, 1, 2 ... */
 #include "engine.h"
 
 #include "base/cpu.h"
@@ -21,14 +21,17 @@ static void fill(struct batch *b, const int32_t *ids, int pos0, int n)
     }
 }
 
-int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn *fn, void *ctx, struct err *e)
+int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn *fn, void *ctx,
+                 struct err *e)
 {
     const struct model_info *info = model_info(m);
     const struct batch_limits *l = model_batch_limits(m);
     if (n > info->context_max || n > info->n_page * info->page_rows)
-        return err_set(e, ERR_LIMIT, "%d tokens do not fit into the context of %d", n, info->context_max);
+        return err_set(e, ERR_LIMIT, "%d tokens do not fit into the context of %d", n,
+                       info->context_max);
     for (int i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= info->n_vocab) return err_set(e, ERR_ARG, "token %d is not in the vocabulary", ids[i]);
+        if (ids[i] < 0 || ids[i] >= info->n_vocab)
+            return err_set(e, ERR_ARG, "token %d is not in the vocabulary", ids[i]);
     int most = l->n_row < l->n_out ? l->n_row : l->n_out;
     if (chunk <= 0 || chunk > most) chunk = most;
     struct batch b;

@@ -1,5 +1,5 @@
-/* seq.c - one sequence's memory, and the lists that sequences are in. All of it is taken when a request arrives: a
- * decode step allocates nothing. */
+/* seq.c - one sequence's memory, and the lists that sequences are in. All of it is taken when a
+ * request arrives: a decode step allocates nothing. */
 #include "engine_impl.h"
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@ struct seq *seq_open(struct request *take_r)
 
 void seq_close(struct seq *s, struct pages *p)
 {
-    while (s->n_page > 0) page_drop(p, s->page[--s->n_page]); /* last first: see pages.c on its LRU */
+    /* last first: see pages.c on its LRU */
+    while (s->n_page > 0) page_drop(p, s->page[--s->n_page]);
     request_close(s->request);
     free(s->page);
     free(s->token);

@@ -1,4 +1,4 @@
-/* kern_impl.h - private to src/kern: the level table and the scalar math that every level shares. */
+/* kern_impl.h - private to src/kern: the level table, and scalar math that all levels share. */
 #ifndef QUOTH_KERN_IMPL_H
 #define QUOTH_KERN_IMPL_H
 
@@ -13,11 +13,13 @@
 #include "levels.def"
 #undef LEVEL
 
-/* exp(x) = 2^n * p(r), x = n ln2 + r, |r| <= ln2 / 2; p is Cephes' expf polynomial (S. Moshier), evaluated by fma.
- * 2^n in two factors, so that results in the subnormal range round once. Branch-free: vectorizes. */
+/* exp(x) = 2^n * p(r), x = n ln2 + r, |r| <= ln2 / 2; p is Cephes' expf polynomial (S. Moshier),
+ * evaluated by fma. 2^n in two factors, so that results in the subnormal range round once.
+ * Branch-free: vectorizes. */
 static inline float exp_f32(float x)
 {
-    const float magic = 0x1.8p23f; /* adding it leaves the nearest integer in the low mantissa bits */
+    /* adding it leaves the nearest integer in the low mantissa bits */
+    const float magic = 0x1.8p23f;
     float c = x > 89.0f ? 89.0f : x < -105.0f ? -105.0f : x; /* a NaN stays */
     float t = fmaf(c, 0x1.715476p0f, magic);
     float n = t - magic;
@@ -32,7 +34,8 @@ static inline float exp_f32(float x)
     p = fmaf(p * r, r, r) + 1.0f;
     int32_t e = (int32_t)(bits_of_f32(t) - bits_of_f32(magic));
     int32_t half = e >> 1;
-    return p * f32_of_bits((uint32_t)(half + 127) << 23) * f32_of_bits((uint32_t)(e - half + 127) << 23);
+    return p * f32_of_bits((uint32_t)(half + 127) << 23) *
+           f32_of_bits((uint32_t)(e - half + 127) << 23);
 }
 
 /* Sum of 16 lanes by the tree +8 +4 +2 +1. */

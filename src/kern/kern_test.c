@@ -1,6 +1,7 @@
-/* kern_test.c - goal: every level of kernels gives the bits of the reference, and the reference is right.
- * Method: random rows of every weight type at odd sizes through every level, compared bit for bit; the reference against
- * double precision within stated bounds; exp against libm's over the whole range. */
+/* kern_test.c - goal: every level of kernels gives the bits of the reference, and the reference
+ * is right. Method: random rows of every weight type at odd sizes through every level, compared
+ * bit for bit; the reference against double precision within stated bounds; exp against libm's
+ * over the whole range. */
 #include "../../test/unit.h"
 
 #include "base/cpu.h"
@@ -35,19 +36,23 @@ static void random_rows(struct rows *r, const struct kern *ref, int k, uint64_t 
 
 static const void *act_of(const struct rows *r, int act)
 {
-    return act == ACT_Q8 ? (const void *)r->q : act == ACT_BF16 ? (const void *)r->h : (const void *)r->x;
+    return act == ACT_Q8     ? (const void *)r->q
+           : act == ACT_BF16 ? (const void *)r->h
+                             : (const void *)r->x;
 }
 
-/* N_OUT rows of k weights: encoded from random values where the type can be encoded, else random bytes that decode
- * to finite numbers. */
+/* N_OUT rows of k weights: encoded from random values where the type can be encoded, else random
+ * bytes that decode to finite numbers. */
 static uint8_t *random_weights(enum qtype t, int k, uint64_t *rng)
 {
     size_t n_byte = qtype_bytes(t, k) * N_OUT;
     uint8_t *w = malloc(n_byte);
     float *x = malloc((size_t)k * N_OUT * sizeof *x);
     random_floats(x, k * N_OUT, 1, rng);
-    if (qtype_info[t].ops->encode) qtype_info[t].ops->encode(w, x, (int64_t)k * N_OUT, NULL);
-    else for (size_t i = 0; i < n_byte; i++) w[i] = (uint8_t)(rng_next(rng) & 0x3F);
+    if (qtype_info[t].ops->encode)
+        qtype_info[t].ops->encode(w, x, (int64_t)k * N_OUT, NULL);
+    else
+        for (size_t i = 0; i < n_byte; i++) w[i] = (uint8_t)(rng_next(rng) & 0x3F);
     free(x);
     return w;
 }
@@ -64,7 +69,8 @@ static bool guard_intact(const float *y, int n)
     return true;
 }
 
-static void compare_linear(const struct kern *ref, const struct kern *isa, int act, enum qtype t, int k, uint64_t *rng)
+static void compare_linear(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
+                           int k, uint64_t *rng)
 {
     static struct rows r;
     float want[N_ROW * N_OUT + GUARD], got[N_ROW * N_OUT + GUARD];
@@ -73,11 +79,16 @@ static void compare_linear(const struct kern *ref, const struct kern *isa, int a
     for (int n_row = 1; n_row <= N_ROW; n_row += n_row < 2 ? 1 : 3) {
         fill_guard(want, N_ROW * N_OUT + GUARD);
         fill_guard(got, N_ROW * N_OUT + GUARD);
-        ref->linear[act][t](want, N_OUT, t, w, (int64_t)qtype_bytes(t, k), N_OUT, act_of(&r, act), r.scale, n_row, k);
-        isa->linear[act][t](got, N_OUT, t, w, (int64_t)qtype_bytes(t, k), N_OUT, act_of(&r, act), r.scale, n_row, k);
+        ref->linear[act][t](want, N_OUT, t, w, (int64_t)qtype_bytes(t, k), N_OUT, act_of(&r, act),
+                            r.scale, n_row, k);
+        isa->linear[act][t](got, N_OUT, t, w, (int64_t)qtype_bytes(t, k), N_OUT, act_of(&r, act),
+                            r.scale, n_row, k);
         if (memcmp(want, got, sizeof(float) * (size_t)(n_row * N_OUT)) != 0)
-            test_fail(__FILE__, __LINE__, "%s: linear %s, act %d, k %d, %d rows differ from ref", isa->name, qtype_info[t].name, act, k, n_row);
-        if (!guard_intact(got, n_row * N_OUT)) test_fail(__FILE__, __LINE__, "%s: linear %s wrote past its end", isa->name, qtype_info[t].name);
+            test_fail(__FILE__, __LINE__, "%s: linear %s, act %d, k %d, %d rows differ from ref",
+                      isa->name, qtype_info[t].name, act, k, n_row);
+        if (!guard_intact(got, n_row * N_OUT))
+            test_fail(__FILE__, __LINE__, "%s: linear %s wrote past its end", isa->name,
+                      qtype_info[t].name);
     }
     free(w);
 }
@@ -102,7 +113,8 @@ TEST(linear_every_level_equals_reference)
     EXPECT(n > 100);
 }
 
-/* |y - exact| <= rounding of the activations + rounding of the sums: half a step of each group's scale times sum |w|, and
+/* |y - exact| <= rounding of the activations + rounding of the sums: half a step of each group's
+ * scale times sum |w|, and
  * (k / 32 + 8) ulps of sum |a w|. */
 static void check_bound(const struct kern *ref, int act, enum qtype t, int k, uint64_t *rng)
 {
@@ -111,7 +123,8 @@ static void check_bound(const struct kern *ref, int act, enum qtype t, int k, ui
     float y[N_ROW * N_OUT];
     random_rows(&r, ref, k, rng);
     uint8_t *w = random_weights(t, k, rng);
-    ref->linear[act][t](y, N_OUT, t, w, (int64_t)qtype_bytes(t, k), N_OUT, act_of(&r, act), r.scale, N_ROW, k);
+    ref->linear[act][t](y, N_OUT, t, w, (int64_t)qtype_bytes(t, k), N_OUT, act_of(&r, act), r.scale,
+                        N_ROW, k);
     int n_group = (k + ACT_GROUP - 1) / ACT_GROUP;
     for (int o = 0; o < N_OUT; o++) {
         qtype_info[t].ops->decode(row, w + (size_t)o * qtype_bytes(t, k), k);
@@ -121,13 +134,14 @@ static void check_bound(const struct kern *ref, int act, enum qtype t, int k, ui
                 double a = r.x[i * k + j], p = a * row[j];
                 exact += p;
                 size += fabs(p);
-                if (act == ACT_Q8) bound += 0.5001 * r.scale[i * n_group + j / ACT_GROUP] * fabs((double)row[j]);
+                if (act == ACT_Q8)
+                    bound += 0.5001 * r.scale[i * n_group + j / ACT_GROUP] * fabs((double)row[j]);
                 if (act == ACT_BF16) bound += fabs(p) * 0x1p-8;
             }
             bound += size * (k / 32 + 40) * 0x1p-23;
             if (!(fabs(y[i * N_OUT + o] - exact) <= bound))
-                test_fail(__FILE__, __LINE__, "linear %s, act %d, k %d: %g, not %g +- %g", qtype_info[t].name, act, k,
-                          (double)y[i * N_OUT + o], exact, bound);
+                test_fail(__FILE__, __LINE__, "linear %s, act %d, k %d: %g, not %g +- %g",
+                          qtype_info[t].name, act, k, (double)y[i * N_OUT + o], exact, bound);
         }
     }
     free(w);
@@ -141,7 +155,8 @@ TEST(linear_reference_is_within_its_bound_of_double)
     uint64_t rng = 11;
     for (int act = 0; act < ACT_COUNT; act++)
         for (int t = 0; t < QT_COUNT; t++)
-            if (ref.linear[act][t]) check_bound(&ref, act, (enum qtype)t, qtype_info[t].block >= 32 ? 768 : 771, &rng);
+            if (ref.linear[act][t])
+                check_bound(&ref, act, (enum qtype)t, qtype_info[t].block >= 32 ? 768 : 771, &rng);
 }
 
 TEST(activations_quantize_as_stated)
@@ -193,7 +208,8 @@ TEST(exp_is_within_one_ulp)
     EXPECT(worst <= 1);
 }
 
-/* Elementwise kernels and norms of every level, at every length to 70 and some longer, against the reference. */
+/* Elementwise kernels and norms of every level, at every length to 70 and some longer, against
+ * the reference. */
 static void compare_vectors(const struct kern *ref, const struct kern *isa, int n, uint64_t *rng)
 {
     float x[600], g[600], up[600], a[600], b[600];
@@ -222,17 +238,20 @@ static void compare_vectors(const struct kern *ref, const struct kern *isa, int 
     EXPECT_BITS(ha, hb, (size_t)n * 2);
 }
 
-static void compare_attn(const struct kern *ref, const struct kern *isa, int d, int lo, int hi, uint64_t *rng)
+static void compare_attn(const struct kern *ref, const struct kern *isa, int d, int lo, int hi,
+                         uint64_t *rng)
 {
     static float q[256], k[256 * ATTN_TILE], v[256 * ATTN_TILE], oa[256], ob[256], ta[256], tb[256];
     struct attn_state sa = {.m = -INFINITY}, sb = sa;
     float ma = -INFINITY, mb = ma, la = 0, lb = 0;
-    memset(oa, 0, sizeof oa), memset(ob, 0, sizeof ob), memset(ta, 0, sizeof ta), memset(tb, 0, sizeof tb);
+    memset(oa, 0, sizeof oa), memset(ob, 0, sizeof ob), memset(ta, 0, sizeof ta),
+        memset(tb, 0, sizeof tb);
     for (int tile = 0; tile < 3; tile++) {
         random_floats(q, d, 2, rng);
         random_floats(k, d * ATTN_TILE, 2, rng);
         random_floats(v, d * ATTN_TILE, 2, rng);
-        ref->attn_tile(&sa, oa, q, k, v, d, d, lo, hi, 0.1f), isa->attn_tile(&sb, ob, q, k, v, d, d, lo, hi, 0.1f);
+        ref->attn_tile(&sa, oa, q, k, v, d, d, lo, hi, 0.1f),
+            isa->attn_tile(&sb, ob, q, k, v, d, d, lo, hi, 0.1f);
         EXPECT_BITS(&sa, &sb, sizeof sa);
         ref->attn_merge(&ma, &la, ta, &sa, oa, d), isa->attn_merge(&mb, &lb, tb, &sb, ob, d);
     }
@@ -251,7 +270,8 @@ TEST(vectors_every_level_equals_reference)
         for (int n = 1; n <= 600; n += n < 70 ? 1 : 53) compare_vectors(&ref, &isa, n, &rng);
         for (int d = 1; d <= 256; d += d < 20 ? 1 : 27)
             for (int lo = 0; lo < ATTN_TILE; lo += 5)
-                for (int hi = lo + 1; hi <= ATTN_TILE; hi += 3) compare_attn(&ref, &isa, d, lo, hi, &rng);
+                for (int hi = lo + 1; hi <= ATTN_TILE; hi += 3)
+                    compare_attn(&ref, &isa, d, lo, hi, &rng);
     }
 }
 

@@ -1,6 +1,6 @@
 /* forward.c - one batch through the model: straight-line code over the backend's ops, no graph.
  *
- *   copies -> embed -> layer 0 .. n-1 (arch/) -> rows that are wanted -> output norm -> head -> logits */
+ *   copies -> embed -> layers (arch/) -> rows that are wanted -> output norm -> head -> logits */
 #include "model_impl.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ void fwd_add(struct fwd *f, float *y, const float *x)
     b->op->add(b, y, x, (int64_t)f->n_row * f->m->config.d);
 }
 
-/* The scratch, in this order: x h y | q attn | k v | gate up | picked logits hidden. Each buffer begins on a
- * 64-byte border. */
+/* The scratch, in this order: x h y | q attn | k v | gate up | picked logits hidden. Each buffer
+ * begins on a 64-byte border. */
 static int64_t take(float **at, int64_t n)
 {
     n = (n + 15) / 16 * 16;
@@ -37,15 +37,19 @@ struct scratch {
 };
 
 /* Lay the buffers out from `base` (NULL: only measure). Returns the floats used. */
-static int64_t lay_out(struct scratch *s, float *base, const struct config *c, const struct batch_limits *l)
+static int64_t lay_out(struct scratch *s, float *base, const struct config *c,
+                       const struct batch_limits *l)
 {
     int64_t row = l->n_row, out = l->n_out, total = 0;
     int64_t d_q = (int64_t)c->n_head * c->d_head, d_kv = (int64_t)c->n_head_kv * c->d_head;
-    struct { float **at; int64_t n; } part[] = {
-        {&s->f.x, row * c->d},     {&s->f.h, row * c->d},       {&s->f.y, row * c->d},
-        {&s->f.q, row * d_q},      {&s->f.attn, row * d_q},     {&s->f.k, row * d_kv},
-        {&s->f.v, row * d_kv},     {&s->f.gate, row * c->d_ff}, {&s->f.up, row * c->d_ff},
-        {&s->picked, out * c->d},  {&s->hidden, out * c->d},    {&s->logits, out * c->n_vocab},
+    struct {
+        float **at;
+        int64_t n;
+    } part[] = {
+        {&s->f.x, row * c->d},    {&s->f.h, row * c->d},       {&s->f.y, row * c->d},
+        {&s->f.q, row * d_q},     {&s->f.attn, row * d_q},     {&s->f.k, row * d_kv},
+        {&s->f.v, row * d_kv},    {&s->f.gate, row * c->d_ff}, {&s->f.up, row * c->d_ff},
+        {&s->picked, out * c->d}, {&s->hidden, out * c->d},    {&s->logits, out * c->n_vocab},
     };
     float *at = base;
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
@@ -78,7 +82,8 @@ static void embed(struct fwd *f)
                (size_t)f->m->config.d * sizeof(float));
 }
 
-/* The rows that are wanted, normalized; runs of logits rows go through the head, hidden rows are copied. */
+/* The rows that are wanted, normalized; runs of logits rows go through the head, hidden rows are
+ * copied. */
 static struct model_out outputs(struct scratch *s)
 {
     struct fwd *f = &s->f;
@@ -94,7 +99,8 @@ static struct model_out outputs(struct scratch *s)
         for (n = 1; i + n < b->n_out && b->out_kind[i + n] == b->out_kind[i];) n++;
         const float *from = s->picked + (int64_t)i * d;
         if (b->out_kind[i] == OUT_LOGITS) {
-            be->op->linear(be, s->logits + (int64_t)n_logits * m->config.n_vocab, &m->head, from, n);
+            be->op->linear(be, s->logits + (int64_t)n_logits * m->config.n_vocab, &m->head, from,
+                           n);
             n_logits += n;
         } else {
             memcpy(s->hidden + (int64_t)n_hidden * d, from, (size_t)n * (size_t)d * sizeof(float));

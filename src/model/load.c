@@ -1,7 +1,9 @@
-/* load.c - a checkpoint becomes a model: choose the architecture, read its config, bind its tensors, plan memory.
+/* load.c - a checkpoint becomes a model: choose the architecture, read its config, bind its
+ * tensors, plan memory.
  *
- * Nothing here trusts the file: every number has a range, every tensor a shape, and a layer tensor that nobody
- * bound is a refusal, because a model computed without one of its parts would be silently wrong. */
+ * Nothing here trusts the file: every number has a range, every tensor a shape, and a layer
+ * tensor that nobody bound is a refusal, because a model computed without one of its parts would
+ * be silently wrong. */
 #include "model_impl.h"
 
 #include "base/os.h"
@@ -11,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- metadata -------------------------------------------------------------------------------------- */
+/* ---- metadata ---- */
 
 const struct meta *config_meta(const struct binder *b, const char *key)
 {
@@ -33,10 +35,12 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     int64_t v = meta_int(m, INT64_MIN);
     if (v < lo || v > hi) {
         if (v == INT64_MIN)
-            b->rc = err_set(b->e, ERR_FORMAT, "%s: metadata %s.%s is not one integer", path, b->prefix, key);
+            b->rc = err_set(b->e, ERR_FORMAT, "%s: metadata %s.%s is not one integer", path,
+                            b->prefix, key);
         else
-            b->rc = err_set(b->e, ERR_FORMAT, "%s: metadata %s.%s is %lld, not between %lld and %lld", path,
-                            b->prefix, key, (long long)v, (long long)lo, (long long)hi);
+            b->rc =
+                err_set(b->e, ERR_FORMAT, "%s: metadata %s.%s is %lld, not between %lld and %lld",
+                        path, b->prefix, key, (long long)v, (long long)lo, (long long)hi);
         return 0;
     }
     return (int)v;
@@ -61,18 +65,25 @@ static bool item_is(const struct meta *m, int i, const char *text)
     return t && n == strlen(text) && memcmp(t, text, n) == 0;
 }
 
-/* ---- configuration --------------------------------------------------------------------------------- */
+/* ---- configuration ---- */
 
 static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
-    static const struct { const char *name; enum rope_scaling scaling; } kinds[] = {
-        {"none", ROPE_NONE}, {"default", ROPE_NONE}, {"linear", ROPE_LINEAR}, {"llama3", ROPE_LLAMA3}, {"yarn", ROPE_YARN}};
+    static const struct {
+        const char *name;
+        enum rope_scaling scaling;
+    } kinds[] = {{"none", ROPE_NONE},
+                 {"default", ROPE_NONE},
+                 {"linear", ROPE_LINEAR},
+                 {"llama3", ROPE_LLAMA3},
+                 {"yarn", ROPE_YARN}};
     const struct meta *type = config_meta(b, "rope.scaling.type");
     size_t i = 0, n = sizeof kinds / sizeof kinds[0];
     while (i < n && type && !text_is(type, kinds[i].name)) i++;
     if (i == n) {
         const char *name = meta_text(type, NULL);
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: rope scaling \"%s\" is not supported (linear, llama3 and yarn are)",
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: rope scaling \"%s\" is not supported (linear, llama3 and yarn are)",
                         checkpoint_path(b->checkpoint), name ? name : "?");
         return;
     }
@@ -84,11 +95,13 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     r->beta_fast = config_real(b, "rope.scaling.yarn_beta_fast", 32);
     r->beta_slow = config_real(b, "rope.scaling.yarn_beta_slow", 1);
     r->attn_factor = config_real(b, "rope.scaling.attn_factor", 0);
-    r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX, b->m->config.context_train);
+    r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX,
+                                     b->m->config.context_train);
     bool sane = r->factor > 0 && r->factor < 1e6 && r->low_freq > 0 && r->high_freq > r->low_freq &&
                 r->beta_fast > 0 && r->beta_slow > 0;
     if (b->rc == 0 && r->scaling != ROPE_NONE && !sane)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: rope scaling parameters are out of range", checkpoint_path(b->checkpoint));
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: rope scaling parameters are out of range",
+                        checkpoint_path(b->checkpoint));
 }
 
 static void config_rope(struct binder *b, struct config *c)
@@ -98,8 +111,8 @@ static void config_rope(struct binder *b, struct config *c)
     r->d_rot = config_int(b, "rope.dimension_count", 2, c->d_head, c->d_head);
     r->base = config_real(b, "rope.freq_base", 10000);
     if (b->rc == 0 && (r->d_rot % 2 || !(r->base > 0)))
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: rope over %d lanes with base %g cannot be", checkpoint_path(b->checkpoint),
-                        r->d_rot, r->base);
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: rope over %d lanes with base %g cannot be",
+                        checkpoint_path(b->checkpoint), r->d_rot, r->base);
     if (b->rc == 0) config_rope_scaling(b, r);
 }
 
@@ -107,15 +120,18 @@ static void config_layers(struct binder *b, struct config *c)
 {
     c->layer = arena_push0(&b->m->arena, (size_t)c->n_layer, sizeof *c->layer);
     if (!c->layer) {
-        b->rc = err_memory(b->e, "the layers' configuration", (unsigned long long)c->n_layer * sizeof *c->layer);
+        b->rc = err_memory(b->e, "the layers' configuration",
+                           (unsigned long long)c->n_layer * sizeof *c->layer);
         return;
     }
-    /* Which layers see the window: a list says so, or (older Qwen2 configs) how many at the bottom do not. */
+    /* Which layers see the window: a list says so, or (older Qwen2 configs) how many at the
+     * bottom do not. */
     int window = config_int(b, "attention.sliding_window", 0, INT_MAX, 0);
     const struct meta *types = config_meta(b, "layer_types");
     int full_below = types ? 0 : config_int(b, "attention.max_window_layers", 0, INT_MAX, 0);
     for (int i = 0; i < c->n_layer; i++) {
-        bool full = (size_t)i < meta_count(types) ? item_is(types, i, "full_attention") : i < full_below;
+        bool full =
+            (size_t)i < meta_count(types) ? item_is(types, i, "full_attention") : i < full_below;
         c->layer[i] = (struct layer_config){.window = full ? 0 : window, .rope = true};
     }
 }
@@ -136,18 +152,21 @@ static void config_read(struct binder *b)
     if (b->rc != 0) return;
     const char *path = checkpoint_path(b->checkpoint);
     if (c->n_head % c->n_head_kv)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: %d heads cannot share %d KV heads evenly", path, c->n_head, c->n_head_kv);
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: %d heads cannot share %d KV heads evenly", path,
+                        c->n_head, c->n_head_kv);
     else if (d_v != c->d_head)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: keys of %d and values of %d lanes: %s expects them equal", path, c->d_head,
-                        d_v, b->m->arch->name);
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: keys of %d and values of %d lanes: %s expects them equal", path,
+                        c->d_head, d_v, b->m->arch->name);
     if (b->rc == 0) config_rope(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->rc = b->m->arch->config(c, b);
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
-static const struct tensor_info *find(const struct binder *b, const char *fmt, int il, char *name, size_t n_name)
+static const struct tensor_info *find(const struct binder *b, const char *fmt, int il, char *name,
+                                      size_t n_name)
 {
     int n = snprintf(name, n_name, fmt, il); /* check: fmt is one of ours, with at most one %d */
     if (n < 0 || (size_t)n >= n_name) return NULL;
@@ -165,7 +184,8 @@ bool bind_has(const struct binder *b, const char *fmt, int il)
     return find(&quiet, fmt, il, name, sizeof name) != NULL;
 }
 
-static const struct tensor_info *need(struct binder *b, const char *fmt, int il, int64_t n_out, int64_t k)
+static const struct tensor_info *need(struct binder *b, const char *fmt, int il, int64_t n_out,
+                                      int64_t k)
 {
     char name[128];
     if (b->rc != 0) return NULL;
@@ -174,21 +194,27 @@ static const struct tensor_info *need(struct binder *b, const char *fmt, int il,
     if (!t)
         b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing", path, name);
     else if (t->dim[0] != k || t->dim[1] != n_out || t->dim[2] != 1 || t->dim[3] != 1)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s is [%lld, %lld], expected [%lld, %lld]", path, name,
-                        (long long)t->dim[1], (long long)t->dim[0], (long long)n_out, (long long)k);
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s is [%lld, %lld], expected [%lld, %lld]",
+                        path, name, (long long)t->dim[1], (long long)t->dim[0], (long long)n_out,
+                        (long long)k);
     else if (!qtype_info[t->type].ops)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s, which cannot be computed with", path, name,
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: tensor %s has type %s, which cannot be computed with", path, name,
                         qtype_info[t->type].name);
     return b->rc == 0 ? t : NULL;
 }
 
 static struct tensor tensor_of(const struct tensor_info *t)
 {
-    return (struct tensor){.type = t->type, .n_out = t->dim[1], .k = t->dim[0], .data = t->data,
+    return (struct tensor){.type = t->type,
+                           .n_out = t->dim[1],
+                           .k = t->dim[0],
+                           .data = t->data,
                            .row_bytes = (int64_t)qtype_bytes(t->type, t->dim[0])};
 }
 
-/* A vector as f32: used from the map where it is F32 and aligned, else converted into the model's arena. */
+/* A vector as f32: used from the map where it is F32 and aligned, else converted into the model's
+ * arena. */
 static const float *vector(struct binder *b, const char *fmt, int il, int64_t n)
 {
     const struct tensor_info *t = need(b, fmt, il, 1, n);
@@ -202,7 +228,8 @@ static const float *vector(struct binder *b, const char *fmt, int il, int64_t n)
     return v;
 }
 
-void bind_linear(struct binder *b, struct linear *l, const char *fmt, int il, int64_t n_out, int64_t k)
+void bind_linear(struct binder *b, struct linear *l, const char *fmt, int il, int64_t n_out,
+                 int64_t k)
 {
     const struct tensor_info *t = need(b, fmt, il, n_out, k);
     if (!t) return;
@@ -223,15 +250,16 @@ static void bind_ends(struct binder *b)
     struct model *m = b->m;
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
     if (!embd || embd->dim[1] > INT_MAX) {
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor token_embd.weight is missing", checkpoint_path(b->checkpoint));
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor token_embd.weight is missing",
+                        checkpoint_path(b->checkpoint));
         return;
     }
     m->config.n_vocab = (int)embd->dim[1];
     embd = need(b, "token_embd.weight", 0, m->config.n_vocab, m->config.d);
     if (embd) m->embd = tensor_of(embd);
     bind_norm(b, &m->out_norm, "output_norm.weight", 0, m->config.d);
-    bool tied = !bind_has(b, "output.weight", 0) ||
-                meta_bool(config_meta(b, "tie_word_embeddings"), false);
+    bool tied =
+        !bind_has(b, "output.weight", 0) || meta_bool(config_meta(b, "tie_word_embeddings"), false);
     if (tied)
         m->head = (struct linear){.w = m->embd};
     else
@@ -246,21 +274,26 @@ static void bind_all(struct binder *b)
     struct model *m = b->m;
     bind_ends(b);
     m->layer_bytes = m->arch->layer_bytes;
-    m->layer = b->rc == 0 ? arena_push0(&m->arena, (size_t)m->config.n_layer, m->layer_bytes) : NULL;
-    if (b->rc == 0 && !m->layer) b->rc = err_memory(b->e, "the layers", (unsigned long long)m->config.n_layer * m->layer_bytes);
+    m->layer =
+        b->rc == 0 ? arena_push0(&m->arena, (size_t)m->config.n_layer, m->layer_bytes) : NULL;
+    if (b->rc == 0 && !m->layer)
+        b->rc =
+            err_memory(b->e, "the layers", (unsigned long long)m->config.n_layer * m->layer_bytes);
     for (int il = 0; il < m->config.n_layer && b->rc == 0; il++)
         m->arch->bind(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint) && b->rc == 0; i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
         /* Rotary tables are recomputed; some old exports carry them along. */
-        bool part = strncmp(t->name, "blk.", 4) == 0 && !strstr(t->name, "rot") && !strstr(t->name, "inv_freq");
+        bool part = strncmp(t->name, "blk.", 4) == 0 && !strstr(t->name, "rot") &&
+                    !strstr(t->name, "inv_freq");
         if (part && !b->bound[i])
-            b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s is not part of architecture %s as quoth knows it",
+            b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                            "%s: tensor %s is not part of architecture %s as quoth knows it",
                             checkpoint_path(b->checkpoint), t->name, m->arch->name);
     }
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static void model_params(struct model *m)
 {
@@ -279,7 +312,8 @@ static struct kv_geometry *geometry(struct model *m)
     return g;
 }
 
-/* The longest sequence: as asked, or the model's own, halved until its KV fits into half of the free memory. */
+/* The longest sequence: as asked, or the model's own, halved until its KV fits into half of the
+ * free memory. */
 static int choose_context(const struct model *m, int asked, int64_t token_bytes)
 {
     int n = asked > 0 ? asked : m->config.context_train;
@@ -304,13 +338,16 @@ static int plan(struct model *m, const struct model_options *o, struct err *e)
     if (m->limits.n_copy == 0) m->limits.n_copy = m->limits.n_seq;
     int64_t n_float = forward_scratch_floats(c, &m->limits);
     m->scratch = m->backend->op->alloc(m->backend, (size_t)n_float * sizeof(float));
-    if (!m->scratch) return err_memory(e, "activations", (unsigned long long)n_float * sizeof(float));
+    if (!m->scratch)
+        return err_memory(e, "activations", (unsigned long long)n_float * sizeof(float));
     m->info.scratch_bytes = n_float * (int64_t)sizeof(float);
     int64_t k_max = c->d > c->d_ff ? c->d : c->d_ff, d_q = (int64_t)c->n_head * c->d_head;
-    int rc = m->backend->op->reserve(m->backend, m->limits.n_row > m->limits.n_out ? m->limits.n_row : m->limits.n_out,
-                                     k_max > d_q ? k_max : d_q, c->d_head, c->n_head / c->n_head_kv, e);
+    int rc = m->backend->op->reserve(
+        m->backend, m->limits.n_row > m->limits.n_out ? m->limits.n_row : m->limits.n_out,
+        k_max > d_q ? k_max : d_q, c->d_head, c->n_head / c->n_head_kv, e);
     if (rc == 0) rc = rope_open(m, m->info.context_max, e);
-    if (rc == 0) rc = kv_store_open(&m->kv, m->backend, g, c->n_layer, o->kv_type, page_rows, n_page, e);
+    if (rc == 0)
+        rc = kv_store_open(&m->kv, m->backend, g, c->n_layer, o->kv_type, page_rows, n_page, e);
     m->info.kv_bytes = m->kv.n_byte;
     m->info.page_rows = page_rows;
     m->info.n_page = n_page;
@@ -333,7 +370,7 @@ static void describe(struct model *m)
         if (c->layer[il].window > i->window) i->window = c->layer[il].window;
 }
 
-/* ---- open and close -------------------------------------------------------------------------------- */
+/* ---- open and close ---- */
 
 static const struct arch *const arches[] = {
 #define ARCH(id) &arch_##id,
@@ -346,7 +383,8 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
     size_t n, n_arch = sizeof arches / sizeof arches[0];
     const char *path = checkpoint_path(m->checkpoint);
     *prefix = meta_text(checkpoint_meta(m->checkpoint, "general.architecture"), &n);
-    if (!*prefix) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
+    if (!*prefix)
+        return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
     for (size_t i = 0; i < n_arch; i++)
         if (strcmp(arches[i]->name, *prefix) == 0) m->arch = arches[i];
     if (m->arch) return 0;
@@ -355,10 +393,12 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", arches[i]->name);
     }
-    return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" is not supported; quoth runs %s", path, *prefix, list);
+    return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" is not supported; quoth runs %s",
+                   path, *prefix, list);
 }
 
-int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o, struct err *e)
+int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
+               struct err *e)
 {
     *out = NULL;
     struct model *m = calloc(1, sizeof *m);
@@ -368,7 +408,8 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     struct binder b = {.m = m, .checkpoint = c, .e = e};
     b.rc = choose_arch(m, &b.prefix, e);
     b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;
-    if (b.rc == 0 && !b.bound) b.rc = err_memory(e, "the tensor list", (unsigned long long)checkpoint_n_tensor(c));
+    if (b.rc == 0 && !b.bound)
+        b.rc = err_memory(e, "the tensor list", (unsigned long long)checkpoint_n_tensor(c));
     if (b.rc == 0) config_read(&b);
     if (b.rc == 0) bind_all(&b);
     free(b.bound);

@@ -1,7 +1,8 @@
 /* model.h - a loaded model: checkpoint -> weights bound to an architecture -> logits for a batch.
  *
- * The model never sees a request: model_forward computes one struct batch, whatever mixture of prefill chunks
- * and decodes of however many sequences it holds. Open and close from one thread; forward on the engine's. */
+ * The model never sees a request: model_forward computes one struct batch, whatever mixture of
+ * prefill chunks and decodes of however many sequences it holds. Open and close from one thread;
+ * forward on the engine's. */
 #ifndef QUOTH_MODEL_H
 #define QUOTH_MODEL_H
 
@@ -12,33 +13,36 @@
 struct model; /* opaque */
 
 struct model_options {
-    struct backend *backend;     /* borrowed, for the model's whole life                  */
+    struct backend *backend; /* borrowed, for the model's whole life                  */
     enum kv_type kv_type;
-    int page_rows;               /* 0: 32                                                 */
-    int n_page;                  /* KV pages; 0: as many as one longest sequence needs    */
-    int context_max;             /* longest sequence; 0: the model's own, shortened to fit memory */
-    struct batch_limits batch;   /* n_row, n_seq, n_out of a step; page_stride and the rest are filled in */
+    int page_rows;   /* 0: 32                                                 */
+    int n_page;      /* KV pages; 0: as many as one longest sequence needs    */
+    int context_max; /* longest sequence; 0: the model's own, shortened to fit memory */
+    /* n_row, n_seq, n_out of a step; page_stride and the rest are filled in */
+    struct batch_limits batch;
 };
 
 /* Read-only facts, for the engine, the CLI and reports. */
 struct model_info {
-    const char *arch;        /* "llama" ...                         */
-    const char *name;        /* general.name, or the file's name    */
+    const char *arch; /* "llama" ...                         */
+    const char *name; /* general.name, or the file's name    */
     int n_layer, d_model, d_ff, n_head, n_head_kv, d_head, n_vocab;
-    int context_train;       /* as the model was trained            */
-    int context_max;         /* as it is run                        */
-    int window;              /* sliding window of any layer, 0 none */
+    int context_train; /* as the model was trained            */
+    int context_max;   /* as it is run                        */
+    int window;        /* sliding window of any layer, 0 none */
     int64_t n_param;
-    int64_t weight_bytes;    /* mapped from the file                */
-    int64_t kv_token_bytes;  /* KV bytes per token, all layers      */
-    int64_t kv_bytes;        /* the whole pool (reserved)           */
-    int64_t scratch_bytes;   /* activations, rope tables, outputs   */
+    int64_t weight_bytes;   /* mapped from the file                */
+    int64_t kv_token_bytes; /* KV bytes per token, all layers      */
+    int64_t kv_bytes;       /* the whole pool (reserved)           */
+    int64_t scratch_bytes;  /* activations, rope tables, outputs   */
     int page_rows, n_page;
     enum kv_type kv_type;
 };
 
-/* The checkpoint must outlive the model (weights stay in its map). Errors name tensor or key, found, expected. */
-int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o, struct err *e);
+/* The checkpoint must outlive the model (weights stay in its map). Errors name tensor or key,
+ * found, expected. */
+int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
+               struct err *e);
 void model_close(struct model *m); /* NULL is fine */
 const struct model_info *model_info(const struct model *m);
 
@@ -51,10 +55,12 @@ struct model_out {
     const float *hidden; /* f32 [number of OUT_HIDDEN rows, d_model], after the output norm   */
 };
 
-/* Do the batch's copies, then compute all rows. Cannot fail on a batch that batch_check accepts; allocates nothing. */
+/* Do the batch's copies, then compute all rows. Cannot fail on a batch that batch_check accepts;
+ * allocates nothing. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Called with every named intermediate: x f32 [n_row, n]. layer is -1 outside layers. For tests and debugging. */
+/* Called with every named intermediate: x f32 [n_row, n]. layer is -1 outside layers. For tests
+ * and debugging. */
 typedef void trace_fn(void *ctx, int layer, const char *name, const float *x, int n_row, int64_t n);
 void model_trace(struct model *m, trace_fn *fn, void *ctx); /* NULL: off */
 

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "model.h"
 
-/* ---- what an architecture reads from the metadata ------------------------------------------------- */
+/* ---- what an architecture reads from the metadata ---- */
 
 struct layer_config {
     int window; /* 0: attends to everything before */
@@ -39,7 +39,7 @@ struct config {
     struct layer_config *layer; /* [n_layer] */
 };
 
-/* ---- weights -------------------------------------------------------------------------------------- */
+/* ---- weights ---- */
 
 struct norm {
     const float *g; /* f32 [n] */
@@ -48,8 +48,10 @@ struct norm {
 };
 
 struct attn_block {
-    struct linear q, k, v, o; /* [n_head * d_head, d], [n_head_kv * d_head, d] twice, [d, n_head * d_head] */
-    struct norm q_norm, k_norm; /* over d_head, before rope; g NULL where the architecture has none */
+    /* [n_head * d_head, d], [n_head_kv * d_head, d] twice, [d, n_head * d_head] */
+    struct linear q, k, v, o;
+    /* over d_head, before rope; g NULL where the architecture has none */
+    struct norm q_norm, k_norm;
 };
 
 struct glu_block {
@@ -65,28 +67,29 @@ struct model {
     struct config config;
     struct model_info info;
 
-    struct tensor embd;   /* [n_vocab, d] */
+    struct tensor embd; /* [n_vocab, d] */
     struct norm out_norm;
-    struct linear head;   /* [n_vocab, d]; the embedding's tensor where tied */
-    void *layer;          /* the architecture's own array [n_layer] */
-    size_t layer_bytes;   /* of one element */
+    struct linear head; /* [n_vocab, d]; the embedding's tensor where tied */
+    void *layer;        /* the architecture's own array [n_layer] */
+    size_t layer_bytes; /* of one element */
 
     struct rope_spec rope;
     struct kv_store kv;
     struct batch_limits limits;
-    float *scratch;       /* owned, on the device: see forward.c */
+    float *scratch; /* owned, on the device: see forward.c */
     trace_fn *trace;
     void *trace_ctx;
 };
 
-/* ---- architectures -------------------------------------------------------------------------------- */
+/* ---- architectures ---- */
 
 struct binder;
 struct fwd;
 
 struct arch {
     const char *name;
-    bool gguf_neox;         /* pairing of rotary lanes in GGUF files; Hugging Face checkpoints are always neox */
+    /* pairing of rotary lanes in GGUF files; Hugging Face checkpoints are always neox */
+    bool gguf_neox;
     size_t layer_bytes;
     /* Adjust the config that load.c read from the common keys. NULL: nothing to adjust. */
     int (*config)(struct config *c, const struct binder *b);
@@ -98,7 +101,7 @@ struct arch {
 #include "arch/arch.def"
 #undef ARCH
 
-/* ---- binding: names -> weights, shapes checked; the first failure sticks ---------------------------- */
+/* ---- binding: names -> weights, shapes checked; the first failure sticks ---- */
 
 struct binder {
     struct model *m;
@@ -111,26 +114,28 @@ struct binder {
 
 /* Metadata "<prefix>.<key>"; integers and reals are checked against [lo, hi]. */
 const struct meta *config_meta(const struct binder *b, const char *key);
-int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t otherwise); /* otherwise < lo: required */
+/* otherwise < lo: required */
+int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t otherwise);
 double config_real(const struct binder *b, const char *key, double otherwise);
 
 /* `fmt` has at most one %d, for the layer. A bias named "<...>.bias" is bound where it exists. */
-void bind_linear(struct binder *b, struct linear *l, const char *fmt, int il, int64_t n_out, int64_t k);
+void bind_linear(struct binder *b, struct linear *l, const char *fmt, int il, int64_t n_out,
+                 int64_t k);
 void bind_norm(struct binder *b, struct norm *n, const char *fmt, int il, int64_t size);
 void bind_attn(struct binder *b, struct attn_block *a, int il);
 void bind_glu(struct binder *b, struct glu_block *g, int il);
 bool bind_has(const struct binder *b, const char *fmt, int il);
 
-/* ---- a forward pass -------------------------------------------------------------------------------- */
+/* ---- a forward pass ---- */
 
 struct fwd {
     struct model *m;
     const struct batch *batch;
     int n_row, il;
-    float *x;                   /* f32 [n_row, d]: the residual stream */
-    float *h, *y;               /* f32 [n_row, d]                      */
-    float *q, *k, *v, *attn;    /* f32 [n_row, n_head * d_head] ...    */
-    float *gate, *up;           /* f32 [n_row, d_ff]                   */
+    float *x;                /* f32 [n_row, d]: the residual stream */
+    float *h, *y;            /* f32 [n_row, d]                      */
+    float *q, *k, *v, *attn; /* f32 [n_row, n_head * d_head] ...    */
+    float *gate, *up;        /* f32 [n_row, d_ff]                   */
 };
 
 void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n);

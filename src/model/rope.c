@@ -1,9 +1,10 @@
 /* rope.c - cos and sin tables for every position, made once at open in f64 and rounded to f32.
  *
- *   linear   positions divided by the factor ("Extending Context Window ... via Positional Interpolation", 2306.15595)
- *   llama3   low frequencies divided by the factor, high ones kept, a ramp between (Llama 3.1 model card)
- *   yarn     the same idea with a ramp over rotations, and cos, sin scaled by 0.1 ln(factor) + 1 (2309.00071)
- *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), used instead of computing llama3's */
+ *   linear   positions divided by the factor (position interpolation, arXiv 2306.15595)
+ *   llama3   low frequencies divided by the factor, high ones kept, a ramp between (Llama 3.1)
+ *   yarn     the same with a ramp over rotations, and cos, sin scaled by 0.1 ln(factor) + 1
+ *            (arXiv 2309.00071)
+ *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), instead of llama3's */
 #include "model_impl.h"
 
 #include <math.h>
@@ -39,10 +40,14 @@ static double lane_freq(const struct rope_config *r, int i)
     double freq = pow(r->base, -2.0 * i / r->d_rot);
     if (r->freq_factor) return freq / (double)r->freq_factor[i];
     switch (r->scaling) {
-    case ROPE_LINEAR: return freq / r->factor;
-    case ROPE_LLAMA3: return llama3_freq(r, freq);
-    case ROPE_YARN: return yarn_freq(r, freq, i);
-    default: return freq;
+    case ROPE_LINEAR:
+        return freq / r->factor;
+    case ROPE_LLAMA3:
+        return llama3_freq(r, freq);
+    case ROPE_YARN:
+        return yarn_freq(r, freq, i);
+    default:
+        return freq;
     }
 }
 
@@ -58,7 +63,8 @@ int rope_open(struct model *m, int pos_max, struct err *e)
     const struct rope_config *r = &m->config.rope;
     int half = r->d_rot / 2;
     size_t n_byte = (size_t)pos_max * (size_t)half * sizeof(float);
-    float *cos_table = arena_push(&m->arena, n_byte, 64), *sin_table = arena_push(&m->arena, n_byte, 64);
+    float *cos_table = arena_push(&m->arena, n_byte, 64),
+          *sin_table = arena_push(&m->arena, n_byte, 64);
     if (!cos_table || !sin_table) return err_memory(e, "the rope tables", 2 * n_byte);
     double scale = magnitude(r);
     for (int i = 0; i < half; i++) {
@@ -68,6 +74,7 @@ int rope_open(struct model *m, int pos_max, struct err *e)
             sin_table[(int64_t)p * half + i] = (float)(sin(p * freq) * scale);
         }
     }
-    m->rope = (struct rope_spec){.d_rot = r->d_rot, .neox = r->neox, .pos_max = pos_max, .cos = cos_table, .sin = sin_table};
+    m->rope = (struct rope_spec){
+        .d_rot = r->d_rot, .neox = r->neox, .pos_max = pos_max, .cos = cos_table, .sin = sin_table};
     return 0;
 }

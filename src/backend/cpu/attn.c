@@ -1,8 +1,10 @@
-/* attn.c - attention over pages on the CPU: flash-style, with an online softmax in spans of 512 positions.
+/* attn.c - attention over pages on the CPU: flash-style, with an online softmax in spans of 512
+ * positions.
  *
- * A work item is (sequence, KV head, up to 16 query rows). It walks the positions that its rows can see, 16 at a time;
- * each tile of K and V is decoded once and used by every row and every query head of the group. Which rows share an
- * item never matters: each row and head has its own state, and sees the tiles in the same order (kern.h). */
+ * A work item is (sequence, KV head, up to 16 query rows). It walks the positions that its rows
+ * can see, 16 at a time; each tile of K and V is decoded once and used by every row and every
+ * query head of the group. Which rows share an item never matters: each row and head has its own
+ * state, and sees the tiles in the same order (kern.h). */
 #include "cpu_impl.h"
 
 #include <math.h>
@@ -48,11 +50,11 @@ static int visible_from(const struct attn_spec *spec, int pos)
 }
 
 struct item {
-    int seq, head;       /* KV head */
-    int row0, n_row;     /* rows of the batch */
-    int n_group;         /* query heads per KV head */
+    int seq, head;        /* KV head */
+    int row0, n_row;      /* rows of the batch */
+    int n_group;          /* query heads per KV head */
     struct attn_row *row; /* [n_row * n_group] */
-    float *k, *v;        /* decoded tiles */
+    float *k, *v;         /* decoded tiles */
 };
 
 static void item_rows_init(const struct attn_job *j, struct item *it, float *work)
@@ -89,8 +91,8 @@ static void tile_rows(const struct attn_job *j, struct item *it, int pos0)
         if (hi > ATTN_TILE) hi = ATTN_TILE;
         if (lo >= hi) continue;
         const float *q = j->q + ((int64_t)row * spec->n_head + head) * spec->d_k;
-        j->c->kern.attn_tile(&it->row[i].span, it->row[i].o, q, it->k, it->v, spec->d_k, spec->d_v, lo, hi,
-                             spec->scale);
+        j->c->kern.attn_tile(&it->row[i].span, it->row[i].o, q, it->k, it->v, spec->d_k, spec->d_v,
+                             lo, hi, spec->scale);
     }
 }
 

@@ -1,6 +1,7 @@
 /* cpu.c - the CPU backend: open, memory, and the ops that are plain loops over rows.
  *
- * An op is split into chunks for the pool so that no chunk's result depends on another or on the split. */
+ * An op is split into chunks for the pool so that no chunk's result depends on another or on the
+ * split. */
 #include "cpu_impl.h"
 
 #include "base/cpu.h"
@@ -15,7 +16,8 @@
 static void *cpu_alloc(struct backend *b, size_t n_byte)
 {
     (void)b;
-    void *p = mmap(NULL, n_byte ? n_byte : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, n_byte ? n_byte : 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -25,7 +27,8 @@ static void cpu_release(struct backend *b, void *p, size_t n_byte)
     if (p) munmap(p, n_byte ? n_byte : 1);
 }
 
-static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int n_group, struct err *e)
+static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int n_group,
+                       struct err *e)
 {
     struct cpu_backend *c = cpu_of(b);
     c->n_row_max = n_row;
@@ -52,7 +55,8 @@ static void cpu_close(struct backend *b)
     free(c);
 }
 
-static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const int32_t *token, int n_row)
+static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
+                      int n_row)
 {
     (void)b;
     for (int i = 0; i < n_row; i++) {
@@ -79,7 +83,8 @@ static void norm_row(void *ctx, int i, int worker)
     j->kern->rms_norm(j->y + (int64_t)i * j->n, j->x + (int64_t)i * j->n, j->g, j->n, j->eps);
 }
 
-static void cpu_rms_norm(struct backend *b, float *y, const float *x, const float *g, int n_row, int n, float eps)
+static void cpu_rms_norm(struct backend *b, float *y, const float *x, const float *g, int n_row,
+                         int n, float eps)
 {
     struct cpu_backend *c = cpu_of(b);
     struct norm_job j = {&c->kern, y, x, g, n, eps};
@@ -89,8 +94,8 @@ static void cpu_rms_norm(struct backend *b, float *y, const float *x, const floa
         for (int i = 0; i < n_row; i++) norm_row(&j, i, 0);
 }
 
-static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
-                     const struct rope_spec *spec)
+static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos,
+                     int n_row, const struct rope_spec *spec)
 {
     struct kern *k = &cpu_of(b)->kern;
     int half = spec->d_rot / 2;
@@ -100,7 +105,8 @@ static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const 
                     spec->sin + (int64_t)pos[i] * half, spec->d_rot, spec->neox);
 }
 
-/* Elementwise ops over n values in pieces: an element's value does not depend on where the pieces begin. */
+/* Elementwise ops over n values in pieces: an element's value does not depend on where the pieces
+ * begin. */
 enum { PIECE = 8192 };
 
 struct piece_job {
@@ -144,7 +150,8 @@ static void cpu_add(struct backend *b, float *y, const float *x, int64_t n)
     pool_run(cpu_of(b)->pool, add_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
-static void cpu_gather(struct backend *b, float *y, const float *x, const int32_t *row, int n_out, int d)
+static void cpu_gather(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
+                       int d)
 {
     (void)b;
     for (int i = 0; i < n_out; i++)

@@ -4,7 +4,8 @@
 
 #include "backend/backend_impl.h"
 
-/* Attention works on tiles of this many query rows of one sequence: what shares each decoded K and V tile. */
+/* Attention works on tiles of this many query rows of one sequence: what shares each decoded K
+ * and V tile. */
 enum { ATTN_ROWS = 16 };
 
 struct cpu_backend {
@@ -15,9 +16,9 @@ struct cpu_backend {
     char description[64];
 
     /* Scratch, owned, sized by reserve. */
-    uint8_t *act_data;  /* [n_row_max, k_max] f32 rows never need it; int8 or bf16 do */
-    float *act_scale;   /* [n_row_max, ceil(k_max / 256)]     */
-    float *attn_work;   /* [n_thread, attn_work_floats]       */
+    uint8_t *act_data; /* [n_row_max, k_max] f32 rows never need it; int8 or bf16 do */
+    float *act_scale;  /* [n_row_max, ceil(k_max / 256)]     */
+    float *attn_work;  /* [n_thread, attn_work_floats]       */
     int64_t attn_work_floats;
     int n_row_max;
     int64_t k_max;
@@ -38,8 +39,9 @@ void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src,
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 
-/* f32 copies of one 16-position tile of one head: k [d_k, 16], v [16, d_v]. Positions at and past n are left
- * undefined. page is the sequence's page table, pos0 a multiple of 16. */
-void cpu_kv_tile(const struct kv_layer *kv, int head, const int32_t *page, int pos0, int n, float *k, float *v);
+/* f32 copies of one 16-position tile of one head: k [d_k, 16], v [16, d_v]. Positions at and past
+ * n are left undefined. page is the sequence's page table, pos0 a multiple of 16. */
+void cpu_kv_tile(const struct kv_layer *kv, int head, const int32_t *page, int pos0, int n,
+                 float *k, float *v);
 
 #endif

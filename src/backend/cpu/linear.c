@@ -1,4 +1,5 @@
-/* linear.c - y = x W^T + b on the CPU: convert the activations once, then chunks of output rows on the pool. */
+/* linear.c - y = x W^T + b on the CPU: convert the activations once, then chunks of output rows
+ * on the pool. */
 #include "cpu_impl.h"
 
 struct linear_job {
@@ -22,9 +23,12 @@ static const void *act_row(const struct linear_job *j, int i)
 {
     int64_t k = j->l->w.k;
     switch (j->act) {
-    case ACT_Q8: return j->c->act_data + i * k;
-    case ACT_BF16: return j->c->act_data + i * k * 2;
-    default: return j->x + i * k;
+    case ACT_Q8:
+        return j->c->act_data + i * k;
+    case ACT_BF16:
+        return j->c->act_data + i * k * 2;
+    default:
+        return j->x + i * k;
     }
 }
 
@@ -52,8 +56,9 @@ static void linear_chunk(void *ctx, int chunk, int worker)
     const struct tensor *w = &j->l->w;
     int64_t r0 = (int64_t)chunk * j->rows_per_chunk;
     int n = (int)(w->n_out - r0 < j->rows_per_chunk ? w->n_out - r0 : j->rows_per_chunk);
-    j->c->kern.linear[j->act][w->type](j->y + r0, w->n_out, w->type, w->data + r0 * w->row_bytes, w->row_bytes,
-                                       n, act_row(j, 0), j->c->act_scale, j->n_row, (int)w->k);
+    j->c->kern.linear[j->act][w->type](j->y + r0, w->n_out, w->type, w->data + r0 * w->row_bytes,
+                                       w->row_bytes, n, act_row(j, 0), j->c->act_scale, j->n_row,
+                                       (int)w->k);
     if (!j->l->bias) return;
     for (int i = 0; i < j->n_row; i++) j->c->kern.add(j->y + i * w->n_out + r0, j->l->bias + r0, n);
 }
@@ -61,7 +66,8 @@ static void linear_chunk(void *ctx, int chunk, int worker)
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row)
 {
     struct cpu_backend *c = cpu_of(b);
-    /* A chunk of about 64 kB of weights: long enough to hide a claim, short enough to share evenly. */
+    /* A chunk of about 64 kB of weights: long enough to hide a claim, short enough to share
+     * evenly. */
     int64_t rows = 65536 / (l->w.row_bytes ? l->w.row_bytes : 1);
     if (rows < 4) rows = 4;
     struct linear_job j = {c, y, l, x, n_row, act_type_of(c, l->w.type), (int)rows};

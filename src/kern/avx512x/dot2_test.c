@@ -1,5 +1,5 @@
-/* dot2_test.c - goal: dot2_bf16 is the instruction vdpbf16ps, bit for bit. Method: random operands, of ordinary size and
- * of any bits at all, through both. */
+/* dot2_test.c - goal: dot2_bf16 is the instruction vdpbf16ps, bit for bit. Method: random
+ * operands, of ordinary size and of any bits at all, through both. */
 #include "../../../test/unit.h"
 
 #include "base/cpu.h"
@@ -23,8 +23,10 @@ TEST(dot2_bf16_is_the_instruction)
         uint64_t r = rng_next(&rng);
         uint32_t c = (uint32_t)rng_next(&rng), a = (uint32_t)r, b = (uint32_t)(r >> 32);
         if (i % 4) /* exponents near 1: sums that round, cancel and carry */
-            a = (a & 0x83FF83FF) | 0x3C003C00, b = (b & 0x83FF83FF) | 0x3C003C00, c = (c & 0x83FFFFFF) | 0x3C000000;
-        float got = dot2_bf16(f32_of_bits(c), (uint16_t)a, (uint16_t)(a >> 16), (uint16_t)b, (uint16_t)(b >> 16));
+            a = (a & 0x83FF83FF) | 0x3C003C00, b = (b & 0x83FF83FF) | 0x3C003C00,
+            c = (c & 0x83FFFFFF) | 0x3C000000;
+        float got = dot2_bf16(f32_of_bits(c), (uint16_t)a, (uint16_t)(a >> 16), (uint16_t)b,
+                              (uint16_t)(b >> 16));
         float want = instruction(f32_of_bits(c), a, b);
         n_bad += bits_of_f32(got) != bits_of_f32(want) && !(isnan(got) && isnan(want));
     }

@@ -1,8 +1,10 @@
-/* ref.c - the scalar reference of every kernel: the specification that all levels equal bit for bit.
+/* ref.c - the scalar reference of every kernel: the specification that all levels equal bit for
+ * bit.
  *
- * Loops run over independent outputs innermost where that costs no clarity, so that a compiler can vectorize them
- * without changing any order of operations (-ffp-contract=off, no fast-math). The file is compiled once per
- * level that has nothing better yet: with another name for kern_init_ref and that level's flags (see ../avx2). */
+ * Loops run over independent outputs innermost where that costs no clarity, so that a compiler
+ * can vectorize them without changing any order of operations (-ffp-contract=off, no fast-math).
+ * The file is compiled once per level that has nothing better yet: with another name for
+ * kern_init_ref and that level's flags (see ../avx2). */
 #include "kern/kern_impl.h"
 
 #ifndef KERN_INIT
@@ -40,8 +42,8 @@ static int group_len(int g, int k)
     return k - g < ACT_GROUP ? k - g : ACT_GROUP;
 }
 
-static void linear_q8(float *y, int64_t y_stride, enum qtype t, const uint8_t *w, int64_t w_stride, int n_out,
-                      const void *x, const float *x_scale, int n_row, int k)
+static void linear_q8(float *y, int64_t y_stride, enum qtype t, const uint8_t *w, int64_t w_stride,
+                      int n_out, const void *x, const float *x_scale, int n_row, int k)
 {
     const int8_t *q = x;
     int n_group = (k + ACT_GROUP - 1) / ACT_GROUP;
@@ -57,10 +59,10 @@ static void linear_q8(float *y, int64_t y_stride, enum qtype t, const uint8_t *w
         }
 }
 
-/* Decodes a group of one weight row once, then uses it for every row of x, four at a time: their chains are
- * independent, which hides the latency of the fma. */
-static void linear_f32(float *y, int64_t y_stride, enum qtype t, const uint8_t *w, int64_t w_stride, int n_out,
-                       const void *x, const float *x_scale, int n_row, int k)
+/* Decodes a group of one weight row once, then uses it for every row of x, four at a time: their
+ * chains are independent, which hides the latency of the fma. */
+static void linear_f32(float *y, int64_t y_stride, enum qtype t, const uint8_t *w, int64_t w_stride,
+                       int n_out, const void *x, const float *x_scale, int n_row, int k)
 {
     (void)x_scale;
     const float *a = x;
@@ -84,8 +86,9 @@ static void linear_f32(float *y, int64_t y_stride, enum qtype t, const uint8_t *
         }
 }
 
-static void linear_bf16(float *y, int64_t y_stride, enum qtype t, const uint8_t *w, int64_t w_stride, int n_out,
-                        const void *x, const float *x_scale, int n_row, int k)
+static void linear_bf16(float *y, int64_t y_stride, enum qtype t, const uint8_t *w,
+                        int64_t w_stride, int n_out, const void *x, const float *x_scale, int n_row,
+                        int k)
 {
     (void)t, (void)x_scale;
     for (int r = 0; r < n_out; r++)
@@ -95,7 +98,8 @@ static void linear_bf16(float *y, int64_t y_stride, enum qtype t, const uint8_t 
             for (int g = 0; g < k; g += ACT_GROUP) {
                 float sum = 0;
                 for (int j = g; j < g + group_len(g, k); j += 2) {
-                    uint16_t p[2] = {0, 0}; /* an odd k ends with a pair whose second half is zero */
+                    /* an odd k ends with a pair whose second half is zero */
+                    uint16_t p[2] = {0, 0};
                     memcpy(p, w + r * w_stride + j * 2, j + 1 < k ? 4 : 2);
                     sum = dot2_bf16(sum, p[0], p[1], a[j], j + 1 < k ? a[j + 1] : 0);
                 }
@@ -137,8 +141,8 @@ static void rope(float *x, const float *cos, const float *sin, int d_rot, bool n
     }
 }
 
-static void attn_tile(struct attn_state *st, float *o, const float *q, const float *k, const float *v, int d_k,
-                      int d_v, int lo, int hi, float scale)
+static void attn_tile(struct attn_state *st, float *o, const float *q, const float *k,
+                      const float *v, int d_k, int d_v, int lo, int hi, float scale)
 {
     float s[ATTN_TILE] = {0}, m = st->m;
     for (int d = 0; d < d_k; d++)
@@ -160,7 +164,8 @@ static void attn_tile(struct attn_state *st, float *o, const float *q, const flo
     }
 }
 
-static void attn_merge(float *m, float *l, float *out, const struct attn_state *s, const float *o, int d_v)
+static void attn_merge(float *m, float *l, float *out, const struct attn_state *s, const float *o,
+                       int d_v)
 {
     float top = s->m > *m ? s->m : *m;
     float a = exp_f32(*m - top), b = exp_f32(s->m - top);

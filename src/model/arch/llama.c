@@ -1,5 +1,6 @@
-/* llama.c - Llama 1 to 3.x ("LLaMA: Open and Efficient Foundation Language Models", arXiv 2302.13971), SmolLM, and what
- * GGUF files call llama. Pre-norm decoder: grouped-query attention with rope, SwiGLU, RMSNorm. */
+/* llama.c - Llama 1 to 3.x ("LLaMA: Open and Efficient Foundation Language Models", arXiv
+ * 2302.13971), SmolLM, and what GGUF files call llama. Pre-norm decoder: grouped-query attention
+ * with rope, SwiGLU, RMSNorm. */
 #include "llama_impl.h"
 
 void llama_bind(struct binder *b, void *layer, int il)

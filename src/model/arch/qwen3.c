@@ -1,5 +1,5 @@
-/* qwen3.c - Qwen3 ("Qwen3 Technical Report", arXiv 2505.09388): a llama whose q and k heads are RMS-normalized before
- * rope, and whose head width is independent of d / n_head. */
+/* qwen3.c - Qwen3 ("Qwen3 Technical Report", arXiv 2505.09388): a llama whose q and k heads are
+ * RMS-normalized before rope, and whose head width is independent of d / n_head. */
 #include "llama_impl.h"
 
 static void bind(struct binder *b, void *layer, int il)

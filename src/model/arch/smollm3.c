@@ -1,5 +1,6 @@
-/* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE; "RoPE to NoRoPE and back again",
- * arXiv 2501.18795). Hugging Face lists the layers (1 = rope); GGUF files rely on the interval of four. */
+/* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE; "RoPE to NoRoPE and
+ * back again", arXiv 2501.18795). Hugging Face lists the layers (1 = rope); GGUF files rely on
+ * the interval of four. */
 #include "llama_impl.h"
 
 static int config(struct config *c, const struct binder *b)

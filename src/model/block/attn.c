@@ -1,4 +1,5 @@
-/* attn.c - the attention block: q, k, v, their norms and rope, the KV pages, attention, output projection. */
+/* attn.c - the attention block: q, k, v, their norms and rope, the KV pages, attention, output
+ * projection. */
 #include "model/model_impl.h"
 
 #include <math.h>
