@@ -85,7 +85,6 @@ static void encoder_deinit(struct encoder *en)
     merge_work_deinit(&en->merge);
     buf_deinit(&en->text[0]);
     buf_deinit(&en->text[1]);
-    buf_deinit(&en->scratch);
     free(en->lattice);
 }
 

@@ -9,12 +9,6 @@
 
 enum { JSON_BYTES_MAX = 256 << 20, CONFIG_BYTES_MAX = 64 << 20 };
 
-static const char *type_of(const struct json *j)
-{
-    const char *type = json_text(json_field(j, "type"), NULL);
-    return type ? type : "";
-}
-
 /* ---- vocabularies ---- */
 
 /* {"piece": id, ...} */
@@ -120,7 +114,7 @@ static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err 
 
 static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 {
-    const char *type = type_of(m);
+    const char *type = hf_type(m);
     if (strcmp(type, "BPE") == 0 || (!*type && json_field(m, "merges"))) return read_bpe(t, m, e);
     if (strcmp(type, "Unigram") == 0 || (!*type && json_field(m, "unk_id")))
         return read_unigram(t, m, e);
@@ -187,7 +181,7 @@ static void read_template(struct tokenizer *t, const struct json *j)
 /* How each type names what it adds; a sequence holds several. */
 static void read_post(struct tokenizer *t, const struct json *j)
 {
-    const char *type = type_of(j);
+    const char *type = hf_type(j);
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "processors");
         for (size_t i = 0; i < json_count(list); i++) read_post(t, json_item(list, i));

@@ -9,7 +9,7 @@
 
 enum { PRETOK_STEPS_MAX = 32 };
 
-static const char *type_of(const struct json *j)
+const char *hf_type(const struct json *j)
 {
     const char *type = json_text(json_field(j, "type"), NULL);
     return type ? type : "";
@@ -89,7 +89,7 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
 static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j,
                            struct err *e)
 {
-    const char *type = type_of(j);
+    const char *type = hf_type(j);
     if (strcmp(type, "Replace") == 0) return norm_pattern(t, s, j, e);
     if (strcmp(type, "Precompiled") == 0) return norm_charsmap(t, s, j, e);
     if (strcmp(type, "Prepend") == 0) {
@@ -110,7 +110,7 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
 
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 {
-    const char *type = type_of(j);
+    const char *type = hf_type(j);
     if (json_kind(j) != JK_OBJECT) return 0;
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "normalizers");
@@ -255,21 +255,21 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
     if (t->pretok.n >= PRETOK_STEPS_MAX)
         return err_set(e, ERR_LIMIT, "more than %d pre-tokenizer steps", PRETOK_STEPS_MAX);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if (strcmp(table[i].name, type_of(j)) != 0) continue;
+        if (strcmp(table[i].name, hf_type(j)) != 0) continue;
         bool mapped = t->opt.byte_level; /* behind ByteLevel the text is in its alphabet */
         size_t from = t->pretok.n;
         int rc = table[i].read(t, j, e);
         for (size_t k = from; i > 0 && mapped && k < t->pretok.n; k++) t->pretok.v[k].mapped = true;
         return rc;
     }
-    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\" is not known", type_of(j));
+    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\" is not known", hf_type(j));
 }
 
 /* ---- decoder ---- */
 
 void hf_steps_decoder(struct tokenizer *t, const struct json *j)
 {
-    const char *type = type_of(j);
+    const char *type = hf_type(j);
     struct token_options *o = &t->opt;
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "decoders");

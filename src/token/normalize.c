@@ -25,7 +25,7 @@ struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
 
 /* ---- forms and case ---- */
 
-bool norm_nfc(const struct norm_step *s, const char *p, size_t n, struct buf *out)
+static bool norm_nfc(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     (void)s;
     return uni_normalize(out, p, n, UNI_NFC);
@@ -122,7 +122,7 @@ bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf
 {
     if (s->regex) return replace_matches(s, p, n, out);
     while (s->n_a && n) {
-        const char *hit = memmem(p, n, s->a, s->n_a);
+        const char *hit = text_find(p, n, s->a, s->n_a);
         if (!hit) break;
         buf_add(out, p, (size_t)(hit - p));
         buf_add(out, s->b, s->n_b);

@@ -9,23 +9,6 @@
 
 enum { FILE_BYTES_MAX = 256 << 20 };
 
-typedef int line_fn(struct tokenizer *t, const char *p, size_t n, struct err *e);
-
-static int each_line(struct tokenizer *t, const char *path, line_fn *line, struct err *e)
-{
-    struct buf file = {0};
-    int rc = file_read(&file, path, FILE_BYTES_MAX, e);
-    for (size_t i = 0; i < file.n && rc == 0;) {
-        const char *p = file.data + i, *end = memchr(p, '\n', file.n - i);
-        size_t n = end ? (size_t)(end - p) : file.n - i;
-        i += n + 1;
-        if (n && p[n - 1] == '\r') n--;
-        rc = line(t, p, n, e);
-    }
-    buf_deinit(&file);
-    return rc;
-}
-
 static int merge_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
 {
     static const char version[] = "#version";
@@ -67,37 +50,7 @@ static const char *family_of_class(const char *dir)
     return family;
 }
 
-/* GPT-2's one special token is in the vocabulary like any other. */
-static void mark_end_of_text(struct tokenizer *t)
-{
-    t->eos = tokenizer_scan(t, "<|endoftext|>");
-    if (t->eos < 0) return;
-    struct piece *p = &t->piece[t->eos];
-    p->kind = PIECE_CONTROL;
-    p->match = MATCH_RAW;
-    p->special = true;
-}
-
-static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint,
-                     struct err *e)
-{
-    char merges[4096];
-    if (!path_join(merges, sizeof merges, dir, "merges.txt") || !file_exists(merges))
-        return err_set(e, ERR_MISSING, "%s: no merges.txt beside it", path);
-    int rc = tokenizer_add_family(t, hint ? hint : family_of_class(dir), e);
-    if (rc == 0) rc = read_vocab(t, path, e);
-    if (rc == 0) rc = each_line(t, merges, merge_line, e);
-    t->kind = &token_kind_bpe;
-    t->opt.byte_level = true;
-    mark_end_of_text(t);
-    return rc;
-}
-
-static int piece_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
-{
-    return tokenizer_put(t, t->n_piece, p, n, PIECE_NORMAL, 0, e);
-}
-
+/* Such lists do not say which pieces are special. */
 static int32_t mark_special(struct tokenizer *t, const char *text)
 {
     int32_t id = tokenizer_scan(t, text);
@@ -108,9 +61,29 @@ static int32_t mark_special(struct tokenizer *t, const char *text)
     return id;
 }
 
+static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint,
+                     struct err *e)
+{
+    char merges[4096];
+    if (!path_join(merges, sizeof merges, dir, "merges.txt") || !file_exists(merges))
+        return err_set(e, ERR_MISSING, "%s: no merges.txt beside it", path);
+    int rc = tokenizer_add_family(t, hint ? hint : family_of_class(dir), e);
+    if (rc == 0) rc = read_vocab(t, path, e);
+    if (rc == 0) rc = lines_read(t, merges, merge_line, e);
+    t->kind = &token_kind_bpe;
+    t->opt.byte_level = true;
+    t->eos = mark_special(t, "<|endoftext|>");
+    return rc;
+}
+
+static int piece_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
+{
+    return tokenizer_put(t, t->n_piece, p, n, PIECE_NORMAL, 0, e);
+}
+
 static int read_bert(struct tokenizer *t, const char *path, struct err *e)
 {
-    int rc = each_line(t, path, piece_line, e);
+    int rc = lines_read(t, path, piece_line, e);
     if (rc != 0) return rc;
     t->kind = &token_kind_wordpiece;
     t->opt.inner_prefix = "##";

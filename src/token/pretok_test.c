@@ -5,6 +5,7 @@
 #include "../../test/unit.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static struct buf words;
 
@@ -100,6 +101,48 @@ TEST(every_family_compiles)
     }
     buf_deinit(&words);
     test_note("%zu names", sizeof name / sizeof name[0]);
+}
+
+static void fill(struct buf *b, const char *unit, size_t n)
+{
+    buf_clear(b);
+    while (b->n < n) buf_add_text(b, unit);
+}
+
+/* Goal: no pattern is quadratic on what people and files contain. Method: long runs of every class, in every family. */
+TEST(families_take_linear_time)
+{
+    static const char *const name[] = {
+#define FAMILY(id, ...) id,
+#include "pretok.def"
+#undef FAMILY
+    };
+    static const char *const unit[] = {
+        "a",         "A", " ",    "1",  "\n", " \n",      "\t x",
+        "'",         "!", "Ab1 ", "中", "é",  "\xCC\x81", "\xF0\x9F\x98\x80",
+        "a\xCC\x81 "};
+    size_t n = test_long() ? 1000000 : 100000;
+    double worst = 0;
+    struct buf text = {0};
+    struct err e;
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        struct tokenizer *t = start();
+        EXPECT(tokenizer_add_family(t, name[i], &e) == 0 && tokenizer_finish(t, &e) == 0);
+        for (size_t k = 0; k < sizeof unit / sizeof unit[0]; k++) {
+            fill(&text, unit[k], n);
+            clock_t from = clock();
+            cut(t, text.data, text.n);
+            double s = (double)(clock() - from) / CLOCKS_PER_SEC;
+            if (s > worst) worst = s;
+            if (s > 5)
+                test_fail(__FILE__, __LINE__, "%s takes %.1f s for %zu bytes of \"%s\"", name[i], s,
+                          n, unit[k]);
+        }
+        tokenizer_close(t);
+    }
+    test_note("at most %.3f s for %zu bytes", worst, n);
+    buf_deinit(&text);
+    buf_deinit(&words);
 }
 
 /* The example of Hugging Face's documentation, in all five behaviours and inverted. */

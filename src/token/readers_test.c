@@ -1,9 +1,6 @@
 /* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (test/token_seeds.py), files written here, and the real
  * ones where they are. */
-#include "token_impl.h"
-#include "../../test/unit.h"
-
-#include <stdlib.h>
+#include "pieces_test.h"
 
 static struct tokenizer *open_seed(const char *name)
 {
@@ -15,24 +12,6 @@ static struct tokenizer *open_seed(const char *name)
                                                 strstr(name, "tiktoken") ? "o200k" : NULL, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
     return t;
-}
-
-static const char *pieces_of(const struct tokenizer *t, const char *text, unsigned flags)
-{
-    static struct buf out;
-    struct ids ids = {0};
-    struct err e;
-    buf_clear(&out);
-    buf_add_text(&out, "");
-    EXPECT_INT(tokenizer_encode(t, text, strlen(text), flags, &ids, &e), 0);
-    for (size_t i = 0; i < ids.n; i++) {
-        size_t n;
-        const char *piece = tokenizer_piece(t, ids.v[i], &n);
-        if (i) buf_add_char(&out, '|');
-        buf_add(&out, piece, n);
-    }
-    vec_deinit(&ids);
-    return out.data;
 }
 
 static void expect_seed(const char *name, const char *kind, const char *text, unsigned flags,

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RANKS_BYTES_MAX = 256 << 20, SPECIALS_MAX = 12, LLAMA3_LAST_RESERVED = 128255 };
+enum { SPECIALS_MAX = 12, LLAMA3_LAST_RESERVED = 128255 };
 
 static const struct encoding {
     const char *name, *in_path;
@@ -32,32 +32,20 @@ static const struct encoding {
 };
 enum { N_ENCODING = sizeof encodings / sizeof encodings[0] };
 
-/* One line "base64 rank". */
-static int read_line(struct tokenizer *t, const char *p, size_t n, struct buf *bytes, struct err *e)
+/* "base64 rank" */
+static int rank_line(struct tokenizer *t, const char *p, size_t n, struct err *e)
 {
+    struct buf bytes = {0};
     const char *space = memchr(p, ' ', n);
     size_t rank = 0, i = space ? (size_t)(space - p) + 1 : n;
-    buf_clear(bytes);
-    bool ok = i < n && base64_decode(p, i - 1, bytes) && bytes->n > 0;
+    if (n == 0) return 0;
+    bool ok = i < n && base64_decode(p, i - 1, &bytes) && bytes.n > 0;
     for (; i < n && rank < PIECES_MAX && ok; i++) {
         ok = p[i] >= '0' && p[i] <= '9';
         rank = rank * 10 + (size_t)(p[i] - '0');
     }
-    if (!ok) return err_set(e, ERR_FORMAT, "line %zu is not \"base64 rank\"", t->n_piece + 1);
-    return tokenizer_put(t, rank, bytes->data, bytes->n, PIECE_NORMAL, 0, e);
-}
-
-static int read_lines(struct tokenizer *t, const struct buf *file, struct err *e)
-{
-    struct buf bytes = {0};
-    int rc = 0;
-    for (size_t i = 0; i < file->n && rc == 0;) {
-        const char *p = file->data + i, *end = memchr(p, '\n', file->n - i);
-        size_t n = end ? (size_t)(end - p) : file->n - i;
-        i += n + 1;
-        if (n && p[n - 1] == '\r') n--;
-        if (n) rc = read_line(t, p, n, &bytes, e);
-    }
+    int rc = ok ? tokenizer_put(t, rank, bytes.data, bytes.n, PIECE_NORMAL, 0, e)
+                : err_set(e, ERR_FORMAT, "line %zu is not \"base64 rank\"", t->n_piece + 1);
     buf_deinit(&bytes);
     return rc;
 }
@@ -104,11 +92,8 @@ static int put_specials(struct tokenizer *t, const struct encoding *x, struct er
 
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
-    struct buf file = {0};
-    int rc = file_read(&file, path, RANKS_BYTES_MAX, e);
-    if (rc == 0) rc = read_lines(t, &file, e);
-    buf_deinit(&file);
-    if (rc != 0) return err_prefix(e, rc, "%s", path);
+    int rc = lines_read(t, path, rank_line, e);
+    if (rc != 0) return rc;
     const struct encoding *x = find_encoding(path, hint, t->n_piece);
     if (!x)
         return err_set(e, ERR_UNSUPPORTED,

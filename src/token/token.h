@@ -23,11 +23,9 @@ int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hi
 void tokenizer_close(struct tokenizer *t); /* NULL is fine */
 
 enum {
-    ENCODE_ADD_SPECIAL =
-        1, /* add BOS / EOS / CLS / SEP as this tokenizer asks for; never a second BOS when
+    ENCODE_ADD_SPECIAL = 1,   /* add BOS / EOS / CLS / SEP as this tokenizer asks for; never a second BOS when
                                  the text itself already begins with it (as a chat template may write) */
-    ENCODE_PARSE_SPECIAL =
-        2, /* special tokens written in the text become their ids; without it they are text.
+    ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text become their ids; without it they are text.
                                  (Added tokens that are not special are always matched.) */
 };
 
@@ -47,17 +45,14 @@ int tokenizer_n_vocab(const struct tokenizer *t);
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n);
 /* The token as its file spells it, borrowed: for display and for `inspect`. */
 const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *n);
-int32_t tokenizer_find(const struct tokenizer *t, const char *piece,
-                       size_t n);                                 /* -1: no such piece */
+int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n); /* -1: no such piece */
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id); /* control tokens, never shown */
-bool tokenizer_is_eog(const struct tokenizer *t,
-                      int32_t id);                /* any EOS / end-of-turn / end-of-message */
+bool tokenizer_is_eog(const struct tokenizer *t, int32_t id);     /* any EOS / end-of-turn / end-of-message */
 int32_t tokenizer_bos(const struct tokenizer *t); /* -1: none */
 int32_t tokenizer_eos(const struct tokenizer *t); /* -1: none */
 int32_t tokenizer_unk(const struct tokenizer *t); /* -1: none */
 bool tokenizer_adds_bos(const struct tokenizer *t);
-const char *
-tokenizer_kind(const struct tokenizer *t); /* "bpe", "spm", "unigram", "wordpiece": for inspect */
+const char *tokenizer_kind(const struct tokenizer *t); /* "bpe", "spm", "unigram", "wordpiece": for inspect */
 
 /* Streaming detokenizer: bytes come out as soon as they form whole characters; a sequence that can no longer become
  * valid UTF-8 comes out as U+FFFD, so that the output is always valid UTF-8, and the concatenated
@@ -65,12 +60,12 @@ tokenizer_kind(const struct tokenizer *t); /* "bpe", "spm", "unigram", "wordpiec
 struct detok {
     const struct tokenizer *t; /* borrowed */
     unsigned flags;
-    bool started; /* the first token's leading space may be dropped */
+    bool started;              /* the first token's leading space may be dropped */
     uint8_t n_pending;
-    char pending[4]; /* an incomplete sequence */
+    char pending[4];           /* an incomplete sequence */
 };
 void detok_init(struct detok *d, const struct tokenizer *t, unsigned flags);
 bool detok_push(struct detok *d, int32_t id, struct buf *out); /* false: no memory */
-bool detok_flush(struct detok *d, struct buf *out); /* the end: what is pending becomes U+FFFD */
+bool detok_flush(struct detok *d, struct buf *out);            /* the end: what is pending becomes U+FFFD */
 
 #endif

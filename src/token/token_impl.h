@@ -96,10 +96,10 @@ struct trie {
     int32_t *value;    /* -1: no key ends here */
     uint32_t n_node;   /* 0: empty */
 };
-bool trie_build(struct trie *t, struct trie_key *key,
-                size_t n); /* sorts key; of equal ones the last wins */
-uint32_t trie_step(const struct trie *t, uint32_t node,
-                   uint8_t c); /* root is 0; 0: no such child */
+/* Sorts key; of equal ones the last wins. false: no memory. */
+bool trie_build(struct trie *t, struct trie_key *key, size_t n);
+/* The child of `node` by this byte; the root is 0; 0: no such child. */
+uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c);
 /* Length of the longest key that is a prefix of p[0..n), its value in *value; 0: none. */
 size_t trie_longest(const struct trie *t, const char *p, size_t n, int32_t *value);
 void trie_deinit(struct trie *t);
@@ -121,6 +121,8 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
 /* utf8_decode that always advances: a byte that begins nothing gives length 1 and *cp = UNI_BAD. */
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
+/* memmem for short needles that are found often: under a sanitizer memmem looks at all that is left, every time. */
+const char *text_find(const char *p, size_t n, const char *what, size_t n_what);
 /* How many leading bytes of p[0..n) are whole valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
 /* The character before p[n]; its length. n > 0. */
@@ -158,13 +160,8 @@ struct norm_step {
 norm_fn *norm_find(const char *name);
 enum { BERT_CLEAN = 1, BERT_CJK = 2, BERT_STRIP = 4, BERT_LOWER = 8 }; /* norm_bert's flags */
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* norm_strip's */
-enum {
-    SP_PREFIX = 1,
-    SP_TRIM = 2,
-    SP_ESCAPE = 4,
-    SP_KEEP = 8
-}; /* norm_sentencepiece's; KEEP: stray bytes */
-norm_fn norm_bert, norm_nfc, norm_sentencepiece, norm_replace, norm_prepend;
+enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };       /* norm_sentencepiece's */
+norm_fn norm_bert, norm_sentencepiece, norm_replace, norm_prepend;
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run); /* NULL: no memory */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out,
                struct buf *spare);
@@ -208,8 +205,8 @@ struct span {
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind);
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e);
-int tokenizer_add_bert_words(struct tokenizer *t,
-                             struct err *e); /* white space removed, punctuation alone */
+/* BERT's words: white space removed, punctuation alone. */
+int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
 /* The steps of a family of pretok.def. ERR_UNSUPPORTED names an unknown one. Also sets ignore_merges and the like. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
@@ -307,8 +304,8 @@ struct encoder { /* one tokenizer_encode */
     struct ids *out;
     struct regex_work *regex;
     struct merge_work merge;
-    struct buf text[2], scratch;
-    void *lattice; /* unigram's */
+    struct buf text[2]; /* normalized, and a spare */
+    void *lattice;      /* unigram's */
     size_t lattice_cap;
     bool after_unk; /* the last id was an unknown token of the word being encoded */
 };
@@ -335,10 +332,17 @@ bool alphabet_decode(const char *p, size_t n, char *out,
 
 bool base64_decode(const char *p, size_t n, struct buf *out); /* false: not base64, or no memory */
 
+/* ---- lines.c ---- */
+
+/* Hand every line of a file, without its end, to `line`; stops at the first that is not 0. */
+typedef int line_fn(struct tokenizer *t, const char *p, size_t n, struct err *e);
+int lines_read(struct tokenizer *t, const char *path, line_fn *line, struct err *e);
+
 /* ---- readers ---- */
 
 int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e);
 int hf_json_read(struct tokenizer *t, const char *path, struct err *e); /* tokenizer.json */
+const char *hf_type(const struct json *j);                              /* its "type", or "" */
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
 void hf_steps_decoder(struct tokenizer *t, const struct json *j);

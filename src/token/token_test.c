@@ -1,9 +1,6 @@
 /* token_test.c - the kinds, with vocabularies small enough to work out by hand. */
-#include "token_impl.h"
+#include "pieces_test.h"
 #include "base/rng.h"
-#include "../../test/unit.h"
-
-#include <stdlib.h>
 
 struct put {
     const char *text;
@@ -29,25 +26,6 @@ static void finish(struct tokenizer *t)
 {
     struct err e;
     if (tokenizer_finish(t, &e) != 0) test_fail(__FILE__, __LINE__, "finish: %s", e.text);
-}
-
-/* Encode, and show the pieces as "a|b|c". */
-static const char *pieces_of(const struct tokenizer *t, const char *text, unsigned flags)
-{
-    static struct buf out;
-    struct ids ids = {0};
-    struct err e;
-    buf_clear(&out);
-    buf_add_text(&out, "");
-    EXPECT_INT(tokenizer_encode(t, text, strlen(text), flags, &ids, &e), 0);
-    for (size_t i = 0; i < ids.n; i++) {
-        size_t n;
-        const char *piece = tokenizer_piece(t, ids.v[i], &n);
-        if (i) buf_add_char(&out, '|');
-        buf_add(&out, piece, n);
-    }
-    vec_deinit(&ids);
-    return out.data;
 }
 
 static void expect_round_trip(const struct tokenizer *t, const char *text, size_t n)

@@ -90,6 +90,17 @@ int uni_next(const char *p, size_t n, uint32_t *cp)
     return 1;
 }
 
+const char *text_find(const char *p, size_t n, const char *what, size_t n_what)
+{
+    while (n >= n_what) {
+        const char *hit = memchr(p, what[0], n - n_what + 1);
+        if (!hit || memcmp(hit, what, n_what) == 0) return hit;
+        n -= (size_t)(hit + 1 - p);
+        p = hit + 1;
+    }
+    return NULL;
+}
+
 size_t uni_valid_len(const char *p, size_t n)
 {
     size_t i = 0;
