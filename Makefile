@@ -37,8 +37,8 @@ ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%),$(ALL))
 ALL   := $(if $(ROOMS),$(filter $(foreach r,$(ROOMS),src/$(r)/%),$(ALL)),$(ALL))
 SRC   := $(filter-out %_test.c %_fuzz.c,$(ALL))
 LIB   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC)))
-TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(wildcard test/*.c $(if $(ROOMS),,test/sim/*.c test/golden/*.c)))
-FUZZ  := $(patsubst %.c,$(BUILD)/%.o,$(filter %_fuzz.c,$(ALL)) $(wildcard test/fuzz/*.c))
+TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(wildcard tests/*.c $(if $(ROOMS),,tests/sim/*.c tests/golden/*.c)))
+FUZZ  := $(patsubst %.c,$(BUILD)/%.o,$(filter %_fuzz.c,$(ALL)) $(wildcard tests/fuzz/*.c))
 WRAP  := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 
 all: $(BUILD)/quoth
@@ -75,7 +75,7 @@ install: $(BUILD)/quoth
 	$(BUILD)/quoth help --man > $(BUILD)/quoth.1
 	install -D -m 644 $(BUILD)/quoth.1 $(DESTDIR)$(PREFIX)/share/man/man1/quoth.1
 fmt:
-	clang-format -i $(ALL) $(wildcard src/*/*.h src/*/*/*.h test/*.[ch] test/*/*.[ch])
+	clang-format -i $(ALL) $(wildcard src/*/*.h src/*/*/*.h tests/*.[ch] tests/*/*.[ch])
 clean:
 	rm -rf build build-*
 

@@ -1,7 +1,7 @@
 /* backend_test.c - goal: attention over pages is attention, whatever the page size and KV type,
  * and a bad batch is found. Method: random sequences through the op, compared with softmax in
  * double precision over what the pages hold. */
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include "backend_impl.h"
 #include "base/rng.h"

@@ -1,6 +1,6 @@
 /* arena_test.c - memory with one lifetime. */
 #include "arena.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 TEST(arena_alignment_and_contents)
 {

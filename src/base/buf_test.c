@@ -1,6 +1,6 @@
 /* buf_test.c - growing byte strings and arrays. */
 #include "buf.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* hash_test.c - the hash's published values, and the map against a plain array. */
 #include "hash.h"
 #include "rng.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 TEST(hash_known_values)
 {

@@ -1,6 +1,6 @@
 /* json_fuzz.c - mutated JSON: what is accepted can be written, and reads back alike. */
 #include "json.h"
-#include "../../test/fuzz/fuzz.h"
+#include "../../tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "json.h"
 #include "os.h"
 #include "rng.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* os_test.c - files, folders, clocks. */
 #include "os.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* pool_test.c - every chunk once, in every phase, with any number of threads. */
 #include "pool.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* queue_test.c - the queue alone and between threads. */
 #include "os.h"
 #include "queue.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <pthread.h>
 

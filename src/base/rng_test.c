@@ -1,6 +1,6 @@
 /* rng_test.c - Philox and splitmix64 against their published values, and uniformity. */
 #include "rng.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 TEST(rng_known_values)
 {

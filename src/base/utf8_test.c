@@ -1,6 +1,6 @@
 /* utf8_test.c - UTF-8 against its definition: every code point, every short byte string. */
 #include "utf8.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 TEST(utf8_every_code_point)
 {

@@ -1,7 +1,7 @@
 /* pages_test.c - goal: the page table keeps its invariants, and finds exactly the prefixes that
  * are there. Method: random takes, shares, seals, finds and drops by imaginary sequences, with
  * pages_check after each, against brute force. */
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include "base/rng.h"
 #include "cache.h"

@@ -2,7 +2,7 @@
  * pieces. Method: mutated templates against fixed conversations, mutated conversations against
  * fixed templates, and mutated output whole and cut, all under small limits. */
 #include "chat/chat.h"
-#include "../../test/fuzz/fuzz.h"
+#include "../../tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "chat/chat.h"
 #include "base/os.h"
 #include "base/rng.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * jinja_test.c. */
 #include "chat/chat.h"
 #include "base/os.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

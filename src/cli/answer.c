@@ -34,7 +34,15 @@ static void on_interrupt(int sig)
 
 void answer_catch_interrupt(void)
 {
-    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
+    sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = SA_RESTART},
+              NULL);
+}
+
+bool answer_take_interrupt(void)
+{
+    bool was = interrupted;
+    interrupted = 0;
+    return was;
 }
 
 /* Read events until the answer is complete; Ctrl-C cancels the request, which then ends by itself.
@@ -45,7 +53,7 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
     bool done = false, cancelled = false;
     while (!done) {
         bool got = queue_pop(q, &ev, 50000);
-        if (interrupted && !cancelled) {
+        if (!cancelled && answer_take_interrupt()) {
             engine_cancel(s->engine, a->reply.request_id);
             cancelled = true;
         }

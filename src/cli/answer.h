@@ -32,6 +32,7 @@ void answer_deinit(struct answer *a);
 
 /* Ctrl-C stops the answer that is under way instead of the program. */
 void answer_catch_interrupt(void);
+bool answer_take_interrupt(void); /* was there one since the last question? */
 
 /* One line about speed to standard error, and where the answer ended for want of room, what to do.
  */

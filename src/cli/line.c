@@ -6,21 +6,18 @@
  * The terminal is asked for bracketed paste, so that pasted newlines do not send a message each: a
  * short paste without newlines is inserted as text, a longer one stands as "[paste 1: 10240
  * characters]" in the line (which stays quick to edit, and fits the screen) until the message is
- * sent. Ctrl-C is a key here, not a signal: libedit would resend that to the whole process group.
+ * sent.
  */
 #include "answer.h"
+#include "tty.h"
 
 #include "base/os.h"
 #include "base/utf8.h"
 
-#include <errno.h>
-#include <histedit.h>
 #include <locale.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <termios.h>
 #include <unistd.h>
 
 enum { PASTE_INLINE_MAX = 200, PASTE_MAX = 16 << 20, HISTORY_MAX = 1000 };
@@ -165,37 +162,10 @@ static void find_history(struct line *l)
 
 static void bind_keys(EditLine *el)
 {
-    static const wchar_t *const key[][2] = {
-        {L"\\e[200~", L"quoth-paste"},  {L"^C", L"quoth-interrupt"},
-        {L"^R", L"em-inc-search-prev"}, {L"\\e[1~", L"ed-move-to-beg"},
-        {L"\\e[4~", L"ed-move-to-end"}, {L"\\e[H", L"ed-move-to-beg"},
-        {L"\\e[F", L"ed-move-to-end"},  {L"\\e[3~", L"ed-delete-next-char"},
-        {L"\\e[1;5C", L"em-next-word"}, {L"\\e[1;5D", L"ed-prev-word"},
-    };
-    el_wset(el, EL_EDITOR, L"emacs");
     el_wset(el, EL_ADDFN, L"quoth-paste", L"insert what is pasted", on_paste);
     el_wset(el, EL_ADDFN, L"quoth-interrupt", L"give up the line", on_interrupt_key);
-    for (size_t i = 0; i < sizeof key / sizeof *key; i++)
-        el_wset(el, EL_BIND, key[i][0], key[i][1], NULL);
-}
-
-/* While editing Ctrl-C is a key. At other times it is a signal, but keys are neither shown nor gathered into lines:
- * libedit shows its prompt before it changes modes, and what is typed until then, or during an answer, is for it. */
-static void set_modes(EditLine *el)
-{
-    el_wset(el, EL_SETTY, L"-d", L"intr=", NULL);
-    el_wset(el, EL_SETTY, L"-x", L"-icanon", L"-echo", NULL);
-}
-
-static struct termios at_start;
-
-static void on_end(int sig)
-{
-    static const char plain[] = "\033[?2004l";
-    tcsetattr(STDIN_FILENO, TCSANOW, &at_start);
-    (void)!write(STDERR_FILENO, plain, sizeof plain - 1);
-    signal(sig, SIG_DFL);
-    raise(sig);
+    el_wset(el, EL_BIND, L"\\e[200~", L"quoth-paste", NULL);
+    el_wset(el, EL_BIND, L"^C", L"quoth-interrupt", NULL);
 }
 
 /* Editing is shown on standard output, or where that goes elsewhere, on standard error. */
@@ -216,13 +186,12 @@ static int start_editor(struct line *l)
     l->history = history_winit();
     if (!l->el || !l->history) return ERR_IO;
     el_wset(l->el, EL_CLIENTDATA, l);
-    el_wset(l->el, EL_SIGNAL, 1);
     el_wset(l->el, EL_PROMPT, show_prompt);
     history_w(l->history, &ev, H_SETSIZE, HISTORY_MAX);
     history_w(l->history, &ev, H_SETUNIQUE, 1);
     el_wset(l->el, EL_HIST, history_w, l->history);
+    tty_attach(l->el, l->screen);
     bind_keys(l->el);
-    set_modes(l->el);
     el_source(l->el, NULL);
     find_history(l);
     if (*l->path) history_w(l->history, &ev, H_LOAD, l->path);
@@ -235,14 +204,10 @@ int line_open(struct line **out, struct err *e)
     struct line *l = calloc(1, sizeof *l);
     if (!l) return err_memory(e, "a line editor", sizeof *l);
     if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "");
-    if (tcgetattr(STDIN_FILENO, &at_start) != 0 || start_editor(l) != 0) {
+    if (!tty_begin() || start_editor(l) != 0) {
         line_close(l);
         return err_set(e, ERR_IO, "there is no terminal to type on");
     }
-    sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_end}, NULL);
-    sigaction(SIGHUP, &(struct sigaction){.sa_handler = on_end}, NULL);
-    fprintf(l->screen, "\033[?2004h");
-    fflush(l->screen);
     *out = l;
     return 0;
 }
@@ -258,8 +223,8 @@ void line_close(struct line *l)
     if (!l) return;
     HistEventW ev;
     if (l->history && *l->path) history_w(l->history, &ev, H_SAVE, l->path);
-    if (l->el) fprintf(l->screen, "\033[?2004l");
     if (l->el) el_end(l->el);
+    if (l->el) tty_end(l->screen);
     if (l->history) history_wend(l->history);
     if (l->screen && l->screen != stdout) fclose(l->screen);
     forget_pastes(l);
@@ -296,7 +261,6 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
     int n = 0;
     l->prompt = prompt;
     l->interrupted = false;
-    errno = 0;
     el_resize(l->el);
     const wchar_t *wide = el_wgets(l->el, &n);
     if (wide && n > 0) {
@@ -306,7 +270,6 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
         buf_deinit(&typed);
         return true;
     }
-    if (n < 0 && errno == EINTR) l->interrupted = true, l->was_empty = false; /* a signal */
     fprintf(l->screen, l->interrupted ? "^C\n\033[J" : "\n");
     fflush(l->screen);
     return false;

@@ -1,7 +1,7 @@
 /* engine_test.c - goal: many requests at once each get the answer they would get alone; nothing
  * leaks; a decode step allocates nothing. Method: the golden models under a hand-stepped engine,
  * with known greedy continuations. */
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include "base/os.h"
 #include "base/rng.h"
@@ -24,7 +24,7 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int
 {
     *r = (struct rig){0};
     char path[64];
-    snprintf(path, sizeof path, "test/golden/%s/model.gguf", model);
+    snprintf(path, sizeof path, "tests/golden/%s/model.gguf", model);
     int rc = checkpoint_open(&r->c, repo_path(path), e);
     if (rc == 0)
         rc = backend_open(&r->b, "cpu",
@@ -57,7 +57,7 @@ static struct buf golden_ids(const char *model, const char *file)
     struct buf b = {0};
     struct err e;
     char path[96];
-    snprintf(path, sizeof path, "test/golden/%s/%s", model, file);
+    snprintf(path, sizeof path, "tests/golden/%s/%s", model, file);
     file_read(&b, repo_path(path), 1 << 20, &e);
     return b;
 }
@@ -96,7 +96,7 @@ TEST(greedy_continuation_equals_transformers)
 {
     static const char *const models[] = {"llama3", "llama-untied", "mistral",
                                          "qwen2",  "qwen3",        "smollm3"};
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < 6; i++) {
         struct rig r;
         struct err e;
@@ -159,7 +159,7 @@ static void answers(const char *model, int n_page, int n_row, int n_seq, bool to
 
 TEST(many_requests_together_equal_each_alone)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     static struct told alone[N_REQUEST], other[N_REQUEST];
     static const struct {
         int n_page, n_row, n_seq;
@@ -181,7 +181,7 @@ TEST(many_requests_together_equal_each_alone)
 
 TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
     NEED_OK(rig_open(&r, "llama3", 16, 64, 2, &e), &e);
@@ -208,7 +208,7 @@ TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
 
 TEST(a_decode_step_allocates_nothing)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
     NEED_OK(rig_open(&r, "llama3", 64, 64, 8, &e), &e);
@@ -237,7 +237,7 @@ TEST(a_decode_step_allocates_nothing)
 
 TEST(cancelling_frees_pages_within_a_step)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
     NEED_OK(rig_open(&r, "llama3", 16, 4, 8, &e), &e);
@@ -278,7 +278,7 @@ TEST(cancelling_frees_pages_within_a_step)
 
 TEST(requests_that_cannot_be_are_refused_by_name)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
     NEED_OK(rig_open(&r, "llama3", 4, 8, 8, &e), &e);
@@ -316,7 +316,7 @@ TEST(requests_that_cannot_be_are_refused_by_name)
 
 TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
 {
-    if (!repo_path("test/golden/qwen2")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/qwen2")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
     NEED_OK(rig_open(&r, "qwen2", 64, 64, 8, &e), &e);
@@ -347,7 +347,7 @@ TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
 
 TEST(a_started_engine_serves_several_threads_worth_of_requests)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
     NEED_OK(rig_open(&r, "llama3", 32, 32, 4, &e), &e);

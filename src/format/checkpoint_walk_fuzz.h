@@ -3,7 +3,7 @@
 #define QUOTH_CHECKPOINT_WALK_FUZZ_H
 
 #include "format.h"
-#include "../../test/fuzz/fuzz.h"
+#include "../../tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <string.h>

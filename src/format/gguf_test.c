@@ -2,7 +2,7 @@
 #include "format.h"
 #include "base/os.h"
 #include "gguf_make_test.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
 #include "format.h"
 #include "format_impl.h"
 #include "safetensors_make_test.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -392,7 +392,7 @@ TEST(hf_golden_equals_gguf)
         char dir[64], file[80];
         struct err e = {""};
         struct checkpoint *hf, *gguf;
-        snprintf(dir, sizeof dir, "test/golden/%s", golden[i].name);
+        snprintf(dir, sizeof dir, "tests/golden/%s", golden[i].name);
         snprintf(file, sizeof file, "%s/model.gguf", dir);
         if (!repo_path(file)) SKIP("%s is absent", file);
         NEED_OK(checkpoint_open(&hf, repo_path(dir), &e), &e);

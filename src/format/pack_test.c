@@ -1,6 +1,6 @@
 /* pack_test.c - goal: a packed program opens as its model, and nothing that only resembles one does. Method: a golden
  * GGUF behind a file of random length, opened, packed anew, and with every byte of its trailer changed. */
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include "base/rng.h"
 #include "format_impl.h"
@@ -28,8 +28,8 @@ static void expect_model(const char *path)
 
 TEST(a_packed_program_opens_as_its_model)
 {
-    const char *model = repo_path("test/golden/llama3/model.gguf");
-    if (!model) SKIP("test/golden is not here");
+    const char *model = repo_path("tests/golden/llama3/model.gguf");
+    if (!model) SKIP("tests/golden is not here");
     uint8_t program[70000];
     uint64_t rng = 3;
     for (size_t i = 0; i < sizeof program; i++) program[i] = (uint8_t)rng_next(&rng);

@@ -1,7 +1,7 @@
 /* safetensors_test.c - single safetensors files: made here, good and bad, and real ones. */
 #include "format.h"
 #include "safetensors_make_test.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 static struct checkpoint *open_made(const char *header, size_t n_data, struct err *e)
 {

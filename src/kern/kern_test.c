@@ -2,7 +2,7 @@
  * is right. Method: random rows of every weight type at odd sizes through every level, compared
  * bit for bit; the reference against double precision within stated bounds; exp against libm's
  * over the whole range. */
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include "base/cpu.h"
 #include "base/rng.h"

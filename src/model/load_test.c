@@ -1,6 +1,6 @@
 /* load_test.c - goal: a model that cannot be computed is refused with a sentence that names why.
  * Method: the golden llama GGUF with one thing changed in a copy of its bytes. */
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include "base/os.h"
 #include "model.h"
@@ -11,7 +11,7 @@ static struct buf golden_bytes(void)
 {
     struct buf b = {0};
     struct err e;
-    const char *path = repo_path("test/golden/llama3/model.gguf");
+    const char *path = repo_path("tests/golden/llama3/model.gguf");
     if (path) file_read(&b, path, 1 << 24, &e);
     return b;
 }
@@ -55,9 +55,9 @@ static void expect_refusal(const char *from, const char *to, size_t n, int rc, c
 
 TEST(models_that_cannot_be_are_refused_by_name)
 {
-    if (!repo_path("test/golden/llama3/model.gguf")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
     struct err e;
-    NEED_OK(try_open(repo_path("test/golden/llama3/model.gguf"), &e), &e);
+    NEED_OK(try_open(repo_path("tests/golden/llama3/model.gguf"), &e), &e);
     expect_refusal("general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama",
                    "general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0lhama", 37, ERR_UNSUPPORTED,
                    "lhama");

@@ -3,7 +3,7 @@
  * and against the compiler. */
 #include "quant_impl.h"
 
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 #include "base/rng.h"
 
 static float widen_f16(uint32_t c)

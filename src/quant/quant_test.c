@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 #include "base/rng.h"
 
 enum { N = 2048 };

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 enum { N = 8 * 256 };
 

@@ -4,7 +4,7 @@
 #define QUOTH_SAMPLE_TEST_H
 
 #include "sample_impl.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* detok_test.c - decoding, whole and as a stream: a vocabulary of all 256 bytes makes every split possible. */
 #include "token_impl.h"
 #include "base/utf8.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

@@ -122,7 +122,7 @@ bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf
 {
     if (s->regex) return replace_matches(s, p, n, out);
     while (s->n_a && n) {
-        const char *hit = text_find(p, n, s->a, s->n_a);
+        const char *hit = bytes_find(p, n, s->a, s->n_a);
         if (!hit) break;
         buf_add(out, p, (size_t)(hit - p));
         buf_add(out, s->b, s->n_b);

@@ -1,7 +1,7 @@
-/* oracle_test.c - ids against tiktoken, sentencepiece and Hugging Face tokenizers, by hash: test/token_oracle.py computed
- * test/golden/token_oracle.json with the original implementations; nothing of Python is needed here. */
+/* oracle_test.c - ids against tiktoken, sentencepiece and Hugging Face tokenizers, by hash: tests/token_oracle.py computed
+ * tests/golden/token_oracle.json with the original implementations; nothing of Python is needed here. */
 #include "token_impl.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 
@@ -122,7 +122,7 @@ static void check_vocabulary(const char *name, const struct json *golden)
 /* Goal: the same ids as the original implementations, on prose, 43 languages and strings that break programs. */
 TEST(ids_equal_the_oracles)
 {
-    const char *golden = repo_path("test/golden/token_oracle.json");
+    const char *golden = repo_path("tests/golden/token_oracle.json");
     struct json *j;
     struct err e;
     int n = 0;

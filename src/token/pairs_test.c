@@ -1,6 +1,6 @@
 /* pairs_test.c - the vocabularies and expected ids that llama.cpp's project publishes with its own tests. */
 #include "token_impl.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #define QUOTH_TOKEN_PIECES_TEST_H
 
 #include "token_impl.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 

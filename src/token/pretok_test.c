@@ -2,7 +2,7 @@
  * the steps do. */
 #include "token_impl.h"
 #include "base/rng.h"
-#include "../../test/unit.h"
+#include "../../tests/unit.h"
 
 #include <stdlib.h>
 #include <time.h>

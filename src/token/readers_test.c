@@ -1,4 +1,4 @@
-/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (test/token_seeds.py), files written here, and the real
+/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (tests/token_seeds.py), files written here, and the real
  * ones where they are. */
 #include "pieces_test.h"
 
@@ -7,7 +7,7 @@ static struct tokenizer *open_seed(const char *name)
     char path[200];
     struct tokenizer *t = NULL;
     struct err e = {{0}};
-    snprintf(path, sizeof path, "test/fuzz/corpus/%s", name);
+    snprintf(path, sizeof path, "tests/fuzz/corpus/%s", name);
     if (!repo_path(path) || tokenizer_open_file(&t, repo_path(path),
                                                 strstr(name, "tiktoken") ? "o200k" : NULL, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);

@@ -241,7 +241,7 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
 static size_t chunk_len(const struct spm *m, const char *p, size_t n)
 {
     for (size_t i = 1; i < n;) {
-        const char *mark = text_find(p + i, n - i, SPACE_MARK, SPACE_MARK_BYTES);
+        const char *mark = bytes_find(p + i, n - i, SPACE_MARK, SPACE_MARK_BYTES);
         if (!mark) break;
         size_t at = (size_t)(mark - p);
         uint32_t cp;

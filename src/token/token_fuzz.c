@@ -1,6 +1,6 @@
 /* token_fuzz.c - mutated tokenizer files: each opens or is refused; what opens must encode and decode anything. */
 #include "token_impl.h"
-#include "../../test/fuzz/fuzz.h"
+#include "../../tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -122,7 +122,7 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
 /* memmem for short needles that are found often: under a sanitizer memmem looks at all that is left, every time. */
-const char *text_find(const char *p, size_t n, const char *what, size_t n_what);
+const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what);
 /* How many leading bytes of p[0..n) are whole valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
 /* The character before p[n]; its length. n > 0. */

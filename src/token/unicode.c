@@ -90,7 +90,7 @@ int uni_next(const char *p, size_t n, uint32_t *cp)
     return 1;
 }
 
-const char *text_find(const char *p, size_t n, const char *what, size_t n_what)
+const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what)
 {
     while (n >= n_what) {
         const char *hit = memchr(p, what[0], n - n_what + 1);

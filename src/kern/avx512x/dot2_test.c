@@ -1,6 +1,6 @@
 /* dot2_test.c - goal: dot2_bf16 is the instruction vdpbf16ps, bit for bit. Method: random
  * operands, of ordinary size and of any bits at all, through both. */
-#include "../../../test/unit.h"
+#include "../../../tests/unit.h"
 
 #include "base/cpu.h"
 #include "base/rng.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Small tokenizer files of every kind, as seeds for the fuzzers: writes test/fuzz/corpus/TARGET/."""
+"""Small tokenizer files of every kind, as seeds for the fuzzers: writes tests/fuzz/corpus/TARGET/."""
 import base64, json, os, struct
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -13,7 +13,7 @@ CHARSMAP = struct.pack("<I", 24) + struct.pack("<6I", 1 << 10, 0, 0, 0, 0, 0) + 
 
 
 def write(target, name, data):
-    folder = os.path.join(ROOT, "test/fuzz/corpus", target)
+    folder = os.path.join(ROOT, "tests/fuzz/corpus", target)
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, name), "wb") as f:
         f.write(data if isinstance(data, bytes) else json.dumps(data, ensure_ascii=False).encode())

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make the golden checkpoints: tiny random models, written and run by Hugging Face transformers.
 
-    test/golden/make.py [NAME...]     makes all, or the named folders beside this file
-    test/golden/make.py --check       makes them in a temporary folder and compares with what is here
+    tests/golden/make.py [NAME...]     makes all, or the named folders beside this file
+    tests/golden/make.py --check       makes them in a temporary folder and compares with what is here
 
 README.md describes the files. Everything follows from the tables below: weights come from numpy's
 frozen RandomState, not from a library's initialization, so a newer transformers makes the same checkpoints.

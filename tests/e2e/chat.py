@@ -233,9 +233,10 @@ def test_interrupt_stops_the_answer_not_the_program():
 
 def test_interrupt_at_the_prompt():
     c = chat()
-    c.send("\x03")
-    c.until(rb"/quit leaves")
-    c.prompt()
+    for _ in range(20):
+        c.send("\x03")
+        c.until(rb"/quit leaves")
+        c.prompt()
     c.send("half a line")
     c.until(rb"half a line")
     c.send("\x03")

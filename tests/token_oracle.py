@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Ids by the original implementations, as hashes, for src/token/oracle_test.c.
 
-    test/token_oracle.py [DATA] [VOCABULARY ...]     writes test/golden/token_oracle.json
+    tests/token_oracle.py [DATA] [VOCABULARY ...]     writes tests/golden/token_oracle.json
 
 Encodes the corpora under DATA (default ../shared/data) with tiktoken, sentencepiece and Hugging Face tokenizers, for
 every vocabulary there, and records per corpus the number of ids and their FNV-1a hash (each id as a 32-bit step, a step
@@ -15,7 +15,7 @@ import base64, glob, json, os, re, sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DATA = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "../shared/data")
 ONLY = sys.argv[2:]
-OUT = os.path.join(ROOT, "test/golden/token_oracle.json")
+OUT = os.path.join(ROOT, "tests/golden/token_oracle.json")
 
 
 def data(path):

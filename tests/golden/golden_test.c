@@ -51,7 +51,7 @@ static const char *golden(const char *model, const char *file)
     static char path[2][256];
     static int next;
     char *p = path[next++ % 2];
-    const char *root = repo_path("test/golden");
+    const char *root = repo_path("tests/golden");
     snprintf(p, sizeof path[0], "%s/%s%s%s", root ? root : "", model, *file ? "/" : "", file);
     return p;
 }
@@ -119,13 +119,13 @@ static void compare_files(const char *model, const char *file, const char *refer
 
 TEST(golden_logits_safetensors)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "", "logits.f32");
 }
 
 TEST(golden_logits_gguf)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "model.gguf", "logits.f32");
 }
 
@@ -192,7 +192,7 @@ static void every_way(const struct base *b)
 
 TEST(same_bits_however_a_text_is_computed)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_MODEL; i++) {
         struct base b = {models[i], "model.gguf", plain};
         every_way(&b);
@@ -208,7 +208,7 @@ TEST(same_bits_however_a_text_is_computed)
 TEST(quantized_weights_equal_the_reference_and_give_the_same_bits)
 {
     static const char *const types[] = {"q8_0", "q4_1", "bf16", "f16"};
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < 4; i++) {
         char file[32], reference[32];
         snprintf(file, sizeof file, "model-%s.gguf", types[i]);
@@ -303,6 +303,6 @@ static void many_against_alone(const char *model)
 
 TEST(eight_sequences_in_a_batch_equal_each_alone)
 {
-    if (!repo_path("test/golden/llama3")) SKIP("test/golden is not here");
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_MODEL; i++) many_against_alone(models[i]);
 }
