@@ -64,10 +64,14 @@ fuzz: $(BUILD)/fuzz
 	tool/fuzz $(BUILD) -t $(or $(SECONDS),10)
 bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench
-# All stated counts: every test in full, 100,000 inputs per fuzz target.
-long: $(BUILD)/quoth $(BUILD)/unit $(BUILD)/fuzz
+# All stated counts: every test in full, 100,000 inputs per fuzz target under the address and undefined sanitizers.
+long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
-	tool/fuzz $(BUILD) -n 100000
+	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
+	tool/fuzz build-address-undefined -n 100000
+# A short version of making the bundled model (needs Python; minutes).
+demo-check:
+	tool/demo/make.sh --quick build/demo-check
 check:
 	@tool/check
 install: $(BUILD)/quoth
@@ -79,6 +83,6 @@ fmt:
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test fuzz bench long check install fmt clean
+.PHONY: all unit test fuzz bench long demo-check check install fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
