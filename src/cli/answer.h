@@ -50,12 +50,12 @@ void message_put(struct buf *b, const struct chat_message *m);
 /* ---- view.c: print deltas as they come ---- */
 
 struct view {
-    FILE *out;
-    bool terminal;             /* dim reasoning; control characters made visible          */
-    bool begun, calling;       /* something was printed; a call's parenthesis is open     */
-    enum chat_delta_kind kind; /* of what was printed last                              */
+    FILE *out, *aside;         /* of content and calls; of reasoning                     */
+    bool terminal, dim;        /* out is a terminal, so is aside; it knows dim letters   */
+    bool begun, calling;       /* something was printed; a call's parenthesis is open    */
+    enum chat_delta_kind kind; /* of what was printed last                               */
     int i_call;
-    char last; /* the last byte printed                                   */
+    char last; /* the last byte printed                                  */
 };
 extern int view_pace_us; /* a pause behind every piece on a terminal, for reading; 0 */
 void view_begin(struct view *v);

@@ -14,16 +14,20 @@
 
 int view_pace_us;
 
-void view_begin(struct view *v)
-{
-    *v = (struct view){.out = stdout, .terminal = isatty(STDOUT_FILENO), .i_call = -1};
-}
-
 /* NO_COLOR and terminals without colours get no escape sequences. */
-static bool may_dim(const struct view *v)
+static bool may_dim(void)
 {
     const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
-    return v->terminal && !(no && *no) && term && strcmp(term, "dumb") != 0;
+    return !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+void view_begin(struct view *v)
+{
+    bool terminal = isatty(STDOUT_FILENO);
+    *v = (struct view){.out = stdout,
+                       .aside = terminal ? stdout : stderr,
+                       .terminal = terminal,
+                       .dim = terminal && may_dim()};
 }
 
 static bool is_control(uint32_t cp)
@@ -31,72 +35,64 @@ static bool is_control(uint32_t cp)
     return (cp < 0x20 && cp != '\n' && cp != '\t') || (cp >= 0x7F && cp < 0xA0);
 }
 
+static uint32_t picture_of(uint32_t control)
+{
+    if (control < 0x20) return 0x2400 + control;
+    return control == 0x7F ? 0x2421 : 0xFFFD;
+}
+
+/* Text is valid UTF-8 (struct reply sees to it); what is not is left out. */
 static void put_safely(FILE *out, const char *text, size_t n)
 {
-    uint32_t cp;
-    char picture[4];
     for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        char bytes[4];
         int len = utf8_decode(text + i, n - i, &cp);
-        if (len <= 0) cp = (unsigned char)text[i], len = 1;
-        if (cp < 0x80 || len > 1) {
-            if (is_control(cp))
-                fwrite(picture, 1,
-                       (size_t)utf8_encode(picture, cp < 0x20    ? 0x2400 + cp
-                                                    : cp == 0x7F ? 0x2421
-                                                                 : 0xFFFD),
-                       out);
-            else
-                fwrite(text + i, 1, (size_t)len, out);
-        }
-        i += (size_t)len;
+        if (len > 0 && is_control(cp)) cp = picture_of(cp);
+        if (len > 0) fwrite(bytes, 1, (size_t)utf8_encode(bytes, cp), out);
+        i += len > 0 ? (size_t)len : 1;
     }
 }
 
-static void put(struct view *v, FILE *out, const char *text, size_t n)
+static FILE *stream(const struct view *v)
 {
+    return v->begun && v->kind == CHAT_REASONING ? v->aside : v->out;
+}
+
+static void put(struct view *v, const char *text, size_t n)
+{
+    FILE *out = stream(v);
     if (n == 0) return;
-    if (isatty(fileno(out)))
+    if (v->terminal || isatty(fileno(out)))
         put_safely(out, text, n);
     else
         fwrite(text, 1, n, out);
+    fflush(out);
     v->last = text[n - 1];
 }
 
-static void put_mark(struct view *v, const char *text)
-{
-    put(v, v->out, text, strlen(text));
-}
-
-/* Reasoning begins or ends: dim on the terminal, else another stream. */
-static void set_dim(struct view *v, bool on)
-{
-    if (may_dim(v)) fprintf(stdout, on ? "\033[2m" : "\033[22m");
-    if (!v->terminal) fflush(v->out), v->out = on ? stderr : stdout;
-}
-
+/* What was under way ends; the next kind begins on a line of its own where it shares the stream. */
 static void leave(struct view *v)
 {
-    if (v->calling) put_mark(v, ")");
+    if (v->calling) put(v, ")", 1);
+    if (v->begun && v->kind == CHAT_REASONING && v->dim) fputs("\033[22m", v->out);
     v->calling = false;
-    if (!v->begun) return;
-    if (v->kind == CHAT_REASONING) set_dim(v, false);
 }
 
 static void enter(struct view *v, const struct chat_delta *d)
 {
-    bool was_reasoning = v->begun && v->kind == CHAT_REASONING;
+    bool aside = v->begun && v->kind == CHAT_REASONING;
     leave(v);
-    if (v->begun && v->last != '\n' && (v->terminal || !was_reasoning)) put_mark(v, "\n");
-    if (was_reasoning && v->terminal) put_mark(v, "\n");
-    if (d->kind == CHAT_REASONING) set_dim(v, true);
+    if (v->begun && v->last != '\n') put(v, "\n", 1);
+    if (aside && v->terminal) put(v, "\n", 1);
     v->begun = true;
     v->kind = d->kind;
     v->i_call = d->i_call;
+    if (d->kind == CHAT_REASONING && v->dim) fputs("\033[2m", v->out);
 }
 
-static void show(struct view *v)
+static void keep_pace(const struct view *v)
 {
-    fflush(v->out);
     if (v->terminal && view_pace_us) usleep((useconds_t)view_pace_us);
 }
 
@@ -107,24 +103,23 @@ void view_delta(void *view, const struct chat_delta *d)
     if (d->n == 0 && !d->name) return;
     if (!v->begun || another) enter(v, d);
     if (d->kind == CHAT_CALL && d->name) {
-        put_mark(v, d->name);
-        put_mark(v, "(");
+        put(v, d->name, strlen(d->name));
+        put(v, "(", 1);
         v->calling = true;
     }
-    put(v, v->out, d->text, d->n);
-    show(v);
+    put(v, d->text, d->n);
+    keep_pace(v);
 }
 
 void view_text(void *view, const char *text, size_t n)
 {
-    struct view *v = view;
-    put(v, v->out, text, n);
-    show(v);
+    put(view, text, n);
+    keep_pace(view);
 }
 
 void view_end(struct view *v)
 {
     leave(v);
-    if (v->terminal && v->last && v->last != '\n') fputc('\n', v->out);
+    if (v->last && v->last != '\n' && (v->terminal || stream(v) == v->aside)) put(v, "\n", 1);
     fflush(v->out);
 }

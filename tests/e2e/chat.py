@@ -36,6 +36,14 @@ with open(CHATML, "w") as f:
             "{%- if add_generation_prompt -%}<|im_start|>assistant\n{% endif -%}")
 
 
+THINK = os.path.join(TMP, "think.jinja")
+with open(THINK, "w") as f:
+    f.write("{%- for m in messages -%}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>\n"
+            "{{ m.reasoning_content }}\n</think>\n\n{% endif %}{{ m.content }}<|im_end|>\n{% endfor -%}"
+            "{%- if add_generation_prompt -%}<|im_start|>assistant\n<think>\n"
+            "{% if enable_thinking is false %}\n</think>\n\n{% endif %}{% endif -%}")
+
+
 class Failed(Exception):
     pass
 
@@ -328,6 +336,22 @@ def test_set():
     check("is not between" in c.command("/set temperature -3"), "range")
     check("did you mean /system" in c.command("/sytem x"), "no suggestion for a command")
     check(len(c.conversation()) == 4, "a command became a message")
+    c.leave()
+
+
+def test_thinking_is_dim_and_can_be_turned_off():
+    c = chat("--chat-template", THINK)
+    c.say("think")
+    check(b"\x1b[2m" in c.out and b"\x1b[22m" in c.out, "reasoning is not dim")
+    message = c.conversation()[1]
+    check(message["reasoning_content"] and not message["content"], "message: %r" % message)
+    c.command("/think off")
+    begin = len(c.out)
+    c.say("answer")
+    check(b"\x1b[2m" not in c.out[begin:], "content is dim")
+    message = c.conversation()[3]
+    check(message["content"] and "reasoning_content" not in message, "message: %r" % message)
+    check("on or off" in c.command("/think"), "usage")
     c.leave()
 
 
