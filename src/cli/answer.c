@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t max_tokens = -1;
+static int64_t max_tokens = -1, n_logprob = -1, n_prompt_logprob = -1;
 
 const struct option answer_options[] = {
     {.kind = OPTION_INT,
@@ -18,9 +18,49 @@ const struct option answer_options[] = {
      .lo = -1,
      .hi = 1 << 30,
      .help = "tokens to generate at most (-1: until the model ends or the context is full)"},
+    {.kind = OPTION_INT,
+     .name = "logprobs",
+     .arg = "N",
+     .target = &n_logprob,
+     .lo = -1,
+     .hi = TOP_LOGPROB_MAX,
+     .help = "with --json: each token's log probability and the N most likely (-1: none)"},
+    {.kind = OPTION_INT,
+     .name = "prompt-logprobs",
+     .arg = "N",
+     .target = &n_prompt_logprob,
+     .lo = -1,
+     .hi = TOP_LOGPROB_MAX,
+     .help = "with --json: the same for the prompt's tokens (-1: none)"},
     {.kind = OPTION_GROUP, .include = sample_options},
     {.kind = OPTION_END},
 };
+
+/* ---- log probabilities ---- */
+
+static void put_logprob(struct buf *b, const struct tokenizer *t, const struct logprob *p)
+{
+    size_t n;
+    const char *text = tokenizer_bytes(t, p->id, &n);
+    buf_addf(b, "{\"id\":%d,\"token\":", p->id);
+    json_put_text(b, text ? text : "", text ? n : 0);
+    buf_add_text(b, ",\"logprob\":");
+    json_put_real(b, (double)p->logprob);
+    buf_addf(b, ",\"rank\":%d}", p->rank);
+}
+
+/* The token of an event and what else was likely there. */
+static void note_logprobs(struct buf *b, const struct tokenizer *t, const struct event *ev)
+{
+    buf_add_text(b, b->n ? ",{\"chosen\":" : "{\"chosen\":");
+    put_logprob(b, t, &ev->chosen);
+    buf_add_text(b, ",\"top\":[");
+    for (int i = 0; i < ev->n_top; i++) {
+        if (i) buf_add_char(b, ',');
+        put_logprob(b, t, &ev->top[i]);
+    }
+    buf_add_text(b, "]}");
+}
 
 /* ---- generating ---- */
 
@@ -59,7 +99,10 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
         }
         if (!got) continue;
         size_t from = a->text.n;
-        if (ev.kind == EVENT_TOKEN && !a->reply.matched) (void)!vec_push(&a->ids, ev.token);
+        bool shown = ev.kind == EVENT_TOKEN && !a->reply.matched;
+        if (shown) (void)!vec_push(&a->ids, ev.token);
+        if (shown && n_logprob >= 0) note_logprobs(&a->logprob, s->tokenizer, &ev);
+        if (ev.kind == EVENT_PROMPT) note_logprobs(&a->prompt_logprob, s->tokenizer, &ev);
         done = reply_event(&a->reply, &ev, &a->text);
         if (a->text.n > from) fn(ctx, a->text.data + from, a->text.n - from);
     }
@@ -75,6 +118,8 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     if (rc == 0) r->prompt.n = prompt->n;
     if (rc == 0) rc = sample_params_read(&r->params, s, &r->arena, e);
     if (rc != 0) return rc;
+    r->params.n_logprob = (int32_t)n_logprob;
+    r->n_prompt_logprob = (int)n_prompt_logprob;
     struct reply_options o = reply_options_read(s, &r->arena);
     o.keep_special |= raw_text;
     r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
@@ -105,6 +150,8 @@ void answer_deinit(struct answer *a)
 {
     reply_close(&a->reply);
     buf_deinit(&a->text);
+    buf_deinit(&a->logprob);
+    buf_deinit(&a->prompt_logprob);
     vec_deinit(&a->ids);
 }
 
@@ -159,6 +206,8 @@ void answer_print_json(const struct answer *a, const struct chat_message *messag
              "],\"finish_reason\":\"%s\",\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_"
              "tokens\":%d",
              finish_name(a->reply.finish), u->n_prompt, u->n_cached, u->n_output);
+    if (a->logprob.n) buf_addf(&b, ",\"logprobs\":[%s]", a->logprob.data);
+    if (a->prompt_logprob.n) buf_addf(&b, ",\"prompt_logprobs\":[%s]", a->prompt_logprob.data);
     buf_add_text(&b, ",\"time_to_first_token_ms\":");
     json_put_real(&b, first_token_ms(u));
     buf_add_text(&b, ",\"prompt_tokens_per_second\":");

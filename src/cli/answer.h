@@ -16,6 +16,7 @@ extern const struct option answer_options[]; /* --max-tokens and the sampling fl
 
 struct answer {
     struct buf text; /* what the model wrote, special tokens included where they were asked for */
+    struct buf logprob, prompt_logprob; /* JSON objects with commas between; see answer_print_json */
     struct ids ids;  /* the tokens of it (without the one that stopped it)                      */
     struct reply reply;
 };

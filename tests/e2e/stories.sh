@@ -49,3 +49,10 @@ for model in "$data/stories260K/stories260K-q8_0.ruhai.bin" "$data/gguf/llama-2-
         echo "FAIL $(basename "$model") generates: $(cat "$dir/err")"
     fi
 done
+
+if text "$data/stories260K/stories260K.bin" "$prompt" --max-tokens 3 --json --logprobs 2 --prompt-logprobs 0 >"$dir/got" 2>"$dir/err" &&
+    [ "$(grep -o '"top":\[{' "$dir/got" | wc -l)" = 3 ] && [ "$(grep -o '"top":\[\]' "$dir/got" | wc -l)" = 4 ]; then
+    echo 'ok   logprobs of three tokens, of four prompt tokens'
+else
+    echo "FAIL logprobs: $(cat "$dir/got" "$dir/err")"
+fi
