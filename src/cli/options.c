@@ -251,13 +251,18 @@ static int config_line(const struct command *c, char *line, const char *path, in
     return rc ? err_prefix(e, rc, "%s:%d", path, number) : 0;
 }
 
+static struct text_list config_texts; /* values point into them: they live until the program ends */
+
 static int config_file(const struct command *c, const char *path, struct err *e)
 {
     struct buf b = {0};
     int rc = file_read(&b, path, 1 << 20, e);
-    char *text =
-        rc == 0 ? buf_detach(&b) : NULL; /* values point into it: it lives until the program ends */
+    char *text = rc == 0 ? buf_detach(&b) : NULL;
     buf_deinit(&b);
+    if (text && !vec_push(&config_texts, text)) {
+        free(text);
+        return err_memory(e, path, sizeof text);
+    }
     int number = 0;
     for (char *next = text, *line; rc == 0 && (line = strsep(&next, "\n"));)
         rc = config_line(c, line, path, ++number, e);

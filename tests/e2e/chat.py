@@ -107,7 +107,7 @@ class Chat:
             self.stream.feed(data)
         return len(data) > 0
 
-    def until(self, pattern, seconds=30):
+    def until(self, pattern, seconds=120):
         """Wait for a pattern behind the mark, and move the mark behind it."""
         end = time.time() + seconds
         pattern = pattern if hasattr(pattern, "search") else re.compile(pattern, re.S)
