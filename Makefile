@@ -63,7 +63,7 @@ test: $(BUILD)/quoth $(BUILD)/unit
 fuzz: $(BUILD)/fuzz
 	tool/fuzz $(BUILD) -t $(or $(SECONDS),10)
 bench: $(BUILD)/quoth
-	$(BUILD)/quoth bench
+	$(BUILD)/quoth bench tokenize $(MODEL)
 # All stated counts: every test in full, 100,000 inputs per fuzz target under the address and undefined sanitizers.
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit

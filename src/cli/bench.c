@@ -1,5 +1,5 @@
 /* bench.c - quoth bench: measurements. `tokenize`: megabytes a second of a tokenizer, on ordinary and on degenerate text. */
-#include "cli.h"
+#include "session.h"
 
 #include "base/os.h"
 #include "token/token.h"
@@ -76,11 +76,12 @@ static int bench_tokenize(const struct tokenizer *t, struct err *e)
 
 static int run(int n_arg, char **arg)
 {
-    if (n_arg != 2 || strcmp(arg[0], "tokenize") != 0)
-        return fprintf(stderr, "quoth bench: usage: quoth bench tokenize MODEL\n"), 2;
+    if (n_arg < 1 || strcmp(arg[0], "tokenize") != 0)
+        return fprintf(stderr, "quoth bench: usage: quoth bench tokenize [MODEL]\n"), 2;
     struct err e = {0};
     struct tokenizer *t = NULL;
-    int rc = tokenizer_open_file(&t, arg[1], hint, &e);
+    const char *model = n_arg == 2 ? arg[1] : session_bundled(NULL, &e);
+    int rc = model ? tokenizer_open_file(&t, model, hint, &e) : ERR_MISSING;
     if (rc == 0) rc = bench_tokenize(t, &e);
     tokenizer_close(t);
     return rc ? fail("bench", &e) : 0;
@@ -89,7 +90,7 @@ static int run(int n_arg, char **arg)
 const struct command command_bench = {
     .name = "bench",
     .summary = "measure: tokenize",
-    .usage = "tokenize MODEL [OPTIONS]",
+    .usage = "tokenize [MODEL] [OPTIONS]",
     .options = options,
     .n_arg_max = 2,
     .run = run,

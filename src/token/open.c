@@ -31,7 +31,7 @@ static int read_model_file(struct tokenizer *t, const char *path, const char *hi
 
 static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e);
 
-static int read_gguf_file(struct tokenizer *t, const char *path, struct err *e)
+static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
 {
     struct checkpoint *c;
     int rc = checkpoint_open(&c, path, e);
@@ -39,6 +39,13 @@ static int read_gguf_file(struct tokenizer *t, const char *path, struct err *e)
     rc = read_checkpoint(t, c, e);
     checkpoint_close(c);
     return rc;
+}
+
+/* A llama2.c checkpoint, whose tokenizer lies beside it, or that tokenizer. */
+static int read_bin_file(struct tokenizer *t, const char *path, struct err *e)
+{
+    struct err quiet;
+    return read_model_of(t, path, &quiet) == 0 ? 0 : llama2c_read(t, path, e);
 }
 
 static int read_json_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
@@ -50,12 +57,13 @@ static int read_json_file(struct tokenizer *t, const char *path, const char *hin
 
 static int read_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
-    if (ends_with(path, ".gguf")) return read_gguf_file(t, path, e);
+    if (ends_with(path, ".gguf")) return read_model_of(t, path, e);
     if (ends_with(path, ".json")) return read_json_file(t, path, hint, e);
     if (ends_with(path, ".model")) return read_model_file(t, path, hint, e);
     if (ends_with(path, ".tiktoken")) return tiktoken_read(t, path, hint, e);
     if (ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
-    if (ends_with(path, ".bin")) return llama2c_read(t, path, e);
+    if (ends_with(path, ".bin")) return read_bin_file(t, path, e);
+    if (checkpoint_packed(path)) return read_model_of(t, path, e);
     return err_set(e, ERR_UNSUPPORTED,
                    "%s: no tokenizer file by its name (tokenizer.json, .model, .tiktoken, .gguf, "
                    ".bin, vocab.txt)",
