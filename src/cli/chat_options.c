@@ -110,6 +110,20 @@ int chat_template(struct template **t, const struct checkpoint *c, struct err *e
     return rc ? err_prefix(e, rc, "%s", key) : 0;
 }
 
+int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e)
+{
+    size_t n = strlen(path);
+    *t = NULL;
+    *c = NULL;
+    if (n > 6 && strcmp(path + n - 6, ".jinja") == 0) return chat_template_file(t, path, e);
+    int rc = checkpoint_open_header(c, path, e);
+    if (rc == 0) rc = chat_template(t, *c, e);
+    if (rc == 0 && !*t)
+        rc = err_set(e, ERR_MISSING, "%s has no chat template; give one with --chat-template FILE",
+                     path);
+    return rc;
+}
+
 static const char *special_text(char *out, size_t n_out, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;

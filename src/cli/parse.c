@@ -37,11 +37,7 @@ static int parsers_of(const char *path, struct err *e)
 {
     struct template *t = NULL;
     struct checkpoint *c = NULL;
-    size_t n = strlen(path);
-    bool is_source = n > 6 && strcmp(path + n - 6, ".jinja") == 0;
-    int rc = is_source ? chat_template_file(&t, path, e) : checkpoint_open_header(&c, path, e);
-    if (rc == 0 && !is_source) rc = chat_template(&t, c, e);
-    if (rc == 0 && !t) rc = err_set(e, ERR_MISSING, "%s has no chat template", path);
+    int rc = chat_template_of(&t, &c, path, e);
     if (rc == 0 && !tool_parser) tool_parser = chat_tool_parser_of(t);
     if (rc == 0 && !reasoning_parser) reasoning_parser = chat_reasoning_parser_of(t);
     template_close(t);
@@ -92,6 +88,6 @@ const struct command command_parse = {
     .summary = "model output on standard input -> a message in OpenAI's form",
     .usage = "--template FILE|--tool-call-parser NAME [--reasoning-parser NAME] < TEXT",
     .options = options,
-    .n_arg_max = 1,
+    .n_arg_max = 0,
     .run = run,
 };

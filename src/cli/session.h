@@ -51,6 +51,9 @@ extern const struct option chat_options[];
 int chat_template(struct template **t, const struct checkpoint *c, struct err *e);
 int chat_template_file(struct template **t, const char *path,
                        struct err *e); /* "-": standard input */
+/* The template of a file FILE.jinja, or of a model, which is then opened too (header alone; close it,
+ * also after a failure). ERR_MISSING: the model has none. */
+int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 
 const char *chat_system(void);                        /* --system, or NULL            */
 int chat_now(int64_t *now, struct err *e);            /* 0: the real clock            */

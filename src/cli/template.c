@@ -27,22 +27,11 @@ struct source {
     struct template *template;
 };
 
-static bool is_template_file(const char *path)
-{
-    size_t n = strlen(path);
-    return n > 6 && strcmp(path + n - 6, ".jinja") == 0;
-}
-
 static int source_open(struct source *s, const char *path, struct err *e)
 {
     *s = (struct source){0};
-    if (is_template_file(path)) return chat_template_file(&s->template, path, e);
-    int rc = checkpoint_open_header(&s->checkpoint, path, e);
-    if (rc == 0) rc = tokenizer_open(&s->tokenizer, s->checkpoint, e);
-    if (rc == 0) rc = chat_template(&s->template, s->checkpoint, e);
-    if (rc == 0 && !s->template)
-        rc = err_set(e, ERR_MISSING, "%s has no chat template; give one with --chat-template FILE",
-                     path);
+    int rc = chat_template_of(&s->template, &s->checkpoint, path, e);
+    if (rc == 0 && s->checkpoint) rc = tokenizer_open(&s->tokenizer, s->checkpoint, e);
     return rc;
 }
 
