@@ -206,7 +206,7 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     if (!begins_with(prompt, n, &d->text, n_text)) n_text = d->n_text_prompt, n_id = d->n_id_prompt;
     if (!begins_with(prompt, n, &d->text, n_text)) n_text = n_id = 0;
     d->ids.n = n_id;
-    unsigned flags = n_text ? ENCODE_PARSE_SPECIAL : ENCODE_PARSE_SPECIAL | ENCODE_ADD_SPECIAL;
+    unsigned flags = ENCODE_PARSE_SPECIAL | (n_text ? ENCODE_CONTINUE : ENCODE_ADD_SPECIAL);
     int rc = tokenizer_encode(d->s->tokenizer, prompt + n_text, n - n_text, flags, &d->ids, e);
     buf_clear(&d->text);
     if (rc == 0) buf_add(&d->text, prompt, n);

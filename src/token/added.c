@@ -102,7 +102,7 @@ static bool build(struct tokenizer *t, struct added *a, uint8_t match)
         if (!(p->match & match) || p->n_text > ADDED_BYTES_MAX) continue;
         if (match == MATCH_RAW || p->special)
             n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
-        if (match == MATCH_NORMALIZED && normalize(t, p->text, p->n_text, &out, &spare))
+        if (match == MATCH_NORMALIZED && normalize(t, p->text, p->n_text, false, &out, &spare))
             n += add_key(a, &t->arena, &key[n], out.data, out.n, id);
     }
     bool ok = trie_build(&a->trie, key, n);

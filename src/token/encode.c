@@ -52,8 +52,9 @@ static bool encode_text(struct encoder *en, struct span s)
 {
     const struct tokenizer *t = en->t;
     if (s.n == 0) return true;
+    en->seam = s.first && en->flags & ENCODE_CONTINUE;
     if (t->norm.n) {
-        if (!normalize(t, s.p, s.n, &en->text[0], &en->text[1])) return false;
+        if (!normalize(t, s.p, s.n, en->seam, &en->text[0], &en->text[1])) return false;
         s.p = en->text[0].data;
         s.n = en->text[0].n;
     }

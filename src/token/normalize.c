@@ -331,14 +331,17 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
-bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out,
+bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare)
 {
     buf_clear(out);
     if (t->norm.n == 0) buf_add(out, p, n);
     for (size_t i = 0; i < t->norm.n; i++) {
+        struct norm_step step = t->norm.v[i];
+        if (seam && step.run == norm_prepend) step.n_a = 0;
+        if (seam && step.run == norm_sentencepiece) step.flags &= ~SP_PREFIX;
         buf_clear(spare);
-        if (!t->norm.v[i].run(&t->norm.v[i], p, n, spare)) return false;
+        if (!step.run(&step, p, n, spare)) return false;
         struct buf was = *out;
         *out = *spare;
         *spare = was;

@@ -256,7 +256,8 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
     struct buf b = {0};
     bool marked = w.p[0] == ' ' ||
                   (w.n >= SPACE_MARK_BYTES && memcmp(w.p, SPACE_MARK, SPACE_MARK_BYTES) == 0);
-    if (!marked && (step->always || (step->first && w.first))) buf_add_text(&b, SPACE_MARK);
+    bool seam = en->seam && w.first;
+    if (!marked && !seam && (step->always || (step->first && w.first))) buf_add_text(&b, SPACE_MARK);
     for (size_t i = 0; i < w.n;) {
         const char *space = memchr(w.p + i, ' ', w.n - i);
         size_t end = space ? (size_t)(space - w.p) : w.n;
@@ -272,7 +273,7 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
 
 static bool run_space(struct encoder *en, int next, struct span w)
 {
-    if (w.p[0] == ' ') return pretok_run(en, next, w);
+    if (w.p[0] == ' ' || (en->seam && w.first)) return pretok_run(en, next, w);
     struct buf b = {0};
     buf_add_char(&b, ' ');
     buf_add(&b, w.p, w.n);

@@ -27,6 +27,8 @@ enum {
                                  the text itself already begins with it (as a chat template may write) */
     ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text become their ids; without it they are text.
                                  (Added tokens that are not special are always matched.) */
+    ENCODE_CONTINUE = 4,      /* the text goes on behind other text: its start gets no space of its own
+                                 where a tokenizer puts one at the beginning of a text ("▁") */
 };
 
 /* Append the ids of text[0..n) to `out`. Fails with ERR_MEMORY, or ERR_LIMIT beyond 2^31 - 1 bytes;

@@ -163,7 +163,8 @@ enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* norm_s
 enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };       /* norm_sentencepiece's */
 norm_fn norm_bert, norm_sentencepiece, norm_replace, norm_prepend;
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run); /* NULL: no memory */
-bool normalize(const struct tokenizer *t, const char *p, size_t n, struct buf *out,
+/* seam: p goes on behind other text, so nothing is put before it. */
+bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare);
 
 /* ---- charsmap.c: SentencePiece's precompiled normalization ---- */
@@ -307,6 +308,7 @@ struct encoder { /* one tokenizer_encode */
     struct buf text[2]; /* normalized, and a spare */
     void *lattice;      /* unigram's */
     size_t lattice_cap;
+    bool seam;      /* the text being encoded goes on behind other text: no space before it */
     bool after_unk; /* the last id was an unknown token of the word being encoded */
 };
 bool encoder_emit(struct encoder *en, int32_t id);
