@@ -110,13 +110,14 @@ def with_few_tools(src):
 
 
 # The first stage is rich in prose, the second in sums: arithmetic is what takes longest to learn. The third is short texts,
-# for short rows; the fourth drills lists, the fifth reading, which lag by then; the last, in long rows, has everything.
+# for short rows; the fourth to sixth drill lists, reading and sorting, which lag by then; the last, in long rows, has everything.
 STAGES = (((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1)),
           ((single, 60), (conversation, 8), (with_tools, 9), (stories.raw, 7), (chinese.raw, 1), (arithmetic.drill, 15)),
           ((single, 66), (conversation, 6), (with_few_tools, 14), (stories.raw, 2), (arithmetic.drill, 12)),
           ((single, 52), (conversation, 5), (with_few_tools, 19), (stories.raw, 5), (arithmetic.drill, 3), (lists.drill, 11), (facts.drill, 5)),
           ((single, 46), (conversation, 5), (with_few_tools, 18), (stories.raw, 4), (arithmetic.drill, 5), (lists.drill, 8), (facts.drill, 14)),
-          ((single, 54), (conversation, 8), (with_tools, 14), (stories.raw, 9), (chinese.raw, 1), (arithmetic.drill, 4), (lists.drill, 6), (facts.drill, 6)))
+          ((single, 46), (conversation, 5), (with_few_tools, 18), (stories.raw, 4), (arithmetic.drill, 5), (lists.drill, 6), (lists.sort_drill, 12), (facts.drill, 6)),
+          ((single, 54), (conversation, 8), (with_tools, 14), (stories.raw, 9), (chinese.raw, 1), (arithmetic.drill, 4), (lists.drill, 4), (lists.sort_drill, 6), (facts.drill, 6)))
 
 
 def documents(seed, n, held=False, stage=-1):

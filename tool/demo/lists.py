@@ -51,17 +51,21 @@ def item(src, task=None):
     return Item(task, src.choice(ask).format(show(items)), LEAD[task] + show(transform(task, items)), keys=[key])
 
 
-def drill(src):
+def drill(src, task=None):
     """A page of short list tasks, where only the results are to be learned; JSON lists among them, since quoted
     words are other tokens than words after a space."""
     doc = Doc("list_drill", parts=[])
     for _ in range(src.randint(4, 9)):
-        if src.chance(0.25):
+        if task is None and src.chance(0.25):
             items, key = src.fresh(lambda: draw_items(src), list_key)
             left, right, keys = f"JSON: {show(items)}", json.dumps(items), [key]
         else:
-            made = item(src)
+            made = item(src, task)
             left, right, keys = made.user, made.answer, made.keys
         doc.parts += [(left + "\n", False), (right, True), ("\n", False)]
         doc.keys += keys
     return doc
+
+
+def sort_drill(src):
+    return drill(src, "sort")
