@@ -25,6 +25,7 @@ ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.d
 QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(TESTS, "golden", "qwen3", "model.gguf")
+WINDOWED = os.path.join(TESTS, "golden", "mistral", "model.gguf")  # sees 16 tokens: long prompts cost little
 PAGE = 32
 TMP = tempfile.mkdtemp(prefix="quoth-chat-")
 CHATML = os.path.join(TMP, "chatml.jinja")
@@ -285,7 +286,7 @@ def test_multiline_messages():
 
 def test_paste_of_ten_kilobytes_is_one_message():
     text = "".join("line %d of a paste, 你好 \\ end\n" % i for i in range(300))
-    c = chat(n=2, context=16384)
+    c = chat(n=2, context=16384, model=WINDOWED)
     c.send("look: ")
     c.send(b"\x1b[200~" + text.replace("\n", "\r").encode() + b"\x1b[201~")
     c.until(rb"\[paste 1: \d+ characters, 301 lines\]")
