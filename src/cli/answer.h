@@ -16,8 +16,9 @@ extern const struct option answer_options[]; /* --max-tokens and the sampling fl
 
 struct answer {
     struct buf text; /* what the model wrote, special tokens included where they were asked for */
-    struct buf logprob, prompt_logprob; /* JSON objects with commas between; see answer_print_json */
-    struct ids ids;  /* the tokens of it (without the one that stopped it)                      */
+    /* JSON objects with commas between; see answer_print_json */
+    struct buf logprob, prompt_logprob;
+    struct ids ids; /* the tokens of it (without the one that stopped it)                      */
     struct reply reply;
 };
 
@@ -111,7 +112,8 @@ enum line_result {
     LINE_END,         /* Ctrl-D, or the terminal is gone  */
 };
 
-/* One per program. Until line_close keys are kept for line_read, unseen. ERR_IO where there is no terminal to edit on. */
+/* One per program. Until line_close keys are kept for line_read, unseen. ERR_IO where there is no
+ * terminal to edit on. */
 int line_open(struct line **out, struct err *e);
 void line_close(struct line *l); /* saves the history; NULL is fine */
 

@@ -1,4 +1,5 @@
-/* bench.c - quoth bench: measurements. `tokenize`: megabytes a second of a tokenizer, on ordinary and on degenerate text. */
+/* bench.c - quoth bench: measurements. `tokenize`: megabytes a second of a tokenizer, on ordinary
+ * and on degenerate text. */
 #include "session.h"
 
 #include "base/os.h"
@@ -13,9 +14,23 @@ static int64_t n_round = 5;
 static bool as_json;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT, .name = "text", .arg = "FILE", .target = &text_path, .help = "the ordinary text (a built-in English paragraph, repeated)"},
-    {.kind = OPTION_TEXT, .name = "family", .arg = "NAME", .target = &hint, .help = "pre-tokenizer of a .tiktoken file"},
-    {.kind = OPTION_INT, .name = "rounds", .arg = "N", .target = &n_round, .lo = 1, .hi = 1000, .help = "the best of N rounds is printed (5)"},
+    {.kind = OPTION_TEXT,
+     .name = "text",
+     .arg = "FILE",
+     .target = &text_path,
+     .help = "the ordinary text (a built-in English paragraph, repeated)"},
+    {.kind = OPTION_TEXT,
+     .name = "family",
+     .arg = "NAME",
+     .target = &hint,
+     .help = "pre-tokenizer of a .tiktoken file"},
+    {.kind = OPTION_INT,
+     .name = "rounds",
+     .arg = "N",
+     .target = &n_round,
+     .lo = 1,
+     .hi = 1000,
+     .help = "the best of N rounds is printed (5)"},
     {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per line"},
     {.kind = OPTION_END},
 };
@@ -27,7 +42,8 @@ static void repeat(struct buf *b, const char *unit, size_t n_byte)
     while (b->n < n_byte && !b->failed) buf_add_text(b, unit);
 }
 
-static int measure(const struct tokenizer *t, const char *name, const struct buf *text, struct err *e)
+static int measure(const struct tokenizer *t, const char *name, const struct buf *text,
+                   struct err *e)
 {
     struct ids ids = {0};
     int64_t best = INT64_MAX;
@@ -41,23 +57,31 @@ static int measure(const struct tokenizer *t, const char *name, const struct buf
     }
     double rate = (double)text->n / (double)best;
     if (rc == 0 && as_json)
-        printf("{\"test\":\"tokenize\",\"text\":\"%s\",\"bytes\":%zu,\"tokens\":%zu,\"seconds\":%.6f,\"mb_per_s\":%.3f}\n", name, text->n,
-               ids.n, (double)best * 1e-6, rate);
+        printf("{\"test\":\"tokenize\",\"text\":\"%s\",\"bytes\":%zu,\"tokens\":%zu,\"seconds\":%."
+               "6f,\"mb_per_s\":%.3f}\n",
+               name, text->n, ids.n, (double)best * 1e-6, rate);
     else if (rc == 0)
-        printf("%-20s %10zu bytes %9zu tokens %9.3f s %8.2f MB/s\n", name, text->n, ids.n, (double)best * 1e-6, rate);
+        printf("%-20s %10zu bytes %9zu tokens %9.3f s %8.2f MB/s\n", name, text->n, ids.n,
+               (double)best * 1e-6, rate);
     vec_deinit(&ids);
     return rc;
 }
 
 static const char paragraph[] =
-    "The keeper of the light had counted ships for thirty-one years, and in all that time she had never once been wrong. "
-    "\"It's easy,\" she'd say, \"you only have to look.\" On the morning of 4 March, though, there were 1,204 gulls on the "
+    "The keeper of the light had counted ships for thirty-one years, and in all that time she had "
+    "never once been wrong. "
+    "\"It's easy,\" she'd say, \"you only have to look.\" On the morning of 4 March, though, there "
+    "were 1,204 gulls on the "
     "railing and no ship at all; the log-book's next line stayed empty until well past noon.\n\n";
 
 static int bench_tokenize(const struct tokenizer *t, struct err *e)
 {
-    struct { const char *name, *unit; size_t n_byte; } made[] = {
-        {"one letter", "a", MEGABYTE}, {"spaces", " ", MEGABYTE}, {"emoji", "\xF0\x9F\x98\x80", MEGABYTE}};
+    struct {
+        const char *name, *unit;
+        size_t n_byte;
+    } made[] = {{"one letter", "a", MEGABYTE},
+                {"spaces", " ", MEGABYTE},
+                {"emoji", "\xF0\x9F\x98\x80", MEGABYTE}};
     struct buf text = {0};
     int rc = 0;
     if (text_path)

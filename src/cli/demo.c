@@ -1,7 +1,8 @@
 /* demo.c - quoth demo: half a minute with the packed model. What `./run` without arguments shows.
  *
- * Six scenes through the same calls that run uses: a raw completion, and five through the chat template. At a terminal
- * the text is paced for reading; elsewhere the same text is printed at once. */
+ * Six scenes through the same calls that run uses: a raw completion, and five through the chat
+ * template. At a terminal the text is paced for reading; elsewhere the same text is printed at
+ * once. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -21,19 +22,22 @@ struct scene {
     const char *turn[5]; /* ... of these; one that begins with '{' is a tool's result */
 };
 
-static const char weather_tool[] =
-    "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"description\":\"Get the weather in a city.\","
-    "\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\"}},\"required\":[\"city\"]}}}]";
+static const char weather_tool[] = "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\","
+                                   "\"description\":\"Get the weather in a city.\","
+                                   "\"parameters\":{\"type\":\"object\",\"properties\":{\"city\":{"
+                                   "\"type\":\"string\"}},\"required\":[\"city\"]}}}]";
 
 static const struct scene scenes[] = {
     {.title = "A story, continued from four words", .raw = "Once upon a time, there"},
-    {.title = "A chat that remembers", .turn = {"My favorite month is April.", "Do you remember my favorite month?"}},
+    {.title = "A chat that remembers",
+     .turn = {"My favorite month is April.", "Do you remember my favorite month?"}},
     {.title = "A sum", .turn = {"What is 47 + 38?"}},
     {.title = "A tool: the call, its result, the answer",
      .tools = weather_tool,
      .turn = {"What is the weather in Paris?", "{\"weather\": \"sunny\", \"temperature\": 21}"}},
     {.title = "A JSON form, filled in from a sentence",
-     .turn = {"Extract the fields name, age, city and job as JSON.\n\nMy name is Oliver Field. I am 42 years old. I live in "
+     .turn = {"Extract the fields name, age, city and job as JSON.\n\nMy name is Oliver Field. I "
+              "am 42 years old. I live in "
               "Nairobi, where I work as a farmer."}},
 };
 enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
@@ -90,7 +94,8 @@ static int play(struct session *s, const struct scene *scene, struct totals *t, 
     int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
     if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
     if (rc == 0 && !scene->raw && !d.t)
-        rc = err_set(e, ERR_UNSUPPORTED, "the model has no chat template, so there is little to show");
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "the model has no chat template, so there is little to show");
     if (rc == 0 && scene->tools) rc = dialog_tools(&d, scene->tools, e);
     print_title(scene->title);
     if (rc == 0 && scene->raw) rc = say(&d, scene->raw, t, e);
@@ -107,16 +112,20 @@ static double rate(int n, int64_t us)
 static void print_opening(const struct session *s)
 {
     const struct model_info *i = model_info(s->model);
-    printf("quoth %s: %s, %.1f million parameters, %.1f MB, ready after %.0f ms. No network, no other files.\n", quoth_version,
-           i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6, (double)s->open_us * 1e-3);
+    printf("quoth %s: %s, %.1f million parameters, %.1f MB, ready after %.0f ms. No network, no "
+           "other files.\n",
+           quoth_version, i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6,
+           (double)s->open_us * 1e-3);
 }
 
 static void print_report(const struct session *s, const struct totals *t)
 {
     print_title("Speed");
-    printf("%d prompt tokens at %.0f/s, %d generated at %.0f/s (%s)\n", t->n_prompt, rate(t->n_prompt, t->prefill_us),
-           t->n_output, rate(t->n_output, t->decode_us), backend_describe(s->backend));
-    printf("\nTalk to it: ./run run      Your own model: ./run run MODEL.gguf      More: ./run help\n");
+    printf("%d prompt tokens at %.0f/s, %d generated at %.0f/s (%s)\n", t->n_prompt,
+           rate(t->n_prompt, t->prefill_us), t->n_output, rate(t->n_output, t->decode_us),
+           backend_describe(s->backend));
+    printf("\nTalk to it: ./run run      Your own model: ./run run MODEL.gguf      More: ./run "
+           "help\n");
 }
 
 static int demo(struct session *s, struct err *e)

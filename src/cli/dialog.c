@@ -315,7 +315,8 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
-int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a, struct err *e)
+int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
+               struct err *e)
 {
     if (!d->t) return complete(d, text, n, a, e);
     size_t before = d->messages.n;

@@ -13,7 +13,8 @@ static void option_line(const struct option *o)
                       : snprintf(left, sizeof left, "    --%s", o->name);
     if (o->kind != OPTION_FLAG && n > 0 && (size_t)n < sizeof left)
         snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg);
-    printf("  %-34s%s%s\n", left, strlen(left) > 33 ? "\n                                    " : "", o->help);
+    printf("  %-34s%s%s\n", left, strlen(left) > 33 ? "\n                                    " : "",
+           o->help);
 }
 
 static void option_lines(const struct option *o, void (*line)(const struct option *))
@@ -32,15 +33,17 @@ void help_command(const struct command *c)
     if (c->detail) printf("\n%s\n", c->detail);
     printf("\noptions:\n");
     option_lines(c->options, option_line);
-    printf("  %-34s%s\n  %-34s%s\n", "    --config FILE", "read options from FILE: lines of \"name: value\"", "-h, --help",
-           "show this");
+    printf("  %-34s%s\n  %-34s%s\n", "    --config FILE",
+           "read options from FILE: lines of \"name: value\"", "-h, --help", "show this");
 }
 
 void help_all(void)
 {
-    printf("quoth %s - run and serve language models\n\nusage: quoth COMMAND [ARGUMENTS] [OPTIONS]\n\ncommands:\n",
+    printf("quoth %s - run and serve language models\n\nusage: quoth COMMAND [ARGUMENTS] "
+           "[OPTIONS]\n\ncommands:\n",
            quoth_version);
-    for (const struct command *const *c = command_list(); *c; c++) printf("  %-12s %s\n", (*c)->name, (*c)->summary);
+    for (const struct command *const *c = command_list(); *c; c++)
+        printf("  %-12s %s\n", (*c)->name, (*c)->summary);
     printf("\nquoth COMMAND --help tells more.\n");
 }
 
@@ -49,9 +52,12 @@ static void man_text(const char *text)
 {
     for (const char *p = text; *p; p++) {
         if ((p == text || p[-1] == '\n') && (*p == '.' || *p == '\'')) printf("\\&");
-        if (*p == '\\') printf("\\e");
-        else if (*p == '-') printf("\\-");
-        else putchar(*p);
+        if (*p == '\\')
+            printf("\\e");
+        else if (*p == '-')
+            printf("\\-");
+        else
+            putchar(*p);
     }
 }
 
@@ -69,7 +75,9 @@ static void man_option(const struct option *o)
 
 void help_man(void)
 {
-    printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH SYNOPSIS\n", quoth_version);
+    printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH "
+           "SYNOPSIS\n",
+           quoth_version);
     printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
     for (const struct command *const *c = command_list(); *c; c++) {
         printf(".SS quoth %s ", (*c)->name);
@@ -84,7 +92,8 @@ void help_man(void)
         }
         option_lines((*c)->options, man_option);
     }
-    printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. 2: wrong usage.\n");
+    printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. "
+           "2: wrong usage.\n");
 }
 
 static bool man;

@@ -1,5 +1,5 @@
-/* inspect.c - quoth inspect: what a model file holds and what it will cost. Opens the checkpoint and nothing else: it works
- * for models that quoth cannot run, too. */
+/* inspect.c - quoth inspect: what a model file holds and what it will cost. Opens the checkpoint
+ * and nothing else: it works for models that quoth cannot run, too. */
 #include "session.h"
 
 #include "base/json.h"
@@ -10,7 +10,11 @@
 static bool as_json, all;
 
 static const struct option options[] = {
-    {.kind = OPTION_FLAG, .name = "all", .letter = 'a', .target = &all, .help = "long lists and texts in full"},
+    {.kind = OPTION_FLAG,
+     .name = "all",
+     .letter = 'a',
+     .target = &all,
+     .help = "long lists and texts in full"},
     {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
     {.kind = OPTION_END},
 };
@@ -46,23 +50,33 @@ static void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t 
     size_t n = 0;
     const char *text = meta_text(m, &n);
     switch (meta_kind(m)) {
-    case META_BOOL: buf_add_text(b, meta_bool(m, false) ? "true" : "false"); break;
+    case META_BOOL:
+        buf_add_text(b, meta_bool(m, false) ? "true" : "false");
+        break;
     case META_INT:
-    case META_UINT: buf_addf(b, "%lld", (long long)meta_int(m, 0)); break;
-    case META_REAL: json_put_real(b, meta_real(m, 0)); break;
+    case META_UINT:
+        buf_addf(b, "%lld", (long long)meta_int(m, 0));
+        break;
+    case META_REAL:
+        json_put_real(b, meta_real(m, 0));
+        break;
     case META_TEXT:
         json_put_text(b, text, n < n_text ? n : n_text);
         if (n > n_text) buf_addf(b, " ... %zu bytes in all", n);
         break;
-    case META_LIST: put_list(b, m, n_item); break;
-    default: buf_add_text(b, "null");
+    case META_LIST:
+        put_list(b, m, n_item);
+        break;
+    default:
+        buf_add_text(b, "null");
     }
 }
 
 static void put_shape(struct buf *b, const struct tensor_info *t)
 {
     buf_add_char(b, '[');
-    for (int d = t->n_dim - 1; d >= 0; d--) buf_addf(b, "%lld%s", (long long)t->dim[d], d ? ", " : "");
+    for (int d = t->n_dim - 1; d >= 0; d--)
+        buf_addf(b, "%lld%s", (long long)t->dim[d], d ? ", " : "");
     buf_add_char(b, ']');
 }
 
@@ -97,9 +111,11 @@ static int64_t key_int(const struct checkpoint *c, const char *key, int64_t othe
 static int64_t kv_token_bytes(const struct checkpoint *c)
 {
     int64_t layers = key_int(c, "block_count", 0), heads = key_int(c, "attention.head_count", 0);
-    int64_t kv = key_int(c, "attention.head_count_kv", heads), d = key_int(c, "embedding_length", 0);
+    int64_t kv = key_int(c, "attention.head_count_kv", heads),
+            d = key_int(c, "embedding_length", 0);
     if (layers <= 0 || heads <= 0 || kv <= 0 || layers > 4096 || kv > 65536) return 0;
-    int64_t d_k = key_int(c, "attention.key_length", d / heads), d_v = key_int(c, "attention.value_length", d_k);
+    int64_t d_k = key_int(c, "attention.key_length", d / heads),
+            d_v = key_int(c, "attention.value_length", d_k);
     if (d_k < 0 || d_v < 0 || d_k > 65536 || d_v > 65536) return 0;
     return layers * kv * (d_k + d_v) * 2;
 }
@@ -125,10 +141,14 @@ static void print_text(const struct checkpoint *c)
     }
     buf_addf(&b, "\nmemory\n  %-10s %6s %16s\n", "type", "count", "bytes");
     for (int q = 0; q < QT_COUNT; q++)
-        if (t.n_by_type[q]) buf_addf(&b, "  %-10s %6d %16lld\n", qtype_info[q].name, t.n_by_type[q], (long long)t.by_type[q]);
-    buf_addf(&b, "  %-10s %6d %16lld  %lld parameters, %.2f bits each\n", "all", checkpoint_n_tensor(c), (long long)t.n_byte,
-             (long long)t.n_param, t.n_param ? 8.0 * (double)t.n_byte / (double)t.n_param : 0);
-    if (kv_token_bytes(c)) buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n", (long long)kv_token_bytes(c));
+        if (t.n_by_type[q])
+            buf_addf(&b, "  %-10s %6d %16lld\n", qtype_info[q].name, t.n_by_type[q],
+                     (long long)t.by_type[q]);
+    buf_addf(&b, "  %-10s %6d %16lld  %lld parameters, %.2f bits each\n", "all",
+             checkpoint_n_tensor(c), (long long)t.n_byte, (long long)t.n_param,
+             t.n_param ? 8.0 * (double)t.n_byte / (double)t.n_param : 0);
+    if (kv_token_bytes(c))
+        buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n", (long long)kv_token_bytes(c));
     if (!b.failed) fwrite(b.data, 1, b.n, stdout);
     buf_deinit(&b);
 }
@@ -153,19 +173,21 @@ static void print_json(const struct checkpoint *c)
         const struct tensor_info *x = checkpoint_tensor_at(c, i);
         buf_addf(&b, "%s{\"name\":", i ? "," : "");
         json_put_text(&b, x->name, strlen(x->name));
-        buf_addf(&b, ",\"type\":\"%s\",\"bytes\":%zu,\"shape\":", qtype_info[x->type].name, x->n_byte);
+        buf_addf(&b, ",\"type\":\"%s\",\"bytes\":%zu,\"shape\":", qtype_info[x->type].name,
+                 x->n_byte);
         put_shape(&b, x);
         buf_add_char(&b, '}');
     }
-    buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld}\n", (long long)t.n_param, (long long)t.n_byte,
-             (long long)kv_token_bytes(c));
+    buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld}\n",
+             (long long)t.n_param, (long long)t.n_byte, (long long)kv_token_bytes(c));
     if (!b.failed) fwrite(b.data, 1, b.n, stdout);
     buf_deinit(&b);
 }
 
 static int run(int n_arg, char **arg)
 {
-    if (n_arg != 1) return fprintf(stderr, "quoth inspect: which model? usage: quoth inspect MODEL\n"), 2;
+    if (n_arg != 1)
+        return fprintf(stderr, "quoth inspect: which model? usage: quoth inspect MODEL\n"), 2;
     struct err e = {0};
     struct checkpoint *c;
     if (checkpoint_open(&c, arg[0], &e) != 0) return fail("inspect", &e);

@@ -9,13 +9,19 @@
 static const char *out_path;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT, .name = "output", .letter = 'o', .arg = "FILE", .target = &out_path, .help = "the program to write"},
+    {.kind = OPTION_TEXT,
+     .name = "output",
+     .letter = 'o',
+     .arg = "FILE",
+     .target = &out_path,
+     .help = "the program to write"},
     {.kind = OPTION_END},
 };
 
 static int run(int n_arg, char **arg)
 {
-    if (n_arg != 1 || !out_path) return fprintf(stderr, "quoth pack: usage: quoth pack MODEL.gguf -o FILE\n"), 2;
+    if (n_arg != 1 || !out_path)
+        return fprintf(stderr, "quoth pack: usage: quoth pack MODEL.gguf -o FILE\n"), 2;
     struct err e = {0};
     return checkpoint_pack(os_self_path(), arg[0], out_path, &e) ? fail("pack", &e) : 0;
 }
@@ -24,7 +30,8 @@ const struct command command_pack = {
     .name = "pack",
     .summary = "write this program and a model as one executable file",
     .usage = "MODEL.gguf -o FILE",
-    .detail = "The new program's run and serve use that model when none is named. The model is mapped from there, not unpacked.",
+    .detail = "The new program's run and serve use that model when none is named. The model is "
+              "mapped from there, not unpacked.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -1,8 +1,8 @@
 /* perplexity.c - quoth perplexity: how well a model predicts a text.
  *
- * The text is cut into windows of the context's length (BOS in front of each where the tokenizer adds one) and the
- * tokens in a window's second half are scored, each with all before it in the window as context: the same
- * protocol as llama.cpp's tool, so that figures can be compared. */
+ * The text is cut into windows of the context's length (BOS in front of each where the tokenizer
+ * adds one) and the tokens in a window's second half are scored, each with all before it in the
+ * window as context: the same protocol as llama.cpp's tool, so that figures can be compared. */
 #include "session.h"
 
 #include "base/json.h"
@@ -19,11 +19,26 @@ static bool as_json;
 static int64_t chunk, n_window_max;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT, .name = "logits", .arg = "FILE", .target = &logits_path,
+    {.kind = OPTION_TEXT,
+     .name = "logits",
+     .arg = "FILE",
+     .target = &logits_path,
      .help = "write the scored positions' logits as f32 [n, n_vocab]"},
-    {.kind = OPTION_INT, .name = "chunk", .arg = "N", .target = &chunk, .lo = 0, .hi = 1 << 16,
-     .help = "rows computed at once (0: as many as a step holds); the result does not depend on it"},
-    {.kind = OPTION_INT, .name = "windows", .arg = "N", .target = &n_window_max, .lo = 0, .hi = 1 << 30, .help = "score only the first N windows (0: all)"},
+    {.kind = OPTION_INT,
+     .name = "chunk",
+     .arg = "N",
+     .target = &chunk,
+     .lo = 0,
+     .hi = 1 << 16,
+     .help =
+         "rows computed at once (0: as many as a step holds); the result does not depend on it"},
+    {.kind = OPTION_INT,
+     .name = "windows",
+     .arg = "N",
+     .target = &n_window_max,
+     .lo = 0,
+     .hi = 1 << 30,
+     .help = "score only the first N windows (0: all)"},
     {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
     {.kind = OPTION_GROUP, .include = model_options},
     {.kind = OPTION_END},
@@ -55,18 +70,21 @@ static void score(void *ctx, int pos, const float *logits)
     t->sum += x;
     t->sum2 += x * x;
     t->n_scored++;
-    if (t->logits && fwrite(logits, sizeof *logits, (size_t)t->n_vocab, t->logits) != (size_t)t->n_vocab) t->write_failed = true;
+    if (t->logits &&
+        fwrite(logits, sizeof *logits, (size_t)t->n_vocab, t->logits) != (size_t)t->n_vocab)
+        t->write_failed = true;
 }
 
 static void progress(long done, long n, int64_t start, const struct tally *t)
 {
     if (!isatty(STDERR_FILENO)) return;
     double left = (double)(time_us() - start) * 1e-6 / (double)done * (double)(n - done);
-    fprintf(stderr, "\r%ld/%ld windows, perplexity %.4f, %.0f s left   %s", done, n, exp(t->sum / (double)t->n_scored), left,
-            done == n ? "\n" : "");
+    fprintf(stderr, "\r%ld/%ld windows, perplexity %.4f, %.0f s left   %s", done, n,
+            exp(t->sum / (double)t->n_scored), left, done == n ? "\n" : "");
 }
 
-static int score_windows(struct session *s, const struct ids *ids, int window, struct tally *t, struct err *e)
+static int score_windows(struct session *s, const struct ids *ids, int window, struct tally *t,
+                         struct err *e)
 {
     int32_t *part = malloc((size_t)window * sizeof *part);
     if (!part) return err_memory(e, "a window", (unsigned long long)window * 4);
@@ -90,10 +108,12 @@ static void print(const struct tally *t, int window)
     double mean = t->sum / (double)t->n_scored, var = t->sum2 / (double)t->n_scored - mean * mean;
     double error = t->n_scored > 1 ? sqrt((var > 0 ? var : 0) / (double)(t->n_scored - 1)) : 0;
     if (as_json)
-        printf("{\"perplexity\":%.6f,\"standard_error\":%.6f,\"nll\":%.8f,\"tokens\":%ld,\"window\":%d}\n", exp(mean),
-               error * exp(mean), mean, t->n_scored, window);
+        printf("{\"perplexity\":%.6f,\"standard_error\":%.6f,\"nll\":%.8f,\"tokens\":%ld,"
+               "\"window\":%d}\n",
+               exp(mean), error * exp(mean), mean, t->n_scored, window);
     else
-        printf("perplexity %.4f +/- %.4f over %ld tokens, windows of %d\n", exp(mean), error * exp(mean), t->n_scored, window);
+        printf("perplexity %.4f +/- %.4f over %ld tokens, windows of %d\n", exp(mean),
+               error * exp(mean), t->n_scored, window);
 }
 
 static int measure(struct session *s, const char *path, struct err *e)
@@ -103,13 +123,18 @@ static int measure(struct session *s, const char *path, struct err *e)
     int window = model_info(s->model)->context_max;
     struct tally t = {.n = window, .first = window / 2, .n_vocab = model_info(s->model)->n_vocab};
     int rc = file_read(&text, path, 1u << 30, e);
-    if (rc == 0) rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
+    if (rc == 0)
+        rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
     if (rc == 0 && ids.n < (size_t)window)
-        rc = err_set(e, ERR_ARG, "%s: %zu tokens are fewer than one window of %d; give a smaller --max-model-len", path, ids.n, window);
+        rc = err_set(
+            e, ERR_ARG,
+            "%s: %zu tokens are fewer than one window of %d; give a smaller --max-model-len", path,
+            ids.n, window);
     if (rc == 0 && logits_path && !(t.logits = fopen(logits_path, "wbe")))
         rc = err_set(e, ERR_IO, "%s: cannot create", logits_path);
     if (rc == 0) rc = score_windows(s, &ids, window, &t, e);
-    if (t.logits && (fclose(t.logits) != 0 || t.write_failed) && rc == 0) rc = err_set(e, ERR_IO, "%s: cannot write", logits_path);
+    if (t.logits && (fclose(t.logits) != 0 || t.write_failed) && rc == 0)
+        rc = err_set(e, ERR_IO, "%s: cannot write", logits_path);
     if (rc == 0) print(&t, window);
     buf_deinit(&text);
     vec_deinit(&ids);
@@ -118,7 +143,8 @@ static int measure(struct session *s, const char *path, struct err *e)
 
 static int run(int n_arg, char **arg)
 {
-    if (n_arg != 2) return fprintf(stderr, "quoth perplexity: usage: quoth perplexity MODEL FILE\n"), 2;
+    if (n_arg != 2)
+        return fprintf(stderr, "quoth perplexity: usage: quoth perplexity MODEL FILE\n"), 2;
     struct err e = {0};
     struct session s;
     int rc = session_open(&s, arg[0], 1, 64, 512, &e);
@@ -131,7 +157,8 @@ const struct command command_perplexity = {
     .name = "perplexity",
     .summary = "how well a model predicts a text: mean and standard error",
     .usage = "MODEL FILE [OPTIONS]",
-    .detail = "The text is scored in windows of --max-model-len tokens (512), the second half of each.",
+    .detail =
+        "The text is scored in windows of --max-model-len tokens (512), the second half of each.",
     .options = options,
     .n_arg_max = 2,
     .run = run,

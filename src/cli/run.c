@@ -81,7 +81,8 @@ static int run(int n_arg, char **arg)
     struct session s = {0};
     struct dialog d = {0};
     bool named = n_arg == 2 || (n_arg == 1 && (file_exists(arg[0]) || dir_exists(arg[0])));
-    const char *prompt = n_arg > named ? arg[named] : NULL, *model = named ? arg[0] : session_bundled(prompt, &e);
+    const char *prompt = n_arg > named ? arg[named] : NULL,
+               *model = named ? arg[0] : session_bundled(prompt, &e);
     int rc = model ? session_open(&s, model, 1, 64, 0, &e) : ERR_MISSING;
     if (rc == 0) rc = session_engine(&s, &e);
     if (rc == 0) rc = dialog_open(&d, &s, raw, &e);
@@ -96,7 +97,8 @@ const struct command command_run = {
     .name = "run",
     .summary = "complete a prompt, or talk to a model at the terminal",
     .usage = "[MODEL] [PROMPT] [OPTIONS]",
-    .detail = "Without MODEL the model that is packed into this program answers. MODEL is a .gguf file, a Hugging Face folder or a llama2.c .bin file. Without "
+    .detail = "Without MODEL the model that is packed into this program answers. MODEL is a .gguf "
+              "file, a Hugging Face folder or a llama2.c .bin file. Without "
               "PROMPT the prompt comes from standard "
               "input; at a terminal a chat begins (/help lists its commands). A model without a "
               "chat template completes "

@@ -1,4 +1,5 @@
-/* sampling.c - the sampling flags. What is not given comes from the model's generation_config, then from the defaults. */
+/* sampling.c - the sampling flags. What is not given comes from the model's generation_config,
+ * then from the defaults. */
 #include "session.h"
 
 #include "base/log.h"
@@ -7,27 +8,37 @@
 #include <string.h>
 
 static const double UNSET = -1e9;
-static double temperature = -1e9, top_p = -1e9, min_p = -1e9, typical_p = -1e9, top_n_sigma = -1e9, xtc_probability = -1e9,
-              xtc_threshold = -1e9, dry_multiplier = -1e9, dry_base = -1e9, mirostat_tau = -1e9, mirostat_eta = -1e9,
-              repetition_penalty = -1e9, frequency_penalty = -1e9, presence_penalty = -1e9;
-static int64_t top_k = INT64_MIN, dry_allowed = INT64_MIN, dry_last_n = INT64_MIN, mirostat, repeat_last_n = INT64_MIN,
-               min_tokens, seed = -1;
+static double temperature = -1e9, top_p = -1e9, min_p = -1e9, typical_p = -1e9, top_n_sigma = -1e9,
+              xtc_probability = -1e9, xtc_threshold = -1e9, dry_multiplier = -1e9, dry_base = -1e9,
+              mirostat_tau = -1e9, mirostat_eta = -1e9, repetition_penalty = -1e9,
+              frequency_penalty = -1e9, presence_penalty = -1e9;
+static int64_t top_k = INT64_MIN, dry_allowed = INT64_MIN, dry_last_n = INT64_MIN, mirostat,
+               repeat_last_n = INT64_MIN, min_tokens, seed = -1;
 static bool ignore_eos, include_stop, keep_special;
 static struct text_list stop_text, stop_id, bias_text, bad_word, allowed_id;
 
 #define REAL(flag, variable, low, high, text)                                                      \
-    {.kind = OPTION_REAL, .name = flag, .arg = "X", .target = &variable, .lo = low, .hi = high, .help = text}
+    {                                                                                              \
+        .kind = OPTION_REAL, .name = flag, .arg = "X", .target = &variable, .lo = low, .hi = high, \
+        .help = text                                                                               \
+    }
 #define INT(flag, variable, low, high, text)                                                       \
-    {.kind = OPTION_INT, .name = flag, .arg = "N", .target = &variable, .lo = low, .hi = high, .help = text}
+    {                                                                                              \
+        .kind = OPTION_INT, .name = flag, .arg = "N", .target = &variable, .lo = low, .hi = high,  \
+        .help = text                                                                               \
+    }
 
 const struct option sample_options[] = {
-    REAL("temperature", temperature, 0, 100, "0: always the most likely token (default: the model's, else 0.8)"),
+    REAL("temperature", temperature, 0, 100,
+         "0: always the most likely token (default: the model's, else 0.8)"),
     INT("top-k", top_k, -1, 1 << 30, "only the K most likely (-1: off)"),
     REAL("top-p", top_p, 0, 1, "only the most likely that together reach P (1: off)"),
     REAL("min-p", min_p, 0, 1, "only those at least P times as likely as the best (0: off)"),
     REAL("typical-p", typical_p, 0, 1, "locally typical sampling (1: off)"),
-    REAL("top-n-sigma", top_n_sigma, -1, 1e6, "only logits within N standard deviations of the best (-1: off)"),
-    REAL("xtc-probability", xtc_probability, 0, 1, "exclude top choices with this probability (0: off)"),
+    REAL("top-n-sigma", top_n_sigma, -1, 1e6,
+         "only logits within N standard deviations of the best (-1: off)"),
+    REAL("xtc-probability", xtc_probability, 0, 1,
+         "exclude top choices with this probability (0: off)"),
     REAL("xtc-threshold", xtc_threshold, 0, 1, "exclude top choices above this probability (0.1)"),
     REAL("dry-multiplier", dry_multiplier, 0, 1e6, "penalty on repeated sequences (0: off)"),
     REAL("dry-base", dry_base, 1, 1e6, "its growth with the repeated length (1.75)"),
@@ -36,22 +47,51 @@ const struct option sample_options[] = {
     INT("mirostat", mirostat, 0, 2, "2: mirostat 2 in place of the cuts (0)"),
     REAL("mirostat-tau", mirostat_tau, 0, 1e6, "its target surprise in bits (5)"),
     REAL("mirostat-eta", mirostat_eta, 0, 1, "its learning rate (0.1)"),
-    REAL("repetition-penalty", repetition_penalty, 0, 1e6, "divides the logits of tokens already seen (1: off)"),
+    REAL("repetition-penalty", repetition_penalty, 0, 1e6,
+         "divides the logits of tokens already seen (1: off)"),
     REAL("frequency-penalty", frequency_penalty, -2, 2, "per occurrence in the answer (0)"),
     REAL("presence-penalty", presence_penalty, -2, 2, "once for tokens in the answer (0)"),
-    INT("repeat-last-n", repeat_last_n, -1, 1 << 30, "tokens that the three penalties look back (-1: all)"),
+    INT("repeat-last-n", repeat_last_n, -1, 1 << 30,
+        "tokens that the three penalties look back (-1: all)"),
     INT("min-tokens", min_tokens, 0, 1 << 30, "no end before this many tokens (0)"),
-    {.kind = OPTION_FLAG, .name = "ignore-eos", .target = &ignore_eos, .help = "go on past the model's end token"},
+    {.kind = OPTION_FLAG,
+     .name = "ignore-eos",
+     .target = &ignore_eos,
+     .help = "go on past the model's end token"},
     INT("seed", seed, -1, 9e18, "the same seed gives the same tokens (-1: random)"),
-    {.kind = OPTION_LIST, .name = "stop", .arg = "TEXT", .target = &stop_text, .help = "end before this text (may be repeated)"},
-    {.kind = OPTION_LIST, .name = "stop-token-id", .arg = "ID", .target = &stop_id, .help = "end at this token (may be repeated)"},
-    {.kind = OPTION_FLAG, .name = "include-stop-str-in-output", .target = &include_stop, .help = "show the stop text too"},
-    {.kind = OPTION_LIST, .name = "logit-bias", .arg = "ID:BIAS", .target = &bias_text,
+    {.kind = OPTION_LIST,
+     .name = "stop",
+     .arg = "TEXT",
+     .target = &stop_text,
+     .help = "end before this text (may be repeated)"},
+    {.kind = OPTION_LIST,
+     .name = "stop-token-id",
+     .arg = "ID",
+     .target = &stop_id,
+     .help = "end at this token (may be repeated)"},
+    {.kind = OPTION_FLAG,
+     .name = "include-stop-str-in-output",
+     .target = &include_stop,
+     .help = "show the stop text too"},
+    {.kind = OPTION_LIST,
+     .name = "logit-bias",
+     .arg = "ID:BIAS",
+     .target = &bias_text,
      .help = "add BIAS (-100 .. 100) to a token's logit (may be repeated)"},
-    {.kind = OPTION_LIST, .name = "bad-word", .arg = "TEXT", .target = &bad_word, .help = "never write this (may be repeated)"},
-    {.kind = OPTION_LIST, .name = "allowed-token-id", .arg = "ID", .target = &allowed_id,
+    {.kind = OPTION_LIST,
+     .name = "bad-word",
+     .arg = "TEXT",
+     .target = &bad_word,
+     .help = "never write this (may be repeated)"},
+    {.kind = OPTION_LIST,
+     .name = "allowed-token-id",
+     .arg = "ID",
+     .target = &allowed_id,
      .help = "write only tokens given so (may be repeated)"},
-    {.kind = OPTION_FLAG, .name = "show-special", .target = &keep_special, .help = "print special tokens too"},
+    {.kind = OPTION_FLAG,
+     .name = "show-special",
+     .target = &keep_special,
+     .help = "print special tokens too"},
     {.kind = OPTION_END},
 };
 
@@ -79,7 +119,8 @@ static int read_id(const char *text, char end_char, int32_t *id, const char **re
     return 0;
 }
 
-static int read_ids(const struct text_list *list, const int32_t **out, int *n, struct arena *a, struct err *e)
+static int read_ids(const struct text_list *list, const int32_t **out, int *n, struct arena *a,
+                    struct err *e)
 {
     int32_t *ids = arena_push0(a, list->n, sizeof *ids);
     if (!ids) return err_memory(e, "token ids", list->n * sizeof *ids);
@@ -108,7 +149,8 @@ static int read_bias(struct sample_params *p, struct arena *a, struct err *e)
 }
 
 /* A bad word is forbidden both at a text's start and after a space, as vLLM does. */
-static int read_bad_words(struct sample_params *p, const struct session *s, struct arena *a, struct err *e)
+static int read_bad_words(struct sample_params *p, const struct session *s, struct arena *a,
+                          struct err *e)
 {
     struct ids *word = arena_push0(a, bad_word.n * 2, sizeof *word);
     if (!word) return err_memory(e, "bad words", bad_word.n * sizeof *word);
@@ -130,7 +172,8 @@ static int read_bad_words(struct sample_params *p, const struct session *s, stru
     return 0;
 }
 
-int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a, struct err *e)
+int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
+                       struct err *e)
 {
     const struct checkpoint *c = s->checkpoint;
     *p = sample_params_default;
@@ -168,7 +211,11 @@ int sample_params_read(struct sample_params *p, const struct session *s, struct 
 struct reply_options reply_options_read(const struct session *s, struct arena *a)
 {
     struct text_span *stop = arena_push0(a, stop_text.n, sizeof *stop);
-    for (size_t i = 0; stop && i < stop_text.n; i++) stop[i] = (struct text_span){stop_text.v[i], strlen(stop_text.v[i])};
-    return (struct reply_options){.tokenizer = s->tokenizer, .stop = stop, .n_stop = stop ? (int)stop_text.n : 0,
-                                  .include_stop = include_stop, .keep_special = keep_special};
+    for (size_t i = 0; stop && i < stop_text.n; i++)
+        stop[i] = (struct text_span){stop_text.v[i], strlen(stop_text.v[i])};
+    return (struct reply_options){.tokenizer = s->tokenizer,
+                                  .stop = stop,
+                                  .n_stop = stop ? (int)stop_text.n : 0,
+                                  .include_stop = include_stop,
+                                  .keep_special = keep_special};
 }

@@ -12,23 +12,61 @@ static const char *cpu_level, *act_name = "auto", *kv_name = "auto";
 static bool verbose;
 
 const struct option model_options[] = {
-    {.kind = OPTION_INT, .name = "threads", .letter = 't', .arg = "N", .target = &n_thread, .lo = 0, .hi = 1024,
+    {.kind = OPTION_INT,
+     .name = "threads",
+     .letter = 't',
+     .arg = "N",
+     .target = &n_thread,
+     .lo = 0,
+     .hi = 1024,
      .help = "worker threads, the engine's own included (0: all CPUs)"},
-    {.kind = OPTION_TEXT, .name = "cpu", .arg = "LEVEL", .target = &cpu_level,
+    {.kind = OPTION_TEXT,
+     .name = "cpu",
+     .arg = "LEVEL",
+     .target = &cpu_level,
      .help = "kernels to use: ref, avx2, ... (default: the best this machine has)"},
-    {.kind = OPTION_TEXT, .name = "activation-dtype", .arg = "TYPE", .target = &act_name,
+    {.kind = OPTION_TEXT,
+     .name = "activation-dtype",
+     .arg = "TYPE",
+     .target = &act_name,
      .help = "auto, int8, bf16 or f32: how activations enter linear layers (auto: by weight type)"},
-    {.kind = OPTION_TEXT, .name = "kv-cache-dtype", .arg = "TYPE", .target = &kv_name,
+    {.kind = OPTION_TEXT,
+     .name = "kv-cache-dtype",
+     .arg = "TYPE",
+     .target = &kv_name,
      .help = "auto (float16), float32, float16, bfloat16, int8, fp8_e4m3 or fp8_e5m2"},
-    {.kind = OPTION_INT, .name = "block-size", .arg = "N", .target = &page_rows, .lo = 1, .hi = 64,
+    {.kind = OPTION_INT,
+     .name = "block-size",
+     .arg = "N",
+     .target = &page_rows,
+     .lo = 1,
+     .hi = 64,
      .help = "tokens per KV page, a power of two (32)"},
-    {.kind = OPTION_INT, .name = "max-model-len", .arg = "N", .target = &context_max, .lo = 0, .hi = 1 << 30,
+    {.kind = OPTION_INT,
+     .name = "max-model-len",
+     .arg = "N",
+     .target = &context_max,
+     .lo = 0,
+     .hi = 1 << 30,
      .help = "longest sequence in tokens (0: the model's own, as far as memory allows)"},
-    {.kind = OPTION_INT, .name = "num-gpu-blocks-override", .arg = "N", .target = &n_page, .lo = 0, .hi = 1 << 30,
+    {.kind = OPTION_INT,
+     .name = "num-gpu-blocks-override",
+     .arg = "N",
+     .target = &n_page,
+     .lo = 0,
+     .hi = 1 << 30,
      .help = "KV pages (0: what one longest sequence needs)"},
-    {.kind = OPTION_INT, .name = "max-num-batched-tokens", .arg = "N", .target = &rows_per_step, .lo = 1, .hi = 1 << 16,
+    {.kind = OPTION_INT,
+     .name = "max-num-batched-tokens",
+     .arg = "N",
+     .target = &rows_per_step,
+     .lo = 1,
+     .hi = 1 << 16,
      .help = "rows of one step at most: prompts are computed in chunks of this (512)"},
-    {.kind = OPTION_FLAG, .name = "verbose", .letter = 'v', .target = &verbose,
+    {.kind = OPTION_FLAG,
+     .name = "verbose",
+     .letter = 'v',
+     .target = &verbose,
      .help = "say what is loaded and where memory goes"},
     {.kind = OPTION_END},
 };
@@ -38,7 +76,8 @@ static int choose_act(enum act_choice *act, struct err *e)
     static const char *const name[] = {"auto", "int8", "bf16", "f32"};
     for (int i = 0; i < 4; i++)
         if (strcmp(act_name, name[i]) == 0) return *act = (enum act_choice)i, 0;
-    return err_set(e, ERR_ARG, "--activation-dtype: \"%s\" is not auto, int8, bf16 or f32", act_name);
+    return err_set(e, ERR_ARG, "--activation-dtype: \"%s\" is not auto, int8, bf16 or f32",
+                   act_name);
 }
 
 static int open_model(struct session *s, int n_seq, int n_out, int context, struct err *e)
@@ -65,15 +104,18 @@ const char *session_bundled(const char *typed, struct err *e)
     if (checkpoint_packed(os_self_path())) return os_self_path();
     if (typed)
         err_set(e, ERR_MISSING,
-                "no model: none is packed into this program, and \"%.100s\" is no model file or folder. Give one: quoth run "
+                "no model: none is packed into this program, and \"%.100s\" is no model file or "
+                "folder. Give one: quoth run "
                 "MODEL.gguf \"your prompt\"",
                 typed);
     else
-        err_set(e, ERR_MISSING, "no model: none is packed into this program. Give one: quoth run MODEL.gguf");
+        err_set(e, ERR_MISSING,
+                "no model: none is packed into this program. Give one: quoth run MODEL.gguf");
     return NULL;
 }
 
-int session_open(struct session *s, const char *path, int n_seq, int n_out, int context, struct err *e)
+int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
+                 struct err *e)
 {
     *s = (struct session){0};
     int64_t start = time_us();
@@ -89,7 +131,8 @@ int session_open(struct session *s, const char *path, int n_seq, int n_out, int 
 
 int session_engine(struct session *s, struct err *e)
 {
-    int rc = engine_open(&s->engine, &(struct engine_options){.model = s->model, .tokenizer = s->tokenizer}, e);
+    int rc = engine_open(&s->engine,
+                         &(struct engine_options){.model = s->model, .tokenizer = s->tokenizer}, e);
     return rc ? rc : engine_start(s->engine, e);
 }
 
@@ -111,11 +154,14 @@ static double mib(int64_t n_byte)
 void session_report(const struct session *s)
 {
     const struct model_info *i = model_info(s->model);
-    fprintf(stderr, "%s: %s, %.1f M parameters, %d layers, %d wide, %d/%d heads, vocabulary %d\n", i->name, i->arch,
-            (double)i->n_param * 1e-6, i->n_layer, i->d_model, i->n_head, i->n_head_kv, i->n_vocab);
-    fprintf(stderr, "%s, opened in %.1f ms\n", backend_describe(s->backend), (double)s->open_us * 1e-3);
+    fprintf(stderr, "%s: %s, %.1f M parameters, %d layers, %d wide, %d/%d heads, vocabulary %d\n",
+            i->name, i->arch, (double)i->n_param * 1e-6, i->n_layer, i->d_model, i->n_head,
+            i->n_head_kv, i->n_vocab);
+    fprintf(stderr, "%s, opened in %.1f ms\n", backend_describe(s->backend),
+            (double)s->open_us * 1e-3);
     fprintf(stderr, "  weights  %9.1f MiB  mapped from the file\n", mib(i->weight_bytes));
-    fprintf(stderr, "  KV pages %9.1f MiB  %d pages of %d tokens, %s: %d tokens\n", mib(i->kv_bytes), i->n_page, i->page_rows,
-            kv_type_name(i->kv_type), i->n_page * i->page_rows);
+    fprintf(stderr, "  KV pages %9.1f MiB  %d pages of %d tokens, %s: %d tokens\n",
+            mib(i->kv_bytes), i->n_page, i->page_rows, kv_type_name(i->kv_type),
+            i->n_page * i->page_rows);
     fprintf(stderr, "  scratch  %9.1f MiB\n", mib(i->scratch_bytes));
 }

@@ -22,8 +22,8 @@ extern const struct option model_options[];
 /* --temperature, --top-k, ... --seed, --stop */
 extern const struct option sample_options[];
 
-/* The model packed into this program; NULL with a sentence if there is none. `typed` is what stood in its place (NULL:
- * nothing), which may have been meant as one. */
+/* The model packed into this program; NULL with a sentence if there is none. `typed` is what
+ * stood in its place (NULL: nothing), which may have been meant as one. */
 const char *session_bundled(const char *typed, struct err *e);
 
 /* Open everything but the engine: rows and outputs of a step at most. `context` caps the context
@@ -51,8 +51,8 @@ extern const struct option chat_options[];
 int chat_template(struct template **t, const struct checkpoint *c, struct err *e);
 int chat_template_file(struct template **t, const char *path,
                        struct err *e); /* "-": standard input */
-/* The template of a file FILE.jinja, or of a model, which is then opened too (header alone; close it,
- * also after a failure). ERR_MISSING: the model has none. */
+/* The template of a file FILE.jinja, or of a model, which is then opened too (header alone; close
+ * it, also after a failure). ERR_MISSING: the model has none. */
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 
 const char *chat_system(void);                        /* --system, or NULL            */

@@ -15,12 +15,27 @@ static bool by_line, decode, no_special, as_json;
 static const char *hint;
 
 static const struct option options[] = {
-    {.kind = OPTION_FLAG, .name = "jsonl", .target = &by_line, .help = "each line of input is one JSON string (or, with --decode, one list of ids)"},
-    {.kind = OPTION_FLAG, .name = "decode", .target = &decode, .help = "ids on standard input -> text"},
-    {.kind = OPTION_FLAG, .name = "no-special", .target = &no_special,
+    {.kind = OPTION_FLAG,
+     .name = "jsonl",
+     .target = &by_line,
+     .help = "each line of input is one JSON string (or, with --decode, one list of ids)"},
+    {.kind = OPTION_FLAG,
+     .name = "decode",
+     .target = &decode,
+     .help = "ids on standard input -> text"},
+    {.kind = OPTION_FLAG,
+     .name = "no-special",
+     .target = &no_special,
      .help = "add no BOS or EOS, and take special tokens in the text as text"},
-    {.kind = OPTION_TEXT, .name = "family", .arg = "NAME", .target = &hint, .help = "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."},
-    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON list of ids (and pieces)"},
+    {.kind = OPTION_TEXT,
+     .name = "family",
+     .arg = "NAME",
+     .target = &hint,
+     .help = "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."},
+    {.kind = OPTION_FLAG,
+     .name = "json",
+     .target = &as_json,
+     .help = "one JSON list of ids (and pieces)"},
     {.kind = OPTION_END},
 };
 
@@ -35,7 +50,8 @@ static void print_ids(const struct ids *ids)
 static int encode_one(const struct tokenizer *t, const char *text, size_t n, struct err *e)
 {
     struct ids ids = {0};
-    int rc = tokenizer_encode(t, text, n, no_special ? 0 : ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL, &ids, e);
+    int rc = tokenizer_encode(t, text, n,
+                              no_special ? 0 : ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL, &ids, e);
     if (rc == 0) print_ids(&ids);
     vec_deinit(&ids);
     return rc;
@@ -48,7 +64,8 @@ static int read_ids(const char *text, struct ids *ids, struct err *e)
         if (!*p) return 0;
         char *end;
         long id = strtol(p, &end, 10);
-        if (end == p || id < 0 || id > INT32_MAX) return err_set(e, ERR_ARG, "\"%.20s\" is not a token id", p);
+        if (end == p || id < 0 || id > INT32_MAX)
+            return err_set(e, ERR_ARG, "\"%.20s\" is not a token id", p);
         if (!vec_push(ids, (int32_t)id)) return err_memory(e, "ids", ids->n * 4);
         p = end;
     }
@@ -59,7 +76,8 @@ static int decode_one(const struct tokenizer *t, const char *text, struct err *e
     struct ids ids = {0};
     struct buf out = {0}, quoted = {0};
     int rc = read_ids(text, &ids, e);
-    if (rc == 0 && !tokenizer_decode(t, ids.v, ids.n, no_special ? DECODE_SKIP_SPECIAL : 0, &out)) rc = err_memory(e, "text", out.n);
+    if (rc == 0 && !tokenizer_decode(t, ids.v, ids.n, no_special ? DECODE_SKIP_SPECIAL : 0, &out))
+        rc = err_memory(e, "text", out.n);
     if (rc == 0 && by_line) {
         json_put_text(&quoted, out.data ? out.data : "", out.n);
         printf("%s\n", quoted.data);
@@ -79,7 +97,9 @@ static int encode_line(const struct tokenizer *t, const char *line, struct err *
     if (rc != 0) return rc;
     size_t n;
     const char *text = json_text(j, &n);
-    rc = text ? encode_one(t, text, n, e) : err_set(e, ERR_FORMAT, "expected a JSON string, found %s", json_kind_name(json_kind(j)));
+    rc = text ? encode_one(t, text, n, e)
+              : err_set(e, ERR_FORMAT, "expected a JSON string, found %s",
+                        json_kind_name(json_kind(j)));
     json_drop(j);
     return rc;
 }
@@ -99,7 +119,9 @@ static int each_line(const struct tokenizer *t, char *text, struct err *e)
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    if (n_arg != 1) return fprintf(stderr, "quoth tokenize: which model? usage: quoth tokenize MODEL < TEXT\n"), 2;
+    if (n_arg != 1)
+        return fprintf(stderr, "quoth tokenize: which model? usage: quoth tokenize MODEL < TEXT\n"),
+               2;
     struct tokenizer *t = NULL;
     struct buf text = {0};
     int rc = tokenizer_open_file(&t, arg[0], hint, &e);
@@ -117,7 +139,8 @@ const struct command command_tokenize = {
     .name = "tokenize",
     .summary = "text on standard input -> token ids (or back)",
     .usage = "MODEL [OPTIONS] < TEXT",
-    .detail = "MODEL is a model file or folder, or a tokenizer of its own: tokenizer.json, a SentencePiece .model, a .tiktoken file.",
+    .detail = "MODEL is a model file or folder, or a tokenizer of its own: tokenizer.json, a "
+              "SentencePiece .model, a .tiktoken file.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -86,8 +86,8 @@ static void redraw(EditLine *el)
 
 enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_GONE };
 
-/* Wait for a key. Signals are blocked but for the wait itself, so that none is missed; a Ctrl-C that
- * came before libedit had changed modes is one of them. */
+/* Wait for a key. Signals are blocked but for the wait itself, so that none is missed; a Ctrl-C
+ * that came before libedit had changed modes is one of them. */
 static enum wait wait_key(EditLine *el)
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};

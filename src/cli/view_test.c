@@ -1,5 +1,6 @@
-/* Goal: reasoning, content and calls are told apart on a terminal, a pipe gets content and calls alone.
- * Method: deltas of one answer into temporary files; a message as JSON; options set by name. */
+/* Goal: reasoning, content and calls are told apart on a terminal, a pipe gets content and calls
+ * alone. Method: deltas of one answer into temporary files; a message as JSON; options set by
+ * name. */
 #include "answer.h"
 
 #include "../../tests/unit.h"

@@ -56,9 +56,11 @@ void checkpoint_close(struct checkpoint *c); /* NULL is fine */
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
 
 /* dir is the folder in which the other files (tokenizer ...) lie; file_bytes counts all parts. */
-/* A GGUF behind an executable (see pack.c). checkpoint_open takes such a file like the GGUF itself. */
+/* A GGUF behind an executable (see pack.c). checkpoint_open takes such a file like the GGUF
+ * itself. */
 bool checkpoint_packed(const char *path);
-/* Write `out`: the executable at exe (without a model it may carry already), then the GGUF. Mode 0755. */
+/* Write `out`: the executable at exe (without a model it may carry already), then the GGUF. Mode
+ * 0755. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, struct err *e);
 
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);

@@ -3,9 +3,10 @@
  *   executable | zeros to a multiple of 64 KiB | model file, as it is | trailer
  *   trailer, 32 bytes: "quothpak" | offset u64 | bytes u64 | offset ^ bytes ^ 0x716B6170 u64, little-endian
  *
- * The loader of the operating system ignores what lies behind the executable's segments; checkpoint_add_file looks for
- * the trailer, and every reader then sees the model's part of the map alone. 64 KiB is the largest page size
- * in use, so the weights can be used where they are mapped. (The idea is llamafile's.) */
+ * The loader of the operating system ignores what lies behind the executable's segments;
+ * checkpoint_add_file looks for the trailer, and every reader then sees the model's part of the
+ * map alone. 64 KiB is the largest page size in use, so the weights can be used where they are
+ * mapped. (The idea is llamafile's.) */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -35,10 +36,12 @@ static uint64_t check_of(uint64_t offset, uint64_t n_byte)
 
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte)
 {
-    if (n < TRAILER_BYTES || memcmp(data + n - TRAILER_BYTES, magic, sizeof magic) != 0) return false;
+    if (n < TRAILER_BYTES || memcmp(data + n - TRAILER_BYTES, magic, sizeof magic) != 0)
+        return false;
     const uint8_t *t = data + n - TRAILER_BYTES;
     uint64_t o = load64(t + 8), m = load64(t + 16);
-    if (load64(t + 24) != check_of(o, m) || o > n - TRAILER_BYTES || m != n - TRAILER_BYTES - o) return false;
+    if (load64(t + 24) != check_of(o, m) || o > n - TRAILER_BYTES || m != n - TRAILER_BYTES - o)
+        return false;
     *offset = (size_t)o;
     *n_byte = (size_t)m;
     return true;
@@ -58,7 +61,7 @@ bool checkpoint_packed(const char *path)
 static int write_parts(FILE *f, const uint8_t *exe, size_t n_exe, const struct file_map *model)
 {
     static const uint8_t zeros[PACK_ALIGN];
-    size_t n_pad = (size_t)-(int64_t)n_exe & (PACK_ALIGN - 1), offset = n_exe + n_pad;
+    size_t n_pad = (size_t) - (int64_t)n_exe & (PACK_ALIGN - 1), offset = n_exe + n_pad;
     uint8_t trailer[TRAILER_BYTES];
     memcpy(trailer, magic, sizeof magic);
     store64(trailer + 8, offset);
@@ -70,10 +73,12 @@ static int write_parts(FILE *f, const uint8_t *exe, size_t n_exe, const struct f
     return fclose(f) == 0 && ok ? 0 : ERR_IO;
 }
 
-static int write_pack(const char *out, const struct file_map *exe, const struct file_map *model, struct err *e)
+static int write_pack(const char *out, const struct file_map *exe, const struct file_map *model,
+                      struct err *e)
 {
     size_t n_exe = exe->n_byte, offset, n_byte;
-    if (pack_find(exe->data, exe->n_byte, &offset, &n_byte)) n_exe = offset; /* replace the model it carries */
+    /* replace the model it carries */
+    if (pack_find(exe->data, exe->n_byte, &offset, &n_byte)) n_exe = offset;
     char temp[4096];
     int n = snprintf(temp, sizeof temp, "%s.tmp-%d", out, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temp) return err_set(e, ERR_ARG, "%s: path too long", out);
@@ -89,13 +94,15 @@ int checkpoint_pack(const char *exe_path, const char *model_path, const char *ou
 {
     struct file_map exe = {0}, model = {0};
     struct checkpoint *c = NULL;
-    int rc = checkpoint_open(&c, model_path, e); /* a model that cannot be opened is not worth packing */
+    /* a model that cannot be opened is not worth packing */
+    int rc = checkpoint_open(&c, model_path, e);
     if (rc == 0 && (checkpoint_kind(c) != CKPT_GGUF || c->file.n != 1))
         rc = err_set(e, ERR_UNSUPPORTED, "%s: only a GGUF of one file can be packed", model_path);
     if (rc == 0) rc = file_map_open(&exe, exe_path, e);
     if (rc == 0) rc = file_map_open(&model, model_path, e);
     if (rc == 0 && pack_find(model.data, model.n_byte, &(size_t){0}, &(size_t){0}))
-        rc = err_set(e, ERR_ARG, "%s: is a packed program itself; give the GGUF it was made from", model_path);
+        rc = err_set(e, ERR_ARG, "%s: is a packed program itself; give the GGUF it was made from",
+                     model_path);
     if (rc == 0) rc = write_pack(out, &exe, &model, e);
     file_map_close(&model);
     file_map_close(&exe);

@@ -1,5 +1,6 @@
-/* pack_test.c - goal: a packed program opens as its model, and nothing that only resembles one does. Method: a golden
- * GGUF behind a file of random length, opened, packed anew, and with every byte of its trailer changed. */
+/* pack_test.c - goal: a packed program opens as its model, and nothing that only resembles one
+ * does. Method: a golden GGUF behind a file of random length, opened, packed anew, and with every
+ * byte of its trailer changed. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -46,7 +47,8 @@ TEST(a_packed_program_opens_as_its_model)
     struct buf a = {0}, b = {0};
     NEED_OK(file_read(&a, once, 1 << 24, &e), &e);
     NEED_OK(file_read(&b, twice, 1 << 24, &e), &e);
-    EXPECT(a.n == b.n && memcmp(a.data, b.data, a.n) == 0 && memcmp(a.data, program, sizeof program) == 0);
+    EXPECT(a.n == b.n && memcmp(a.data, b.data, a.n) == 0 &&
+           memcmp(a.data, program, sizeof program) == 0);
     EXPECT_INT(checkpoint_pack(exe, once, twice, &e), ERR_ARG);
     for (int i = 1; i <= 32; i++) {
         size_t offset, n;

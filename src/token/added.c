@@ -1,8 +1,9 @@
 /* added.c - tokens that are looked for in the text as a whole: <|im_end|>, [MASK], runs of spaces.
  *
- * The longest one that begins at the leftmost place wins. A table of first bytes skips over ordinary text at some
- * hundred MB/s; a trie decides where one may begin. Strip flags let a match swallow the white space around it, and a
- * "single word" one counts only between characters that are no letters or digits, as Hugging Face defines them. */
+ * The longest one that begins at the leftmost place wins. A table of first bytes skips over
+ * ordinary text at some hundred MB/s; a trie decides where one may begin. Strip flags let a match
+ * swallow the white space around it, and a "single word" one counts only between characters that
+ * are no letters or digits, as Hugging Face defines them. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -89,8 +90,9 @@ static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, 
     return true;
 }
 
-/* Tokens that are matched after normalization are themselves normalized first. A special one also counts as it is
- * spelled: "▁</s>" alone, which llama 2's file asks for, would miss the </s> in the middle of a chat. */
+/* Tokens that are matched after normalization are themselves normalized first. A special one also
+ * counts as it is spelled: "▁</s>" alone, which llama 2's file asks for, would miss the </s> in
+ * the middle of a chat. */
 static bool build(struct tokenizer *t, struct added *a, uint8_t match)
 {
     size_t n = 0;

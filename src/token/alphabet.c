@@ -1,7 +1,8 @@
 /* alphabet.c - GPT-2's alphabet: every byte as one printable character.
  *
- * Bytes that are printable in Latin-1 stand for themselves; the other 68 are U+0100 onwards, in order. Vocabulary
- * files of byte-level BPE spell their pieces this way; quoth turns them into bytes at open and works on bytes. */
+ * Bytes that are printable in Latin-1 stand for themselves; the other 68 are U+0100 onwards, in
+ * order. Vocabulary files of byte-level BPE spell their pieces this way; quoth turns them into
+ * bytes at open and works on bytes. */
 #include "token_impl.h"
 #include "base/utf8.h"
 

@@ -1,8 +1,8 @@
 /* bpe.c - byte-level BPE: GPT-2 and its many descendants, and tiktoken.
  *
- * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are turned from GPT-2's alphabet
- * into bytes at open, so a call never spells text in it. Where the family says so (llama-3, tiktoken) a word that
- * is itself a piece is taken whole. */
+ * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are turned
+ * from GPT-2's alphabet into bytes at open, so a call never spells text in it. Where the family
+ * says so (llama-3, tiktoken) a word that is itself a piece is taken whole. */
 #include "token_impl.h"
 
 #include <stdlib.h>

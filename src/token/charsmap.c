@@ -1,9 +1,9 @@
 /* charsmap.c - SentencePiece's "precompiled_charsmap": text rules compiled to a double array.
  *
- * Layout of the blob: u32 bytes of the array; the array, one u32 unit per node (darts-clone); then the replacements,
- * each ended by a NUL. A unit has its edge's label in bits 0-7 (bit 31 set in a value unit), "a key ends here" in bit 8,
- * and the offset to its children in bits 10-30, shifted left by 8 where bit 9 is set. Every index is checked: the
- * blob comes from a file. */
+ * Layout of the blob: u32 bytes of the array; the array, one u32 unit per node (darts-clone);
+ * then the replacements, each ended by a NUL. A unit has its edge's label in bits 0-7 (bit 31 set
+ * in a value unit), "a key ends here" in bit 8, and the offset to its children in bits 10-30,
+ * shifted left by 8 where bit 9 is set. Every index is checked: the blob comes from a file. */
 #include "token_impl.h"
 
 #include <string.h>

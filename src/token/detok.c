@@ -1,7 +1,8 @@
 /* detok.c - ids back to bytes, whole or as a stream.
  *
- * A token's bytes are fixed at open (token.c), so decoding is concatenation; only a leading space of the first token
- * may go. The stream holds back at most three bytes, those that may still become a character. */
+ * A token's bytes are fixed at open (token.c), so decoding is concatenation; only a leading space
+ * of the first token may go. The stream holds back at most three bytes, those that may still
+ * become a character. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -45,7 +46,8 @@ static void drop_pending(struct detok *d, int n)
     memmove(d->pending, d->pending + n, d->n_pending);
 }
 
-/* Give out what of the pending bytes is decided: a character, or U+FFFD for bytes that can become none. */
+/* Give out what of the pending bytes is decided: a character, or U+FFFD for bytes that can become
+ * none. */
 static void settle(struct detok *d, struct buf *out)
 {
     while (d->n_pending) {

@@ -1,4 +1,5 @@
-/* detok_test.c - decoding, whole and as a stream: a vocabulary of all 256 bytes makes every split possible. */
+/* detok_test.c - decoding, whole and as a stream: a vocabulary of all 256 bytes makes every split
+ * possible. */
 #include "token_impl.h"
 #include "base/utf8.h"
 #include "../../tests/unit.h"
@@ -49,8 +50,8 @@ static void stream(const struct tokenizer *t, const char *p, size_t n, struct bu
     EXPECT(detok_flush(&d, out));
 }
 
-/* Goal: never a broken sequence, and the sum is the whole with bad bytes replaced. Method: every file of UTF-8 tests,
- * byte by byte, from every starting point. */
+/* Goal: never a broken sequence, and the sum is the whole with bad bytes replaced. Method: every
+ * file of UTF-8 tests, byte by byte, from every starting point. */
 TEST(stream_is_always_valid_utf8)
 {
     static const char *const file[] = {"text/unicode/utf8tests/utf8tests.bin",

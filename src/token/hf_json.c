@@ -1,7 +1,9 @@
-/* hf_json.c - Hugging Face's tokenizer.json, with tokenizer_config.json and generation_config.json beside it.
+/* hf_json.c - Hugging Face's tokenizer.json, with tokenizer_config.json and generation_config.json
+ * beside it.
  *
- * The file names a model (BPE, Unigram, WordPiece) and the steps around it (hf_steps.c). BPE over GPT-2's alphabet is kind
- * bpe; BPE over characters, as converted from SentencePiece, is kind spm. */
+ * The file names a model (BPE, Unigram, WordPiece) and the steps around it (hf_steps.c). BPE over
+ * GPT-2's alphabet is kind bpe; BPE over characters, as converted from SentencePiece, is kind
+ * spm. */
 #include "token_impl.h"
 
 #include <stdio.h>
@@ -260,7 +262,8 @@ static void read_generation(struct tokenizer *t, const struct json *config)
     if (t->eos < 0 && first >= 0 && first < PIECES_MAX) t->eos = (int32_t)first;
 }
 
-/* A tokenizer.json alone shows BOS and EOS only by adding them (CLS and SEP are not of that kind). */
+/* A tokenizer.json alone shows BOS and EOS only by adding them (CLS and SEP are not of that
+ * kind). */
 static void guess_ends(struct tokenizer *t)
 {
     if (t->kind == &token_kind_wordpiece) return;

@@ -1,7 +1,8 @@
 /* hf_steps.c - the "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json.
  *
- * Sequences are flattened into the tokenizer's lists of steps. A decoder becomes options: quoth decodes token by token,
- * and what the decoders in use do amounts to how a piece spells its bytes and whether a leading space goes. */
+ * Sequences are flattened into the tokenizer's lists of steps. A decoder becomes options: quoth
+ * decodes token by token, and what the decoders in use do amounts to how a piece spells its bytes
+ * and whether a leading space goes. */
 #include "token_impl.h"
 
 #include <stdlib.h>

@@ -1,9 +1,11 @@
 /* merge.c - byte-pair merging: the lowest-ranked pair first, the leftmost of equal ones.
  *
- * Words are short (a median of 5 symbols), so the usual case scans an array of ranks: no allocation, all in the first
- * cache. A long word (one repeated character, text without spaces) uses a linked list and a heap of
- * (rank, position) keys in one 64-bit word each, O(n log n). A key is stale when the pair at its position has
- * another rank by now; comparing ranks is enough, because equal rank means the same merge. */
+ * Words are short (a median of 5 symbols), so the usual case scans an array of ranks: no
+ * allocation, all in the first cache. A long word (one repeated character, text without spaces)
+ * uses a linked list and a heap of
+ * (rank, position) keys in one 64-bit word each, O(n log n). A key is stale when the pair at its
+ * position has another rank by now; comparing ranks is enough, because equal rank means the same
+ * merge. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -104,7 +106,8 @@ static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
     return n;
 }
 
-/* An 8-ary heap: the children of a node fill one cache line, and a million keys are 7 levels deep. */
+/* An 8-ary heap: the children of a node fill one cache line, and a million keys are 7 levels
+ * deep. */
 enum { HEAP_ARY = 8 };
 
 static size_t least_child(const uint64_t *h, size_t n, size_t first)

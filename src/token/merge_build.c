@@ -1,8 +1,8 @@
 /* merge_build.c - which pairs merge: from a vocabulary's list, or from its pieces.
  *
- * tiktoken and SentencePiece store no pairs: two neighbours merge whenever their joined text is a piece, the lowest
- * id or the highest score first. Trying every cut of every piece once, at open, turns that into the same table of
- * pairs, and encoding needs no text any more. */
+ * tiktoken and SentencePiece store no pairs: two neighbours merge whenever their joined text is a
+ * piece, the lowest id or the highest score first. Trying every cut of every piece once, at open,
+ * turns that into the same table of pairs, and encoding needs no text any more. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -55,7 +55,8 @@ static int by_score(const void *pa, const void *pb)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* rank[id] = place of its score among all scores, highest first; equal scores share a rank. NULL: no memory. */
+/* rank[id] = place of its score among all scores, highest first; equal scores share a rank. NULL:
+ * no memory. */
 uint32_t *score_ranks(const struct tokenizer *t)
 {
     struct scored *s = malloc((t->n_piece + 1) * sizeof *s);

@@ -1,7 +1,9 @@
-/* normalize.c - what is done to a stretch of text between added tokens, before it is cut into words.
+/* normalize.c - what is done to a stretch of text between added tokens, before it is cut into
+ * words.
  *
- * A tokenizer has a list of steps (norms.def); each appends its result to an empty buf. Text may hold bytes that are
- * not UTF-8: a step passes them on, only SentencePiece's own normalizer replaces them, as the original does. */
+ * A tokenizer has a list of steps (norms.def); each appends its result to an empty buf. Text may
+ * hold bytes that are not UTF-8: a step passes them on, only SentencePiece's own normalizer
+ * replaces them, as the original does. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -219,7 +221,8 @@ static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct 
     return !out->failed;
 }
 
-/* Hugging Face applies the rules to a whole grapheme cluster if it is short, else to its characters. */
+/* Hugging Face applies the rules to a whole grapheme cluster if it is short, else to its
+ * characters. */
 static void precompiled_cluster(const struct charsmap *m, const char *p, size_t n, struct buf *out)
 {
     const char *to;

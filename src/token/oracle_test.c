@@ -1,5 +1,6 @@
-/* oracle_test.c - ids against tiktoken, sentencepiece and Hugging Face tokenizers, by hash: tests/token_oracle.py computed
- * tests/golden/token_oracle.json with the original implementations; nothing of Python is needed here. */
+/* oracle_test.c - ids against tiktoken, sentencepiece and Hugging Face tokenizers, by hash:
+ * tests/token_oracle.py computed tests/golden/token_oracle.json with the original
+ * implementations; nothing of Python is needed here. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 
@@ -119,7 +120,8 @@ static void check_vocabulary(const char *name, const struct json *golden)
     tokenizer_close(t);
 }
 
-/* Goal: the same ids as the original implementations, on prose, 43 languages and strings that break programs. */
+/* Goal: the same ids as the original implementations, on prose, 43 languages and strings that
+ * break programs. */
 TEST(ids_equal_the_oracles)
 {
     const char *golden = repo_path("tests/golden/token_oracle.json");

@@ -1,4 +1,5 @@
-/* pairs_test.c - the vocabularies and expected ids that llama.cpp's project publishes with its own tests. */
+/* pairs_test.c - the vocabularies and expected ids that llama.cpp's project publishes with its
+ * own tests. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 

@@ -1,7 +1,9 @@
-/* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and BERT's vocab.txt.
+/* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and
+ * BERT's vocab.txt.
  *
- * The first is GPT-2's own form, byte-level BPE; which pre-tokenizer it wants comes from the hint, or from the class that
- * tokenizer_config.json names. The second is WordPiece, a piece per line. */
+ * The first is GPT-2's own form, byte-level BPE; which pre-tokenizer it wants comes from the
+ * hint, or from the class that tokenizer_config.json names. The second is WordPiece, a piece per
+ * line. */
 #include "token_impl.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* pretok.c - cutting text into words, the pieces that merging never crosses.
  *
- * A tokenizer has a list of steps. Each gets one span and hands on its parts to the next step; the last hands them to
- * the kind's encode. So a text flows through piece by piece, and no list of words is ever built. A SPLIT step turns
- * its pattern's matches, and the stretches between them, into parts by one of Hugging Face's five behaviours. */
+ * A tokenizer has a list of steps. Each gets one span and hands on its parts to the next step;
+ * the last hands them to the kind's encode. So a text flows through piece by piece, and no list
+ * of words is ever built. A SPLIT step turns its pattern's matches, and the stretches between
+ * them, into parts by one of Hugging Face's five behaviours. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -16,8 +17,8 @@ enum family_flag {
 };
 enum { FAMILY_PATTERNS_MAX = 6 };
 
-/* Stand-ins for patterns that would look ahead over all digits at every group: groups of three counted
- * from the end of a run of digits. */
+/* Stand-ins for patterns that would look ahead over all digits at every group: groups of three
+ * counted from the end of a run of digits. */
 #define DIGITS_FROM_RIGHT  "\001"
 #define DIGITS_TO_BOUNDARY "\002" /* only runs that no word character follows */
 
@@ -97,8 +98,8 @@ struct splitter {
     size_t mapped_at, raw_at; /* the same place in both */
 };
 
-/* The offset in the text of an offset in its spelling by GPT-2's alphabet, a character per byte. Asked in
- * ascending order. */
+/* The offset in the text of an offset in its spelling by GPT-2's alphabet, a character per byte.
+ * Asked in ascending order. */
 static size_t raw_offset(struct splitter *s, size_t mapped)
 {
     for (; s->mapped_at < mapped; s->mapped_at++)
@@ -257,7 +258,8 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
     bool marked = w.p[0] == ' ' ||
                   (w.n >= SPACE_MARK_BYTES && memcmp(w.p, SPACE_MARK, SPACE_MARK_BYTES) == 0);
     bool seam = en->seam && w.first;
-    if (!marked && !seam && (step->always || (step->first && w.first))) buf_add_text(&b, SPACE_MARK);
+    if (!marked && !seam && (step->always || (step->first && w.first)))
+        buf_add_text(&b, SPACE_MARK);
     for (size_t i = 0; i < w.n;) {
         const char *space = memchr(w.p + i, ' ', w.n - i);
         size_t end = space ? (size_t)(space - w.p) : w.n;

@@ -1,5 +1,5 @@
-/* pretok_test.c - cutting into words, pattern translation and normal forms. A kind that only records its words shows what
- * the steps do. */
+/* pretok_test.c - cutting into words, pattern translation and normal forms. A kind that only
+ * records its words shows what the steps do. */
 #include "token_impl.h"
 #include "base/rng.h"
 #include "../../tests/unit.h"
@@ -109,7 +109,8 @@ static void fill(struct buf *b, const char *unit, size_t n)
     while (b->n < n) buf_add_text(b, unit);
 }
 
-/* Goal: no pattern is quadratic on what people and files contain. Method: long runs of every class, in every family. */
+/* Goal: no pattern is quadratic on what people and files contain. Method: long runs of every
+ * class, in every family. */
 TEST(families_take_linear_time)
 {
     static const char *const name[] = {

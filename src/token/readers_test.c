@@ -1,5 +1,5 @@
-/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (tests/token_seeds.py), files written here, and the real
- * ones where they are. */
+/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (tests/token_seeds.py),
+ * files written here, and the real ones where they are. */
 #include "pieces_test.h"
 
 static struct tokenizer *open_seed(const char *name)
@@ -202,7 +202,8 @@ TEST(checkpoints_bring_their_tokenizer)
     tokenizer_close(t[1]);
 }
 
-/* May this vocabulary give this text back? It spells "▁" as a space, or lacks bytes that UTF-8 never uses. */
+/* May this vocabulary give this text back? It spells "▁" as a space, or lacks bytes that UTF-8
+ * never uses. */
 static bool can_return(const struct tokenizer *t, const struct buf *text)
 {
     if (t->opt.space_mark && memmem(text->data, text->n, SPACE_MARK, SPACE_MARK_BYTES))

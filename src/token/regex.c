@@ -1,12 +1,14 @@
 /* regex.c - pre-tokenizer patterns: Oniguruma / Rust syntax in, PCRE2 with JIT underneath.
  *
- * The dialects differ where it would change tokens: \s is Unicode White_Space (PCRE2's also has U+180E), \w follows
- * Alphabetic, a class may contain classes and intersections, $ also matches before every line feed. All of that is
- * spelled out in the translation. Limits never drop text: a match that runs out of JIT stack is repeated by the
- * interpreter, and one that runs into the match limit takes a stretch of text as it is.
+ * The dialects differ where it would change tokens: \s is Unicode White_Space (PCRE2's also has
+ * U+180E), \w follows Alphabetic, a class may contain classes and intersections, $ also matches
+ * before every line feed. All of that is spelled out in the translation. Limits never drop text: a
+ * match that runs out of JIT stack is repeated by the interpreter, and one that runs into the match
+ * limit takes a stretch of text as it is.
  *
- * Measured on English text, one thread: 70 to 88 MB/s for the gpt-2, llama-3, o200k and deepseek-v3 patterns, and
- * over 100 MB/s on 1 MB of one character; merging is the slower part, so there are no hand-written scanners. */
+ * Measured on English text, one thread: 70 to 88 MB/s for the gpt-2, llama-3, o200k and
+ * deepseek-v3 patterns, and over 100 MB/s on 1 MB of one character; merging is the slower part,
+ * so there are no hand-written scanners. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -110,7 +112,8 @@ static int translate_inner_class(struct reader *r, struct buf *items)
     return rc;
 }
 
-/* Items up to the closing bracket or "&&"; a lone inner class right after "&&" may be negated: [a&&[^b]]. */
+/* Items up to the closing bracket or "&&"; a lone inner class right after "&&" may be negated:
+ * [a&&[^b]]. */
 static int translate_items(struct reader *r, struct buf *items)
 {
     size_t begin = r->i;
@@ -171,7 +174,8 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
     static const char trailing_space[] = "\\s+$";
     struct reader r = {.p = pattern, .n = n, .e = e};
     int rc = 0;
-    /* Tried at every white space, this one is quadratic on a run of them; only the run's first can match. */
+    /* Tried at every white space, this one is quadratic on a run of them; only the run's first
+     * can match. */
     if (n == sizeof trailing_space - 1 && memcmp(pattern, trailing_space, n) == 0)
         buf_add_text(out, "(?<![" SPACE_SET "])");
     while (r.i < n && rc == 0) {

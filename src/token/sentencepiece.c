@@ -178,7 +178,8 @@ static int apply(struct model *m, struct err *e)
                                     .merges_by_score = m->type == 2,
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
-    /* Llama and its kin put BOS before a text; the file itself does not say. tokenizer_config.json may. */
+    /* Llama and its kin put BOS before a text; the file itself does not say.
+     * tokenizer_config.json may. */
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);

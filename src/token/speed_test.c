@@ -1,5 +1,6 @@
-/* speed_test.c - megabytes per second of one thread, by its processor time, so that a busy machine does not count. The bar
- * is 5 MB/s on English and 1 s for 1 MB of one character, of spaces or of emoji; asserted with a margin of two. */
+/* speed_test.c - megabytes per second of one thread, by its processor time, so that a busy
+ * machine does not count. The bar is 5 MB/s on English and 1 s for 1 MB of one character, of
+ * spaces or of emoji; asserted with a margin of two. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 

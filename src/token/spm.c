@@ -1,9 +1,11 @@
-/* spm.c - BPE over characters: SentencePiece's own, and the form Hugging Face gives it (a list of merges).
+/* spm.c - BPE over characters: SentencePiece's own, and the form Hugging Face gives it (a list of
+ * merges).
  *
- * The symbols are characters; pairs come from scores or from the list (merge_build.c). Characters that occur only inside
- * pieces get symbol numbers beyond the vocabulary, for a merge may use them. Text has no words here: "▁" is a
- * character like any other. Still, a text is cut before each "▁" that no merge joins to the character before it,
- * which changes nothing and turns one merge over megabytes into many over a few symbols (12 times as fast on English). */
+ * The symbols are characters; pairs come from scores or from the list (merge_build.c). Characters
+ * that occur only inside pieces get symbol numbers beyond the vocabulary, for a merge may use
+ * them. Text has no words here: "▁" is a character like any other. Still, a text is cut before
+ * each "▁" that no merge joins to the character before it, which changes nothing and turns one
+ * merge over megabytes into many over a few symbols (12 times as fast on English). */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -18,9 +20,11 @@ struct spm {
     size_t n_loose, loose_cap;
     struct trie user; /* user-defined pieces that the text matcher does not know (SentencePiece) */
     uint8_t *
-        crosses; /* [0x110000 bits] some merge or user piece joins this character with a "▁" after it */
-    uint32_t (*cut)
-        [2]; /* [n_piece] what an unused piece is made of, UINT32_MAX: nothing; NULL: none is unused */
+        /* [0x110000 bits] some merge or user piece joins this character with a "▁" after it */
+        crosses;
+    uint32_t(*cut)
+        /* [n_piece] what an unused piece is made of, UINT32_MAX: nothing; NULL: none is unused */
+        [2];
 };
 
 static void spm_close(struct tokenizer *t)
@@ -179,7 +183,8 @@ static int spm_build(struct tokenizer *t, struct err *e)
 
 /* ---- encoding ---- */
 
-/* Characters of a chunk as symbols; SYM_NONE + offset for what has none, and for user-defined pieces. */
+/* Characters of a chunk as symbols; SYM_NONE + offset for what has none, and for user-defined
+ * pieces. */
 static size_t to_symbols(const struct spm *m, const char *p, size_t n, uint32_t *sym)
 {
     size_t k = 0, len;
@@ -237,7 +242,8 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
     return true;
 }
 
-/* How much of p[0..n) may be encoded by itself: up to a "▁" that nothing joins to what is before it. */
+/* How much of p[0..n) may be encoded by itself: up to a "▁" that nothing joins to what is before
+ * it. */
 static size_t chunk_len(const struct spm *m, const char *p, size_t n)
 {
     for (size_t i = 1; i < n;) {

@@ -1,7 +1,9 @@
-/* tiktoken.c - rank files: a line per token, its bytes in base64 and its rank, which is also its id.
+/* tiktoken.c - rank files: a line per token, its bytes in base64 and its rank, which is also its
+ * id.
  *
- * There are no merges and no pattern in the file: two neighbours merge when their bytes together are a token (lowest rank
- * first), and pattern and special tokens come from tiktoken.def, by hint, file name or number of ranks. */
+ * There are no merges and no pattern in the file: two neighbours merge when their bytes together
+ * are a token (lowest rank first), and pattern and special tokens come from tiktoken.def, by
+ * hint, file name or number of ranks. */
 #include "token_impl.h"
 
 #include <stdio.h>

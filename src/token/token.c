@@ -1,6 +1,7 @@
 /* token.c - a tokenizer's life, what is derived from its pieces, and the accessors.
  *
- * A reader puts pieces, merges and steps into an empty struct tokenizer; tokenizer_finish derives the rest once:
+ * A reader puts pieces, merges and steps into an empty struct tokenizer; tokenizer_finish derives
+ * the rest once:
  *   bytes      what each piece stands for (its text, decoded from whatever alphabet the file uses)
  *   find       text -> id
  *   eog        every id that ends a generation: what the file names, and well-known texts (eog.def)

@@ -1,4 +1,5 @@
-/* token_fuzz.c - mutated tokenizer files: each opens or is refused; what opens must encode and decode anything. */
+/* token_fuzz.c - mutated tokenizer files: each opens or is refused; what opens must encode and
+ * decode anything. */
 #include "token_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 

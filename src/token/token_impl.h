@@ -5,8 +5,8 @@
  *   tokenizer_finish   derives: bytes of each piece, look-up maps, matchers, the kind's own tables
  *   tokenizer_encode   added tokens -> normalize -> pre-tokenize -> kind->encode -> ids
  *
- * After tokenizer_finish nothing is written any more: a struct tokenizer is shared by all threads, and what a call
- * needs lives in its struct encoder. */
+ * After tokenizer_finish nothing is written any more: a struct tokenizer is shared by all
+ * threads, and what a call needs lives in its struct encoder. */
 #ifndef QUOTH_TOKEN_IMPL_H
 #define QUOTH_TOKEN_IMPL_H
 
@@ -121,7 +121,8 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
 /* utf8_decode that always advances: a byte that begins nothing gives length 1 and *cp = UNI_BAD. */
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
-/* memmem for short needles that are found often: under a sanitizer memmem looks at all that is left, every time. */
+/* memmem for short needles that are found often: under a sanitizer memmem looks at all that is
+ * left, every time. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what);
 /* How many leading bytes of p[0..n) are whole valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
@@ -139,7 +140,8 @@ void regex_close(struct regex *r);
 int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *e);
 struct regex_work *regex_work_open(void);
 void regex_work_close(struct regex_work *w);
-/* The first match in p[from..n), valid UTF-8; false: none. A match that runs into a limit takes what is there. */
+/* The first match in p[from..n), valid UTF-8; false: none. A match that runs into a limit takes
+ * what is there. */
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end);
 
@@ -208,7 +210,8 @@ int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum
                         struct err *e);
 /* BERT's words: white space removed, punctuation alone. */
 int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
-/* The steps of a family of pretok.def. ERR_UNSUPPORTED names an unknown one. Also sets ignore_merges and the like. */
+/* The steps of a family of pretok.def. ERR_UNSUPPORTED names an unknown one. Also sets
+ * ignore_merges and the like. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
 bool pretok_run(struct encoder *en, int step, struct span s);

@@ -203,7 +203,8 @@ static size_t merge_naive(const struct merges *m, uint32_t *sym, size_t n)
     }
 }
 
-/* Goal: scan and heap give what the definition gives. Method: random tables, lengths on both sides of the switch. */
+/* Goal: scan and heap give what the definition gives. Method: random tables, lengths on both
+ * sides of the switch. */
 TEST(merging_follows_its_definition)
 {
     enum { N_MAX = 300, N_SYM = 40 };

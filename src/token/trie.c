@@ -1,8 +1,9 @@
 /* trie.c - byte strings to ids, with all prefixes of a text found in one walk.
  *
- * Built once from sorted keys, breadth first, so that the children of a node lie side by side in label order: a
- * step is one memchr over a few bytes, and a node costs 11 bytes, which for the 250,000 pieces of a large
- * vocabulary stays within the second-level cache where it matters (the upper levels). */
+ * Built once from sorted keys, breadth first, so that the children of a node lie side by side in
+ * label order: a step is one memchr over a few bytes, and a node costs 11 bytes, which for the
+ * 250,000 pieces of a large vocabulary stays within the second-level cache where it matters (the
+ * upper levels). */
 #include "token_impl.h"
 
 #include <stdlib.h>

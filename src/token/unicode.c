@@ -1,8 +1,9 @@
 /* unicode.c - character properties and normal forms, over utf8proc.
  *
- * utf8proc's own mapping sorts combining marks by exchange, quadratic on a text that is nothing but marks; here a long
- * run is sorted by counting, so that every text takes linear time. Most text is ASCII, which no form changes: it is
- * copied, and only the stretches around other characters are decomposed. */
+ * utf8proc's own mapping sorts combining marks by exchange, quadratic on a text that is nothing
+ * but marks; here a long run is sorted by counting, so that every text takes linear time. Most
+ * text is ASCII, which no form changes: it is copied, and only the stretches around other
+ * characters are decomposed. */
 #include "token_impl.h"
 #include "base/utf8.h"
 

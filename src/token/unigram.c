@@ -1,9 +1,10 @@
-/* unigram.c - the unigram language model: the segmentation with the highest sum of piece scores (Viterbi).
+/* unigram.c - the unigram language model: the segmentation with the highest sum of piece scores
+ * (Viterbi).
  *
- * One pass from the left: at each character every piece that begins there (one walk of a trie) offers its score to
- * the place where it ends. A character that is no piece costs 10 less than the lowest score, as in SentencePiece.
- * Sums are doubles, as in Hugging Face's code and in SentencePiece since 0.2.2 (before, floats decided near ties of long
- * texts otherwise). */
+ * One pass from the left: at each character every piece that begins there (one walk of a trie)
+ * offers its score to the place where it ends. A character that is no piece costs 10 less than
+ * the lowest score, as in SentencePiece. Sums are doubles, as in Hugging Face's code and in
+ * SentencePiece since 0.2.2 (before, floats decided near ties of long texts otherwise). */
 #include "token_impl.h"
 
 #include <float.h>
@@ -72,7 +73,8 @@ static double piece_score(const struct encoder *en, const struct unigram *m, int
 {
     const struct piece *p = &en->t->piece[id];
     if (p->kind != PIECE_USER || en->t->opt.match_all) return p->score;
-    /* SentencePiece lets a user-defined piece win over everything; in GGUF files its score counts as 0. */
+    /* SentencePiece lets a user-defined piece win over everything; in GGUF files its score counts
+     * as 0. */
     return p->match ? 0 : (double)len * m->score_max - 0.1;
 }
 

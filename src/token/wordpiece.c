@@ -1,7 +1,8 @@
-/* wordpiece.c - WordPiece: the longest piece first, from the left; a word that cannot be covered is unknown.
+/* wordpiece.c - WordPiece: the longest piece first, from the left; a word that cannot be covered is
+ * unknown.
  *
- * Two tries: pieces that may begin a word and pieces that may go on in one. Files mark either the latter ("##ing", as
- * BERT's vocab.txt) or the former ("▁walk", as GGUF does). */
+ * Two tries: pieces that may begin a word and pieces that may go on in one. Files mark either the
+ * latter ("##ing", as BERT's vocab.txt) or the former ("▁walk", as GGUF does). */
 #include "token_impl.h"
 
 #include <stdlib.h>
