@@ -1,6 +1,7 @@
 /* cpu.c - see cpu.h. */
 #include "cpu.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,27 +9,33 @@
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* Leaf 7, subleaf 1: bit 4 is AVX-VNNI, bit 5 AVX512_BF16. (clang 14's __builtin_cpu_supports
- * lacks these names.) */
+/* Bits that clang 14's __builtin_cpu_supports has no names for. They say what the processor has; that
+ * the system saves the registers is asked through the builtin (AVX2, AVX-512F). */
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && c & 1u << 29;
+}
+
+enum { LEAF7_AVX_VNNI = 1 << 4, LEAF7_AVX512_BF16 = 1 << 5 };
 static unsigned leaf7_1_eax(void)
 {
-    unsigned a = 0, b, c, d;
+    unsigned a, b, c, d;
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
 }
 
 unsigned cpu_flags(void)
 {
-    unsigned f = 0;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c"))
-        f |= CPU_AVX2;
-    if (f && leaf7_1_eax() & 1u << 4) f |= CPU_AVXVNNI;
-    if (f && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return 0;
+    unsigned f = CPU_AVX2;
+    if (leaf7_1_eax() & LEAF7_AVX_VNNI) f |= CPU_AVXVNNI;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vnni"))
         f |= CPU_AVX512;
-    if ((f & CPU_AVX512) && leaf7_1_eax() & 1u << 5 && __builtin_cpu_supports("avx512vbmi"))
+    if ((f & CPU_AVX512) && leaf7_1_eax() & LEAF7_AVX512_BF16 &&
+        __builtin_cpu_supports("avx512vbmi"))
         f |= CPU_AVX512X;
     return f;
 }
