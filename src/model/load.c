@@ -6,6 +6,7 @@
  * be silently wrong. */
 #include "model_impl.h"
 
+#include "base/log.h"
 #include "base/os.h"
 
 #include <limits.h>
@@ -331,6 +332,10 @@ static int plan(struct model *m, const struct model_options *o, struct err *e)
     int64_t page_bytes = kv_store_bytes_per_page(g, c->n_layer, o->kv_type, page_rows);
     m->info.kv_token_bytes = page_bytes / page_rows;
     m->info.context_max = choose_context(m, o->context_max, m->info.kv_token_bytes);
+    if (o->context_max <= 0 && m->info.context_max < c->context_train)
+        log_warn("the context is %d tokens, not the model's %d, to fit into memory; "
+                 "--max-model-len sets it",
+                 m->info.context_max, c->context_train);
     int stride = (m->info.context_max + page_rows - 1) / page_rows;
     int n_page = o->n_page ? o->n_page : stride;
     m->limits = o->batch;
