@@ -42,6 +42,9 @@ static const struct scene scenes[] = {
 };
 enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
 
+/* At a terminal: a pause behind each piece of text, and one before each answer. */
+enum { READING_US = 65000, THINKING_US = 800000 };
+
 struct totals {
     int n_prompt, n_output;
     int64_t prefill_us, decode_us;
@@ -71,6 +74,7 @@ static void print_turn(const char *text)
     const char *who = text[0] == '{' ? "tool: " : "> ";
     printf(colour() ? "\033[36m%s%s\033[0m\n" : "%s%s\n", who, text);
     fflush(stdout);
+    if (view_pace_us) usleep(THINKING_US);
 }
 
 static int say(struct dialog *d, const char *text, struct totals *t, struct err *e)
@@ -134,7 +138,7 @@ static int demo(struct session *s, struct err *e)
     int rc = options_set(answer_options, "seed", "11", e);
     if (rc == 0) rc = options_set(answer_options, "max-tokens", "220", e);
     print_opening(s);
-    view_pace_us = isatty(STDOUT_FILENO) ? 25000 : 0;
+    view_pace_us = isatty(STDOUT_FILENO) ? READING_US : 0;
     for (int i = 0; rc == 0 && i < N_SCENE; i++) rc = play(s, &scenes[i], &t, e);
     if (rc == 0) print_report(s, &t);
     return rc;
