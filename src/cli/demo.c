@@ -43,7 +43,7 @@ static const struct scene scenes[] = {
 enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
 
 /* At a terminal: a pause behind each piece of text, and one before each answer. */
-enum { READING_US = 65000, THINKING_US = 800000 };
+enum { READING_US = 90000, THINKING_US = 1200000 };
 
 struct totals {
     int n_prompt, n_output;
