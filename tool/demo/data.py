@@ -92,9 +92,9 @@ def conversation(src):
     return Doc("conversation", messages=messages, keys=[k for item in items for k in item.keys])
 
 
-def with_tools(src, short=False):
+def with_tools(src, **how):
     """A conversation with tools; where the mode is given, the last turn is as often a call as an answer."""
-    doc = toolcalls.doc(src, light_item, short)
+    doc = toolcalls.doc(src, light_item, **how)
     doc.messages = maybe_system(src, doc.messages)
     doc.thinking = src.choices((None, False, True), (6, 2, 2))[0]
     calls = [i for i, m in enumerate(doc.messages) if "tool_calls" in m]
@@ -106,17 +106,23 @@ def with_tools(src, short=False):
 
 
 def with_few_tools(src):
-    return with_tools(src, short=True)
+    return with_tools(src, short=True, counts=(1, 2, 2))
+
+
+def with_new_tools(src):
+    """Tools that have to be read, since they are made up."""
+    return with_tools(src, short=True, counts=(2, 3, 3, 4, 4), known=0.35)
 
 
 # The first stage is rich in prose, the second in sums: arithmetic is what takes longest to learn. The third is short texts,
-# for short rows; the fourth to sixth drill lists, reading and sorting, which lag by then; the last, in long rows, has everything.
+# for short rows; the fourth to sixth drill lists, reading and sorting, which lag by then, the seventh made-up tools; the last, in long rows, has everything.
 STAGES = (((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1)),
           ((single, 60), (conversation, 8), (with_tools, 9), (stories.raw, 7), (chinese.raw, 1), (arithmetic.drill, 15)),
           ((single, 66), (conversation, 6), (with_few_tools, 14), (stories.raw, 2), (arithmetic.drill, 12)),
           ((single, 52), (conversation, 5), (with_few_tools, 19), (stories.raw, 5), (arithmetic.drill, 3), (lists.drill, 11), (facts.drill, 5)),
           ((single, 46), (conversation, 5), (with_few_tools, 18), (stories.raw, 4), (arithmetic.drill, 5), (lists.drill, 8), (facts.drill, 14)),
           ((single, 46), (conversation, 5), (with_few_tools, 18), (stories.raw, 4), (arithmetic.drill, 5), (lists.drill, 6), (lists.sort_drill, 12), (facts.drill, 6)),
+          ((single, 44), (conversation, 5), (with_new_tools, 30), (stories.raw, 9), (chinese.raw, 1), (arithmetic.drill, 2), (lists.sort_drill, 4), (facts.drill, 5)),
           ((single, 54), (conversation, 8), (with_tools, 14), (stories.raw, 9), (chinese.raw, 1), (arithmetic.drill, 4), (lists.drill, 4), (lists.sort_drill, 6), (facts.drill, 6)))
 
 

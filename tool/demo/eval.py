@@ -63,6 +63,12 @@ def question(make, thinking=None):
     return draw
 
 
+def extraction(src):
+    """What must not have been seen is the person's full name."""
+    item = extract.item(src)
+    return ask([{"role": "user", "content": item.user}]), item.answer, item.keys[0].removeprefix("name:")
+
+
 def tool_request(src):
     """A request among up to four tools; the answer is the call."""
     tools = toolcalls.offered(src, src.choice((1, 2, 3, 4)))
@@ -89,7 +95,7 @@ def recall(src):
 REQUIRED = {
     "copy": (question(lambda s: lists.item(s, "copy")), same_text), "reverse": (question(lambda s: lists.item(s, "reverse")), same_text),
     "sort": (question(lambda s: lists.item(s, "sort")), same_text), "add": (question(arithmetic.addition), same_text),
-    "extract": (question(extract.item), same_json), "tool_call": (tool_request, same_calls)}
+    "extract": (extraction, same_json), "tool_call": (tool_request, same_calls)}
 OTHERS = {
     "add_thinking": (question(arithmetic.addition, True), after_thinking), "subtract": (question(arithmetic.subtraction), same_text),
     "word_problem": (question(arithmetic.word_problem), after_thinking), "passage": (question(facts.passage), same_text),

@@ -14,7 +14,7 @@ import data
 VOCAB = 4096
 OTHERS_WEIGHT = 0.1      # of what the model did not say itself
 DOCS_PER_SHARD = 8000
-STAGE_SHARDS = (13, 16, 19, 25, 29)  # where the mixture changes
+STAGE_SHARDS = (13, 16, 19, 25, 29, 34)  # where the mixture changes
 MEDIUM, SHORT, LONG = 512, 256, 1024
 WAITING = 64
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"

@@ -136,11 +136,11 @@ def draw_call(src, name, use):
     return src.fresh(lambda: use(src), lambda made: key_of("call", name, json.dumps(made[1], ensure_ascii=False)))
 
 
-def offered(src, n):
-    """n different tools, most often known ones."""
+def offered(src, n, known=0.65):
+    """n different tools, a share of them known ones."""
     chosen = {}
     while len(chosen) < n:
-        described, use = src.choice(KNOWN) if src.chance(0.65) else lookup(src)
+        described, use = src.choice(KNOWN) if src.chance(known) else lookup(src)
         chosen[described["function"]["name"]] = (described, use)
     return list(chosen.values())
 
@@ -149,9 +149,9 @@ def call(name, arguments):
     return {"type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def doc(src, chat_item, short=False):
+def doc(src, chat_item, short=False, counts=(1, 1, 2, 2, 3, 4), known=0.65):
     """A conversation with tools: one to three requests, now and then one that needs no tool."""
-    tools = offered(src, src.choice((1, 2, 2) if short else (1, 1, 2, 2, 3, 4)))
+    tools = offered(src, src.choice(counts), known)
     messages, keys = [], []
     for _ in range(1 if short else src.choice((1, 1, 1, 2, 3))):
         if src.chance(0.15):

@@ -115,7 +115,7 @@ class Trainer:
     def row_length(self, shard):
         if self.progress() >= 1 - LONG_ROWS:
             return LONG
-        return SHORT if shard >= STAGE_SHARDS[1] else MEDIUM
+        return SHORT if STAGE_SHARDS[1] <= shard < STAGE_SHARDS[-1] else MEDIUM
 
     def run(self):
         shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shards)
