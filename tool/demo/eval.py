@@ -69,9 +69,17 @@ def extraction(src):
     return ask([{"role": "user", "content": item.user}]), item.answer, item.keys[0].removeprefix("name:")
 
 
+def distinct_tools(src, n):
+    """n tools of which no two return the same thing (get_price and find_price): the request must have one right answer."""
+    while True:
+        tools = toolcalls.offered(src, n)
+        if len({t["function"]["name"].split("_", 1)[-1] for t, _ in tools}) == n:
+            return tools
+
+
 def tool_request(src):
     """A request among up to four tools; the answer is the call."""
-    tools = toolcalls.offered(src, src.choice((1, 2, 3, 4)))
+    tools = distinct_tools(src, src.choice((1, 2, 3, 4)))
     turn, _ = toolcalls.request(src, *src.choice(tools))
     want = "\n".join(map(chatml.call_block, turn[1]["tool_calls"]))
     return ask(turn[:1], [t for t, _ in tools]), want, want
