@@ -19,7 +19,7 @@ CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -g -Wall -Wextra -Wshadow -Wpointer-ari
 LDFLAGS := $(if $(SAN),-fsanitize=$(SAN))
 
 # Kernel folders by architecture; each is compiled with just the flags its cpu_flag promises.
-KERN_x86_64  := avx2 avxvnni avx512 avx512x
+KERN_x86_64  := avx2 avxvnni avx512 avx512x amx
 KERN_aarch64 := neon neon_i8mm
 KERN_OTHER   := $(filter-out ref $(KERN_$(ARCH)),$(notdir $(wildcard src/kern/*)))
 $(BUILD)/src/kern/ref/%.o:       ISA = -O3
@@ -28,8 +28,14 @@ $(BUILD)/src/kern/avxvnni/%.o:   ISA = -O3 -mavx2 -mfma -mf16c -mavxvnni
 $(BUILD)/src/kern/avx512/%.o:    ISA = -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 $(BUILD)/src/kern/avx512x/%.o:   ISA = -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni \
                                        -mavx512bf16 -mavx512vbmi
+$(BUILD)/src/kern/amx/%.o:       ISA = -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni \
+                                       -mavx512bf16 -mavx512vbmi -mamx-tile -mamx-int8 -mamx-bf16
 $(BUILD)/src/kern/neon/%.o:      ISA = -O3 -march=armv8.2-a+dotprod
 $(BUILD)/src/kern/neon_i8mm/%.o: ISA = -O3 -march=armv8.2-a+dotprod+i8mm
+
+# Sanitizers take minutes over the templates of linear layers, 25 formats in one file; the reference keeps
+# them, and linear_test.c watches the edges of what these write.
+UNSAN := $(patsubst %,$(BUILD)/src/kern/%/linear.o,avx2 avxvnni avx512 avx512x amx neon neon_i8mm)
 
 ALL   := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%),$(ALL))
@@ -56,7 +62,7 @@ $(BUILD)/fuzz: $(FUZZ) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(ISA) -MMD -MP -c $< -o $@
+	$(CC) $(CFLAGS) $(ISA) $(if $(and $(SAN),$(filter $@,$(UNSAN))),-fno-sanitize=all) -MMD -MP -c $< -o $@
 
 test: $(BUILD)/quoth $(BUILD)/unit
 	$(BUILD)/unit

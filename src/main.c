@@ -4,30 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
-static int unknown_command(const char *name)
+static bool asks_help(const char *arg)
 {
-    const char *names[64];
-    size_t n = 0;
-    for (const struct command *const *c = command_list(); *c && n < 64; c++) names[n++] = (*c)->name;
-    const char *near = nearest_name(name, names, n);
-    if (near)
-        fprintf(stderr, "quoth: unknown command \"%s\"; did you mean \"%s\"?\n", name, near);
-    else
-        fprintf(stderr, "quoth: unknown command \"%s\"; quoth help lists them\n", name);
-    return 2;
+    return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help_all(), argc < 2 ? 2 : 0;
+    if (argc < 2 || asks_help(argv[1])) return help_all(), argc < 2 ? 2 : 0;
     if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", quoth_version), 0;
-    for (const struct command *const *c = command_list(); *c; c++) {
-        if (strcmp((*c)->name, argv[1]) != 0) continue;
-        struct err e = {0};
-        int n_arg = argc - 2, rc = options_parse(*c, &n_arg, argv + 2, &e);
-        if (rc > 0) return 0;
-        if (rc < 0) return fprintf(stderr, "quoth %s: %s\n", (*c)->name, e.text), 2;
-        return (*c)->run(n_arg, argv + 2);
-    }
-    return unknown_command(argv[1]);
+    int n_word;
+    const struct command *c = command_find(argc - 1, argv + 1, &n_word);
+    if (!c) return 2;
+    int n_arg = argc - 1 - n_word;
+    char **arg = argv + 1 + n_word;
+    if (c->sub) return help_command(c), n_arg > 0 && asks_help(arg[0]) ? 0 : 2;
+    struct err e = {0};
+    int rc = options_parse(c, &n_arg, arg, &e);
+    if (rc > 0) return 0;
+    if (rc < 0) return fprintf(stderr, "quoth %s: %s\n", c->name, e.text), 2;
+    return c->run(n_arg, arg);
 }

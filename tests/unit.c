@@ -1,7 +1,7 @@
 /* unit.c - main of build/unit; see unit.h. Ends with the line "N passed, N failed, N skipped". */
 #include "unit.h"
 
-#include <dirent.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -72,17 +72,15 @@ const char *repo_path(const char *relative)
     return path_under("QUOTH_ROOT", ".", relative);
 }
 
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+    (void)st, (void)kind, (void)ftw;
+    return remove(path);
+}
+
 static void temp_remove(void)
 {
-    DIR *d = opendir(temp_dir);
-    if (!d) return;
-    for (struct dirent *f; (f = readdir(d));) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", temp_dir, f->d_name);
-        if (f->d_name[0] != '.') unlink(path);
-    }
-    closedir(d);
-    rmdir(temp_dir);
+    nftw(temp_dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 const char *temp_path(const char *name)

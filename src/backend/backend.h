@@ -8,8 +8,11 @@
 #ifndef QUOTH_BACKEND_H
 #define QUOTH_BACKEND_H
 
+#include "base/cores.h"
 #include "base/err.h"
+#include "base/filecache.h"
 #include "base/pool.h"
+#include "base/progress.h"
 #include "kern/kern.h"
 #include "quant/quant.h"
 
@@ -72,19 +75,42 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
 
 /* ---- tensors ---- */
 
-struct tensor { /* a weight: n_out rows of k values of one type, row after row */
+/* A weight: n_out rows of k values of one type. */
+struct tensor {
     enum qtype type;
     int64_t n_out, k;
-    const uint8_t *data; /* borrowed from the checkpoint, or the device's copy */
-    int64_t row_bytes;
+    /* borrowed from the checkpoint, row after row, until op->weights makes it the device's form */
+    const uint8_t *data;
+    const char *name; /* borrowed; NULL: none */
 };
+
+struct weights; /* the memory of a model's tensors on a device; opaque */
+
+/* Where the device's form of a model's weights may be kept for the next start. Zeros: nowhere. */
+struct weights_options {
+    const struct filecache *cache; /* NULL: nowhere; borrowed during the call            */
+    uint64_t key[2];               /* what the tensors' published bytes are known by     */
+    progress_fn *progress;         /* NULL: nobody looks                                 */
+    void *ctx;
+};
+
+/* packed: made now, in memory. kept: made now, in a file that the next start maps. mapped: found. */
+enum weights_how { WEIGHTS_PACKED, WEIGHTS_KEPT, WEIGHTS_MAPPED };
+struct weights_info {
+    enum weights_how how;
+    int64_t n_byte; /* of the device's form */
+    int64_t us;     /* that it took         */
+};
+
+/* What is kept of a tensor, compared with what packing it gives: the same, or not; damaged: not even
+ * what was written once. */
+enum weights_verdict { WEIGHTS_SAME, WEIGHTS_DIFFERENT, WEIGHTS_DAMAGED };
 
 struct linear { /* y = x W^T + b */
     struct tensor w;
     const float *bias; /* f32 [n_out] or NULL */
 };
 
-enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
 /* vLLM's names: float32 float16 bfloat16 int8 fp8 fp8_e4m3 fp8_e5m2; -1 */
 int kv_type_of_name(const char *name);
 const char *kv_type_name(enum kv_type t);
@@ -111,7 +137,10 @@ struct rope_spec {
 struct attn_spec {
     int n_head, n_head_kv, d_k, d_v;
     float scale;
-    int window; /* positions visible, own one included; 0 = all before */
+    int window;         /* positions visible, own one included; 0 = all before           */
+    float softcap;      /* scores become softcap * tanh(score / softcap); 0: they do not */
+    const float *slope; /* f32 [n_head] ALiBi: slope * (position - own one) is added, or NULL */
+    const float *sink;  /* f32 [n_head] a score without a value that joins the softmax, or NULL */
 };
 
 /* ---- ops ---- */
@@ -124,6 +153,19 @@ struct backend_ops {
     /* Memory on the device; NULL when there is none left. Zeroed on first touch. */
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
+
+    /* Bring the tensors into the device's form: afterwards their data is the device's, and only
+     * then may ops use them. Tensors that share data share it still. Slow, unless it was kept.
+     * o, info: NULL is fine.
+     * close: after the last op on them; NULL is fine. */
+    int (*weights)(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
+                   const struct weights_options *o, struct weights_info *info, struct err *e);
+    /* verdict [n]. What is kept is removed unless all of it is the same. ERR_MISSING: nothing is
+     * kept; ERR_FORMAT: what is kept cannot be read. */
+    int (*weights_verify)(struct backend *b, enum weights_verdict *verdict,
+                          struct tensor *const *tensor, int n, const struct weights_options *o,
+                          struct err *e);
+    void (*weights_close)(struct backend *b, struct weights *w);
 
     /* Scratch for ops on up to n_row rows of k columns, attention heads up to d_head wide, groups
      * of n_group query heads. Called once, before the first op. */
@@ -164,9 +206,11 @@ struct backend {
 enum act_choice { ACT_CHOICE_AUTO, ACT_CHOICE_INT8, ACT_CHOICE_BF16, ACT_CHOICE_F32 };
 
 struct backend_options {
-    int n_thread;          /* 0: os_n_cpu()                                  */
-    const char *cpu_level; /* NULL: the best; see kern_open                  */
-    enum act_choice act;   /* auto: int8 for block formats, bf16 for BF16, f32 else */
+    int n_thread;              /* 0: one for each core, or what suits weight_bytes */
+    int64_t weight_bytes;      /* of the model to come, if it is known              */
+    const struct cores *cores; /* NULL: the machine's; else as if it had these: for tests */
+    const char *cpu_level;     /* NULL: the best; see kern_open                  */
+    enum act_choice act;       /* auto: int8 for block formats, bf16 for BF16, f32 else */
 };
 
 /* name: "cpu". A backend that was not built in gives a readable ERR_UNSUPPORTED. */
@@ -174,5 +218,6 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
                  struct err *e);
 void backend_close(struct backend *b);                 /* NULL is fine */
 const char *backend_describe(const struct backend *b); /* "cpu avx2, 2 threads" */
+struct pool *backend_pool(struct backend *b);          /* borrowed: the CPU's threads */
 
 #endif

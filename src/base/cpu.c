@@ -1,13 +1,17 @@
 /* cpu.c - see cpu.h. */
 #include "cpu.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Bits that clang 14's __builtin_cpu_supports has no names for. They say what the processor has; that
  * the system saves the registers is asked through the builtin (AVX2, AVX-512F). */
@@ -24,7 +28,19 @@ static unsigned leaf7_1_eax(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
 }
 
-unsigned cpu_flags(void)
+/* Tiles are 8 KB of state per thread that Linux saves only for a process which asked (since 5.16);
+ * an older kernel, or one that does not know the processor, refuses. */
+enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+enum { LEAF7_AMX_BF16 = 1 << 22, LEAF7_AMX_TILE = 1 << 24, LEAF7_AMX_INT8 = 1 << 25 };
+static bool may_use_amx(void)
+{
+    const unsigned need = LEAF7_AMX_BF16 | LEAF7_AMX_TILE | LEAF7_AMX_INT8;
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & need) == need &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
+static unsigned find_flags(void)
 {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return 0;
@@ -37,6 +53,7 @@ unsigned cpu_flags(void)
     if ((f & CPU_AVX512) && leaf7_1_eax() & LEAF7_AVX512_BF16 &&
         __builtin_cpu_supports("avx512vbmi"))
         f |= CPU_AVX512X;
+    if ((f & CPU_AVX512X) && may_use_amx()) f |= CPU_AMX;
     return f;
 }
 
@@ -52,10 +69,20 @@ void cpu_float_restore(unsigned former)
     _mm_setcsr(former);
 }
 
+uint64_t cpu_ticks(void)
+{
+    return __rdtsc();
+}
+
+void cpu_pause(void)
+{
+    _mm_pause();
+}
+
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
-unsigned cpu_flags(void)
+static unsigned find_flags(void)
 {
     unsigned f = 0;
     if (getauxval(AT_HWCAP) & (1ul << 20)) f |= CPU_NEON;              /* HWCAP_ASIMDDP */
@@ -76,8 +103,20 @@ void cpu_float_restore(unsigned former)
     __asm__ volatile("msr fpcr, %0" : : "r"((unsigned long)former));
 }
 
+uint64_t cpu_ticks(void)
+{
+    uint64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+}
+
+void cpu_pause(void)
+{
+    __asm__ volatile("yield");
+}
+
 #else
-unsigned cpu_flags(void)
+static unsigned find_flags(void)
 {
     return 0;
 }
@@ -91,7 +130,25 @@ void cpu_float_restore(unsigned former)
 {
     (void)former;
 }
+
+uint64_t cpu_ticks(void)
+{
+    return (uint64_t)clock();
+}
+
+void cpu_pause(void)
+{
+}
 #endif
+
+unsigned cpu_flags(void)
+{
+    enum { ASKED = 1 << 30 };
+    static _Atomic unsigned flags; /* cpuid traps in a virtual machine: 60 us for all of them */
+    unsigned f = atomic_load_explicit(&flags, memory_order_relaxed);
+    if (f == 0) atomic_store_explicit(&flags, f = find_flags() | ASKED, memory_order_relaxed);
+    return f & ~(unsigned)ASKED;
+}
 
 const char *cpu_name(void)
 {

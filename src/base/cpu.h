@@ -2,6 +2,8 @@
 #ifndef QUOTH_BASE_CPU_H
 #define QUOTH_BASE_CPU_H
 
+#include <stdint.h>
+
 enum cpu_flag {
     CPU_AVX2 = 1 << 0,    /* AVX2, FMA, F16C                          */
     CPU_AVXVNNI = 1 << 1, /* + AVX-VNNI                               */
@@ -9,13 +11,22 @@ enum cpu_flag {
     CPU_AVX512X = 1 << 3, /* + BF16 VBMI                              */
     CPU_NEON = 1 << 4,    /* ASIMD with dot product                   */
     CPU_NEON_I8MM = 1 << 5,
+    CPU_AMX = 1 << 6, /* CPU_AVX512X + AMX tiles, int8 and bf16   */
 };
 
-/* Flags of this machine, operating-system support for the registers included. */
+/* Flags of this machine, operating-system support for the registers included; for AMX that is a
+ * permission of the process, which the first call asks for. Any thread. */
 unsigned cpu_flags(void);
 
 /* The marketing name, e.g. for reports; never empty. */
 const char *cpu_name(void);
+
+/* A clock that costs nothing to read (9 ns), in units of its own: for shares of a span whose length
+ * time_us() tells. One for all cores. */
+uint64_t cpu_ticks(void);
+
+/* To the processor, in a loop that waits for another core's store. */
+void cpu_pause(void);
 
 /* Round to nearest even, no flush of subnormals: what determinism asks of every thread that
  * computes, whatever the host program set (docs/design.md 5). Returns the former state for

@@ -1,10 +1,10 @@
 /* os.c - Linux behind os.h: one of the few files that may know the system. */
 #include "os.h"
+#include "hash.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,15 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { HUGE_PAGE = 2 << 20 };
+
+/* Ask for huge pages: fewer misses of the TLB. Not for little, which would grow by touching it. */
+static void *wish_huge(void *p, size_t n_byte)
+{
+    if (n_byte >= 2 * HUGE_PAGE) madvise(p, n_byte, MADV_HUGEPAGE);
+    return p;
+}
 
 static int open_regular(const char *path, struct stat *st, struct err *e)
 {
@@ -22,21 +31,34 @@ static int open_regular(const char *path, struct stat *st, struct err *e)
     return err_set(e, ERR_IO, "%s: not a regular file", path);
 }
 
+int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
+{
+    *m = (struct file_map){0};
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return err_set(e, ERR_IO, "%s: cannot look at: %s", path, strerror(errno));
+    void *p = NULL;
+    if (st.st_size > 0) p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED)
+        return err_set(e, ERR_IO, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
+                       strerror(errno));
+    *m = (struct file_map){
+        .data = p ? wish_huge(p, (size_t)st.st_size) : NULL,
+        .n_byte = (size_t)st.st_size,
+        .device = st.st_dev,
+        .inode = st.st_ino,
+        .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+    };
+    return 0;
+}
+
 int file_map_open(struct file_map *m, const char *path, struct err *e)
 {
     *m = (struct file_map){0};
     struct stat st;
     int fd = open_regular(path, &st, e);
     if (fd < 0) return fd;
-    int rc = 0;
-    if (st.st_size > 0) {
-        void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED)
-            rc = err_set(e, ERR_IO, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
-                         strerror(errno));
-        else
-            *m = (struct file_map){.data = p, .n_byte = (size_t)st.st_size};
-    }
+    int rc = file_map_fd(m, fd, path, e);
     close(fd);
     return rc;
 }
@@ -45,6 +67,11 @@ void file_map_close(struct file_map *m)
 {
     if (m->data) munmap((void *)m->data, m->n_byte);
     *m = (struct file_map){0};
+}
+
+void file_map_forget(const struct file_map *m)
+{
+    if (m->data) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
 }
 
 int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e)
@@ -114,6 +141,20 @@ bool dir_exists(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+int dir_make(const char *path, struct err *e)
+{
+    char part[4096];
+    int n = snprintf(part, sizeof part, "%s/", path);
+    if (n < 0 || (size_t)n >= sizeof part) return err_set(e, ERR_ARG, "%s: path too long", path);
+    for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = 0;
+        if (mkdir(part, 0700) != 0 && errno != EEXIST && !dir_exists(part))
+            return err_set(e, ERR_IO, "%s: cannot make this folder: %s", part, strerror(errno));
+        *slash = '/';
+    }
+    return 0;
+}
+
 int dir_list(struct buf *out, const char *path, struct err *e)
 {
     struct dirent **entry = NULL;
@@ -138,6 +179,16 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name)
 const char *os_self_path(void)
 {
     return "/proc/self/exe";
+}
+
+uint64_t os_boot_id(void)
+{
+    struct buf b = {0};
+    struct err e;
+    int rc = file_read(&b, "/proc/sys/kernel/random/boot_id", 256, &e);
+    uint64_t id = rc == 0 && b.n ? hash_bytes(b.data, b.n, 0) : 0;
+    buf_deinit(&b);
+    return id;
 }
 
 static int64_t clock_us(clockid_t id)
@@ -168,16 +219,26 @@ static int read_numbers(const char *path, long long *a, long long *b)
     return n < 0 ? 0 : n;
 }
 
-int os_n_cpu(void)
+void *os_alloc(size_t n_byte)
 {
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    long long quota, period;
-    if (read_numbers("/sys/fs/cgroup/cpu.max", &quota, &period) == 2 && period > 0) {
-        int allowed = (int)((quota + period - 1) / period);
-        if (allowed > 0 && allowed < n) n = allowed;
-    }
-    return n < 1 ? 1 : n;
+    bool huge = n_byte >= 2 * HUGE_PAGE;
+    size_t n = n_byte ? n_byte : 1, extra = huge ? HUGE_PAGE : 0;
+    if (n > SIZE_MAX - extra) return NULL;
+    uint8_t *p = mmap(NULL, n + extra, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    if (!huge) return p;
+    /* To a border of huge pages; what lies around goes back. */
+    size_t before = -(uintptr_t)p % HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t end = (before + n + page - 1) / page * page;
+    if (before) munmap(p, before);
+    if (end < n + extra) munmap(p + end, n + extra - end);
+    return wish_huge(p + before, n);
+}
+
+void os_free(void *p, size_t n_byte)
+{
+    if (p) munmap(p, n_byte ? n_byte : 1);
 }
 
 uint64_t os_memory_bytes(void)
@@ -188,6 +249,17 @@ uint64_t os_memory_bytes(void)
         (uint64_t)limit < n)
         n = (uint64_t)limit;
     return n;
+}
+
+uint64_t os_cache_bytes(void)
+{
+    static const int level[] = {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE,
+                                _SC_LEVEL2_CACHE_SIZE};
+    for (size_t i = 0; i < sizeof level / sizeof level[0]; i++) {
+        long n = sysconf(level[i]);
+        if (n > 0) return (uint64_t)n;
+    }
+    return 0;
 }
 
 uint64_t os_memory_free(void)

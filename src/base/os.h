@@ -10,11 +10,17 @@
 struct file_map {
     const uint8_t *data; /* read-only, owned; NULL for an empty file */
     size_t n_byte;
+    uint64_t device, inode; /* which file it is, and ...            */
+    int64_t mtime_ns;       /* ... when it was last written, at open */
 };
 
-/* Map a whole regular file read-only (private). ERR_IO names the path and the system's reason. */
+/* Map a whole regular file read-only. ERR_IO names the path and the system's reason. */
 int file_map_open(struct file_map *m, const char *path, struct err *e);
+/* The same of an open file, which may be closed then; `path` is for the sentence. */
+int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e);
 void file_map_close(struct file_map *m); /* safe on a zeroed one */
+/* What was touched need not stay in this process's memory; it comes back when it is read again. */
+void file_map_forget(const struct file_map *m);
 
 /* Append a whole file to `out`; ERR_LIMIT beyond n_byte_max. path "-" is standard input. */
 int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e);
@@ -25,6 +31,9 @@ int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 bool file_exists(const char *path);
 bool dir_exists(const char *path);
 
+/* Make a folder, for this user alone, and the folders above it that are missing. */
+int dir_make(const char *path, struct err *e);
+
 /* Names (not paths) in a folder, sorted, without dot files; one per line appended to `out`. */
 int dir_list(struct buf *out, const char *path, struct err *e);
 
@@ -34,14 +43,23 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 /* This program's own file: "/proc/self/exe". */
 const char *os_self_path(void);
 
+/* A number that is another one after each start of the system; 0 where it cannot be told. */
+uint64_t os_boot_id(void);
+
 int64_t time_us(void);      /* monotonic                       */
 int64_t time_wall_us(void); /* since 1970-01-01 UTC            */
 
-/* CPUs this process may run on (affinity and cgroup quota), >= 1 */
-int os_n_cpu(void);
 /* physical memory, or the cgroup's limit if that is lower        */
 uint64_t os_memory_bytes(void);
 /* what may still be allocated without swapping                   */
 uint64_t os_memory_free(void);
+
+/* bytes of the largest cache, other programs' share included; 0: not known */
+uint64_t os_cache_bytes(void);
+
+/* Zeroed memory, reserved now and touched as used; from 4 MiB on in huge pages where the system
+ * leaves the choice. NULL: none left. */
+void *os_alloc(size_t n_byte);
+void os_free(void *p, size_t n_byte); /* NULL is fine */
 
 #endif

@@ -77,5 +77,30 @@ TEST(os_system)
 {
     int64_t a = time_us(), b = time_us();
     EXPECT(b >= a && time_wall_us() > 1700000000000000);
-    EXPECT(os_n_cpu() >= 1 && os_memory_bytes() > 1 << 20 && os_memory_free() <= os_memory_bytes());
+    EXPECT(os_memory_bytes() > 1 << 20 && os_memory_free() <= os_memory_bytes());
+}
+
+TEST(os_alloc_is_zeroed_and_given_back)
+{
+    /* Goal: any size, zeroed, writable to its end, all of it returned. Method: sizes about the
+     * borders of pages and huge pages; a map of 64 GiB many times over. */
+    static const size_t sizes[] = {
+        0, 1, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 6 << 20, (6 << 20) + 5000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t n = sizes[i];
+        uint8_t *p = os_alloc(n);
+        NEED(p && (uintptr_t)p % 4096 == 0);
+        if (n >= 4 << 20) EXPECT((uintptr_t)p % (2 << 20) == 0);
+        for (size_t k = 0; k < n; k += 1000) NEED(p[k] == 0);
+        if (n) p[0] = p[n - 1] = 1;
+        os_free(p, n);
+    }
+    for (int i = 0; i < 3000; i++) { /* 128 TiB are all the addresses there are */
+        void *p = os_alloc(1ull << 36);
+        NEED(p || i == 0);
+        if (!p) SKIP("no room for a map of 64 GiB");
+        os_free(p, 1ull << 36);
+    }
+    EXPECT(!os_alloc(SIZE_MAX) && !os_alloc(SIZE_MAX - (1 << 20)));
+    os_free(NULL, 5);
 }

@@ -45,12 +45,19 @@ struct command {
     const struct option *options;      /* ended by OPTION_END */
     int n_arg_max;                     /* positional arguments at most */
     int (*run)(int n_arg, char **arg); /* exit status */
+    /* NULL-terminated, or NULL. A command with such a list is one of them, which its first argument
+     * names ("bench tokenize"); it has no options and no run of its own. */
+    const struct command *const *sub;
 };
 
 #define COMMAND(id) extern const struct command command_##id;
 #include "commands.def"
 #undef COMMAND
 const struct command *const *command_list(void); /* NULL-terminated, in the order of commands.def */
+
+/* The command that the words name: `c`, or one of its sub-commands. *n_word: how many of the words
+ * were used. NULL: there is none, and a sentence with the nearest name has been printed. */
+const struct command *command_find(int n, char **word, int *n_word);
 
 /* Fill the targets of c->options from the command line (and --config FILE). Positional arguments
  * are moved to the front of arg, *n_arg says how many. 0, or 1: help was printed (exit 0), or

@@ -27,10 +27,21 @@ static void option_lines(const struct option *o, void (*line)(const struct optio
     }
 }
 
+static void command_lines(const struct command *const *c)
+{
+    for (; *c; c++) printf("  %-16s %s\n", (*c)->name, (*c)->summary);
+}
+
 void help_command(const struct command *c)
 {
     printf("usage: quoth %s %s\n\n%s\n", c->name, c->usage, c->summary);
     if (c->detail) printf("\n%s\n", c->detail);
+    if (c->sub) {
+        printf("\ncommands:\n");
+        command_lines(c->sub);
+        printf("\nquoth help %s COMMAND tells more.\n", c->name);
+        return;
+    }
     printf("\noptions:\n");
     option_lines(c->options, option_line);
     printf("  %-34s%s\n  %-34s%s\n", "    --config FILE",
@@ -42,8 +53,7 @@ void help_all(void)
     printf("quoth %s - run and serve language models\n\nusage: quoth COMMAND [ARGUMENTS] "
            "[OPTIONS]\n\ncommands:\n",
            quoth_version);
-    for (const struct command *const *c = command_list(); *c; c++)
-        printf("  %-12s %s\n", (*c)->name, (*c)->summary);
+    command_lines(command_list());
     printf("\nquoth COMMAND --help tells more.\n");
 }
 
@@ -73,25 +83,39 @@ static void man_option(const struct option *o)
     printf("\n");
 }
 
+static void man_command(const struct command *c)
+{
+    printf(".SS quoth %s ", c->name);
+    man_text(c->usage);
+    printf("\n");
+    man_text(c->summary);
+    printf(".\n");
+    if (c->detail) {
+        printf(".PP\n");
+        man_text(c->detail);
+        printf("\n");
+    }
+    option_lines(c->options, man_option);
+}
+
+/* A command with sub-commands stands for them. */
+static void man_commands(const struct command *const *c)
+{
+    for (; *c; c++) {
+        if ((*c)->sub)
+            man_commands((*c)->sub);
+        else
+            man_command(*c);
+    }
+}
+
 void help_man(void)
 {
     printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH "
            "SYNOPSIS\n",
            quoth_version);
     printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
-    for (const struct command *const *c = command_list(); *c; c++) {
-        printf(".SS quoth %s ", (*c)->name);
-        man_text((*c)->usage);
-        printf("\n");
-        man_text((*c)->summary);
-        printf(".\n");
-        if ((*c)->detail) {
-            printf(".PP\n");
-            man_text((*c)->detail);
-            printf("\n");
-        }
-        option_lines((*c)->options, man_option);
-    }
+    man_commands(command_list());
     printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. "
            "2: wrong usage.\n");
 }
@@ -105,10 +129,13 @@ static const struct option options[] = {
 static int run(int n_arg, char **arg)
 {
     if (man) return help_man(), 0;
-    for (const struct command *const *c = command_list(); *c; c++)
-        if (n_arg == 1 && strcmp((*c)->name, arg[0]) == 0) return help_command(*c), 0;
-    help_all();
-    return 0;
+    int n_word;
+    const struct command *c = n_arg > 0 ? command_find(n_arg, arg, &n_word) : NULL;
+    if (c)
+        help_command(c);
+    else if (n_arg == 0)
+        help_all();
+    return c || n_arg == 0 ? 0 : 2;
 }
 
 const struct command command_help = {
@@ -116,6 +143,6 @@ const struct command command_help = {
     .summary = "list the commands, or explain one",
     .usage = "[COMMAND]",
     .options = options,
-    .n_arg_max = 1,
+    .n_arg_max = 2,
     .run = run,
 };

@@ -1,13 +1,17 @@
 /* inspect.c - quoth inspect: what a model file holds and what it will cost. Opens the checkpoint
- * and nothing else: it works for models that quoth cannot run, too. */
+ * and nothing else: it works for models that quoth cannot run, too. --verify reads all of it. */
 #include "session.h"
 
+#include "load.h"
+
+#include "base/hash.h"
 #include "base/json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static bool as_json, all;
+static bool as_json, all, verify;
 
 static const struct option options[] = {
     {.kind = OPTION_FLAG,
@@ -16,6 +20,12 @@ static const struct option options[] = {
      .target = &all,
      .help = "long lists and texts in full"},
     {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
+    {.kind = OPTION_FLAG,
+     .name = "verify",
+     .target = &verify,
+     .help = "instead: a hash of each tensor, and whether the packed weights that are kept for it "
+             "are right; those that are not are removed"},
+    {.kind = OPTION_GROUP, .include = load_options},
     {.kind = OPTION_END},
 };
 
@@ -184,19 +194,106 @@ static void print_json(const struct checkpoint *c)
     buf_deinit(&b);
 }
 
+/* ---- --verify ---- */
+
+enum { NOT_PACKED = -1 };
+
+struct verification {
+    const struct checkpoint *c;
+    int *verdict;    /* [n_tensor] enum weights_verdict, or NOT_PACKED */
+    const char *why; /* NULL: packed weights were there to be compared */
+    int n_packed, n_wrong;
+};
+
+static void note_verdict(void *ctx, const char *tensor, enum weights_verdict v)
+{
+    struct verification *f = ctx;
+    f->verdict[checkpoint_tensor(f->c, tensor) - checkpoint_tensor_at(f->c, 0)] = (int)v;
+}
+
+/* What is kept may be nothing, or of a model that quoth does not run: that is no failure here. */
+static int compare_packed(struct verification *f, struct err *e)
+{
+    struct backend *b;
+    int rc = backend_open(&b, "cpu", &(struct backend_options){0}, e);
+    if (rc != 0) return rc;
+    struct model_options o = {.backend = b, .weights = pack_cache_read()};
+    rc = model_verify(f->c, &o, note_verdict, f, e);
+    backend_close(b);
+    bool nothing = rc == ERR_MISSING || rc == ERR_UNSUPPORTED;
+    if (nothing) f->why = e->text;
+    return nothing ? 0 : rc;
+}
+
+static void put_verdict(struct buf *b, const struct tensor_info *t, int verdict)
+{
+    static const char *const word[] = {"same", "DIFFERENT", "DAMAGED"};
+    unsigned long long hash = hash_bytes(t->data, t->n_byte, 0);
+    const char *packed = verdict == NOT_PACKED ? "-" : word[verdict];
+    if (!as_json) {
+        buf_addf(b, "%-48s %-8s %016llx  %s\n", t->name, qtype_info[t->type].name, hash, packed);
+        return;
+    }
+    buf_addf(b, "%s{\"name\":", b->n ? "," : "{\"tensors\":[");
+    json_put_text(b, t->name, strlen(t->name));
+    buf_addf(b, ",\"xxh3\":\"%016llx\",\"packed\":\"%s\"}", hash, packed);
+}
+
+static void print_verification(struct verification *f)
+{
+    struct buf b = {0};
+    if (!as_json) buf_addf(&b, "%-48s %-8s %-16s  %s\n", "tensor", "type", "XXH3", "packed");
+    for (int i = 0; i < checkpoint_n_tensor(f->c); i++) {
+        int v = f->verdict[i];
+        put_verdict(&b, checkpoint_tensor_at(f->c, i), v);
+        f->n_packed += v != NOT_PACKED;
+        f->n_wrong += v != NOT_PACKED && v != WEIGHTS_SAME;
+    }
+    if (as_json)
+        buf_addf(&b, "],\"packed\":%d,\"wrong\":%d}\n", f->n_packed, f->n_wrong);
+    else if (f->why)
+        buf_addf(&b, "not compared with packed weights: %s\n", f->why);
+    else if (f->n_wrong == 0)
+        buf_addf(&b, "the packed weights in %s are right\n", pack_cache_dir());
+    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
+    buf_deinit(&b);
+}
+
+static int run_verify(const struct checkpoint *c, struct err *e)
+{
+    int n = checkpoint_n_tensor(c);
+    struct verification f = {.c = c, .verdict = malloc(((size_t)n + 1) * sizeof *f.verdict)};
+    if (!f.verdict) return err_memory(e, "verdicts", (size_t)n * sizeof *f.verdict);
+    for (int i = 0; i < n; i++) f.verdict[i] = NOT_PACKED;
+    int rc = compare_packed(&f, e);
+    if (rc == 0) print_verification(&f);
+    if (rc == 0 && f.n_wrong)
+        rc = err_set(
+            e, ERR_FORMAT,
+            "%d of %d packed tensors in %s are wrong; they are removed, the next start packs "
+            "them again",
+            f.n_wrong, f.n_packed, pack_cache_dir());
+    free(f.verdict);
+    return rc;
+}
+
 static int run(int n_arg, char **arg)
 {
-    if (n_arg != 1)
+    const char *model = n_arg == 1 ? arg[0] : load_shape();
+    if (!model)
         return fprintf(stderr, "quoth inspect: which model? usage: quoth inspect MODEL\n"), 2;
     struct err e = {0};
     struct checkpoint *c;
-    if (checkpoint_open(&c, arg[0], &e) != 0) return fail("inspect", &e);
-    if (as_json)
+    int rc = load_checkpoint(&c, model, !verify, &e);
+    if (rc != 0) return fail("inspect", &e);
+    if (verify)
+        rc = run_verify(c, &e);
+    else if (as_json)
         print_json(c);
     else
         print_text(c);
     checkpoint_close(c);
-    return 0;
+    return rc ? fail("inspect", &e) : 0;
 }
 
 const struct command command_inspect = {

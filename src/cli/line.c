@@ -1,4 +1,5 @@
-/* line.c - what a person types: libedit's native interface, wide characters, emacs keys.
+/* line.c - what a person types: libedit's native interface, wide characters, emacs keys. libedit
+ * edits, draw.c shows.
  *
  *   READ --line ends in \--> READ (a ". " prompt)    --""" begins--> BLOCK --""" ends--> message
  *   READ --any other line--> message
@@ -32,10 +33,11 @@ struct paste {
 struct line {
     EditLine *el;
     HistoryW *history;
+    struct draw draw;
     FILE *screen;    /* owned where it is not stdout */
+    FILE *nowhere;   /* owned; for what libedit would draw */
     char path[1024]; /* of the history; "" where there is no place for it */
     bool interrupted, was_empty;
-    const wchar_t *prompt;
     VEC(struct paste) paste; /* of the message being typed */
 };
 
@@ -70,6 +72,7 @@ static unsigned char on_interrupt_key(EditLine *el, wint_t key)
     (void)key;
     struct line *l = line_of(el);
     const LineInfoW *now = el_wline(el);
+    tty_show(el);
     l->interrupted = true;
     l->was_empty = now->lastchar == now->buffer;
     return CC_EOF;
@@ -133,12 +136,6 @@ static unsigned char on_paste(EditLine *el, wint_t key)
     return CC_REFRESH;
 }
 
-static wchar_t *show_prompt(EditLine *el)
-{
-    static wchar_t copy[8];
-    return wcsncpy(copy, line_of(el)->prompt, 7);
-}
-
 /* ---- opening ---- */
 
 /* $XDG_STATE_HOME/quoth/history */
@@ -179,18 +176,18 @@ static FILE *open_screen(void)
 static int start_editor(struct line *l)
 {
     HistEventW ev;
-    l->screen = open_screen();
-    l->el = l->screen ? el_init_fd("quoth", stdin, l->screen, stderr, STDIN_FILENO,
-                                   fileno(l->screen), STDERR_FILENO)
-                      : NULL;
+    l->draw.out = l->screen = open_screen();
+    l->nowhere = fopen("/dev/null", "w");
+    l->el = l->screen && l->nowhere ? el_init_fd("quoth", stdin, l->nowhere, stderr, STDIN_FILENO,
+                                                 fileno(l->screen), STDERR_FILENO)
+                                    : NULL;
     l->history = history_winit();
     if (!l->el || !l->history) return ERR_IO;
     el_wset(l->el, EL_CLIENTDATA, l);
-    el_wset(l->el, EL_PROMPT, show_prompt);
     history_w(l->history, &ev, H_SETSIZE, HISTORY_MAX);
     history_w(l->history, &ev, H_SETUNIQUE, 1);
     el_wset(l->el, EL_HIST, history_w, l->history);
-    tty_attach(l->el, l->screen);
+    tty_attach(l->el, &l->draw);
     bind_keys(l->el);
     el_source(l->el, NULL);
     find_history(l);
@@ -224,9 +221,11 @@ void line_close(struct line *l)
     HistEventW ev;
     if (l->history && *l->path) history_w(l->history, &ev, H_SAVE, l->path);
     if (l->el) el_end(l->el);
-    if (l->el) tty_end(l->screen);
+    if (l->el) tty_end();
     if (l->history) history_wend(l->history);
     if (l->screen && l->screen != stdout) fclose(l->screen);
+    if (l->nowhere) fclose(l->nowhere);
+    draw_deinit(&l->draw);
     forget_pastes(l);
     vec_deinit(&l->paste);
     free(l);
@@ -259,19 +258,20 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
     HistEventW ev;
     struct buf typed = {0};
     int n = 0;
-    l->prompt = prompt;
     l->interrupted = false;
-    el_resize(l->el);
+    draw_begin(&l->draw, prompt, tty_size());
     const wchar_t *wide = el_wgets(l->el, &n);
     if (wide && n > 0) {
-        add_wide(&typed, wide, (size_t)(n - (wide[n - 1] == L'\n')));
+        size_t n_typed = (size_t)(n - (wide[n - 1] == L'\n'));
+        draw_show(&l->draw, wide, n_typed, n_typed);
+        draw_end(&l->draw, "");
+        add_wide(&typed, wide, n_typed);
         bool pasted = add_expanded(l, message, typed.data ? typed.data : "");
         if (typed.n > 0 && !pasted) history_w(l->history, &ev, H_ENTER, wide);
         buf_deinit(&typed);
         return true;
     }
-    fprintf(l->screen, l->interrupted ? "^C\n\033[J" : "\n");
-    fflush(l->screen);
+    draw_end(&l->draw, l->interrupted ? "^C" : "");
     return false;
 }
 

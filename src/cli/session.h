@@ -22,16 +22,30 @@ extern const struct option model_options[];
 /* --temperature, --top-k, ... --seed, --stop */
 extern const struct option sample_options[];
 
-/* The model packed into this program; NULL with a sentence if there is none. `typed` is what
- * stood in its place (NULL: nothing), which may have been meant as one. */
+/* --shape, else the model packed into this program; NULL with a sentence if there is none. `typed`
+ * is what stood in its place (NULL: nothing), which may have been meant as one. */
 const char *session_bundled(const char *typed, struct err *e);
 
 /* Open everything but the engine: rows and outputs of a step at most. `context` caps the context
- * where
- * --max-model-len was not given (0: no cap). */
+ * where --max-model-len was not given (0: no cap). */
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
                  struct err *e);
+/* The same where more than that is to be said. */
+struct session_size {
+    int n_seq, n_out, context;
+    int n_row_min; /* rows of a step, if --max-num-batched-tokens is less             */
+    int n_page;    /* KV pages, if --num-gpu-blocks-override was not given; 0: one sequence's */
+    int n_copy;    /* page copies of a step; 0: one per sequence                      */
+};
+int session_open_sized(struct session *s, const char *path, const struct session_size *size,
+                       struct err *e);
+/* The backend alone, and the KV type that the flags name. */
+int session_backend(struct session *s, struct err *e);
+int session_kv_type(enum kv_type *t, struct err *e);
 int session_engine(struct session *s, struct err *e);
+int session_n_thread(const struct session *s); /* that run; --threads may have asked for more */
+int session_page_rows(void);                   /* as --block-size says */
+const char *session_act_name(void);            /* as --activation-dtype says */
 void session_close(struct session *s);
 /* The allocation plan, to standard error. */
 void session_report(const struct session *s);
@@ -41,6 +55,12 @@ void session_report(const struct session *s);
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e);
 struct reply_options reply_options_read(const struct session *s, struct arena *a);
+
+/* ---- pack_cache.c: --no-pack-cache, --pack-cache-size ---- */
+
+extern const struct option pack_cache_options[];
+struct weights_options pack_cache_read(void); /* valid until the next call */
+const char *pack_cache_dir(void);             /* NULL: there is no place for it */
 
 /* ---- chat_options.c: --chat-template, --system, --default-chat-template-kwargs, --now ---- */
 

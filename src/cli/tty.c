@@ -1,5 +1,8 @@
 /* tty.c - the terminal below the line editor: modes, signals, resizing, bytes to characters.
  *
+ *   el_wgets --read_key--> wait_key --nothing typed ahead--> draw_show --> ppoll
+ *                             ^---- draw_resize <---- SIGWINCH ----|
+ *
  * libedit's own signal handling (EL_SIGNAL) redraws inside of signal handlers and resends signals
  * to the whole process group, so it stays off: handlers set a flag here, read_key sees it.
  *
@@ -15,25 +18,30 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+#include <wchar.h>
+
+enum { RESIZE_PAUSE_MS = 300 };
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
 static struct termios found;
-static FILE *out;
-static int n_column;
+static struct draw *line; /* the one being typed */
+static pthread_t typist;  /* the thread of el_wgets */
 static volatile sig_atomic_t resized;
 
 /* ---- signals ---- */
 
+/* Any thread may get it, but only the one that waits in ppoll is to be woken. */
 static void on_resize(int sig)
 {
-    (void)sig;
     resized = 1;
+    if (!pthread_equal(pthread_self(), typist)) pthread_kill(typist, sig);
 }
 
 static void on_end(int sig)
@@ -53,33 +61,71 @@ static void catch_signals(void)
     sigaction(SIGWINCH, &resize, NULL);
 }
 
-/* ---- resizing ---- */
+/* ---- the screen ---- */
 
-static int columns(void)
+struct screen_size tty_size(void)
 {
     struct winsize w = {0};
-    return ioctl(fileno(out), TIOCGWINSZ, &w) == 0 && w.ws_col ? w.ws_col : 80;
+    if (ioctl(fileno(line->out), TIOCGWINSZ, &w) != 0) w = (struct winsize){0};
+    return (struct screen_size){.n_column = w.ws_col ? w.ws_col : 80,
+                                .n_row = w.ws_row ? w.ws_row : 24};
 }
 
-static int line_width(EditLine *el)
+void tty_show(EditLine *el)
 {
-    const LineInfoW *line = el_wline(el);
-    int n = 2; /* every prompt's width */
-    for (const wchar_t *p = line->buffer; p < line->lastchar; p++) n += utf8_width((uint32_t)*p);
-    return n;
+    const LineInfoW *now = el_wline(el);
+    draw_show(line, now->buffer, (size_t)(now->lastchar - now->buffer),
+              (size_t)(now->cursor - now->buffer));
 }
 
-/* Terminals differ in what they do with the rows of a line that was too long. Such a line is drawn
- * anew below; one that has been a single row and still is, in its place. */
-static void redraw(EditLine *el)
+/* A window that is dragged gets many sizes. What is drawn for one must not reach a terminal that
+ * has folded its rows for the next already, and tmux tells of a size up to 250 ms late: wait until
+ * it stays. Meanwhile the terminal's own folding is there to read. */
+static void follow_resize(const sigset_t *open)
 {
-    int before = n_column, width = line_width(el);
-    n_column = columns();
-    bool one_row = width < before && width < n_column;
-    fputs(one_row ? "\r\033[J" : "\r\n\033[J", out);
-    el_resize(el);
-    el_wset(el, EL_REFRESH);
-    fflush(out);
+    const struct timespec pause = {.tv_nsec = RESIZE_PAUSE_MS * 1000000L};
+    do {
+        resized = 0;
+        ppoll(NULL, 0, &pause, open);
+    } while (resized);
+    draw_resize(line, tty_size());
+}
+
+/* Terminals are asked who they are (DA2) when they are about to wait for the first key; the answer
+ * comes as if it was typed. Those that say nothing are taken for one of the many that fold. */
+static void ask_identity(void)
+{
+    static bool asked;
+    if (!asked) fputs("\033[>c", line->out);
+    asked = true;
+}
+
+static unsigned char on_identity(EditLine *el, wint_t key)
+{
+    static const struct {
+        const wchar_t *answer;
+        enum reflow reflow;
+    } known[] = {
+        {L"41;", REFLOW_NONE},       /* xterm                                   */
+        {L"83;", REFLOW_NONE},       /* GNU screen                              */
+        {L"1;10;0", REFLOW_NONE},    /* mosh                                    */
+        {L"0;276;0", REFLOW_OTHERS}, /* xterm.js: VS Code, many web terminals   */
+    };
+    (void)key;
+    wchar_t answer[32] = L"", c = 0;
+    for (size_t n = 0; n < 31 && el_wgetc(el, &c) > 0 && c != L'c'; n++) answer[n] = c;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (wcsncmp(answer, known[i].answer, wcslen(known[i].answer)) == 0)
+            line->reflow = known[i].reflow;
+    return CC_NORM;
+}
+
+static unsigned char on_clear_key(EditLine *el, wint_t key)
+{
+    (void)el, (void)key;
+    fputs("\033[H\033[2J", line->out);
+    draw_forget(line);
+    return CC_NORM;
 }
 
 /* ---- keys ---- */
@@ -99,7 +145,8 @@ static enum wait wait_key(EditLine *el)
     int rc;
     bool interrupted;
     do {
-        if (resized) resized = 0, redraw(el);
+        if (resized) follow_resize(&open);
+        if (poll(&fd, 1, 0) == 0) ask_identity(), tty_show(el);
         interrupted = answer_take_interrupt();
         rc = interrupted ? 0 : ppoll(&fd, 1, NULL, &open);
     } while (rc < 0 && errno == EINTR);
@@ -132,14 +179,12 @@ static unsigned char on_suspend_key(EditLine *el, wint_t key)
     el_wset(el, EL_PREP_TERM, 0);
     tcgetattr(STDIN_FILENO, &between);
     tcsetattr(STDIN_FILENO, TCSADRAIN, &found);
-    fprintf(out, "%s\n", paste_off);
-    fflush(out);
+    draw_end(line, paste_off);
     raise(SIGTSTP);
     tcsetattr(STDIN_FILENO, TCSADRAIN, &between);
     el_wset(el, EL_PREP_TERM, 1);
-    fputs(paste_on, out);
-    n_column = 0;
-    resized = 1;
+    fputs(paste_on, line->out);
+    draw_resize(line, tty_size());
     return CC_NORM;
 }
 
@@ -150,10 +195,13 @@ static void bind_keys(EditLine *el)
         {L"\\e[1~", L"ed-move-to-beg"},      {L"\\e[4~", L"ed-move-to-end"},
         {L"\\e[H", L"ed-move-to-beg"},       {L"\\e[F", L"ed-move-to-end"},
         {L"\\e[1;5C", L"em-next-word"},      {L"\\e[1;5D", L"ed-prev-word"},
-        {L"\\e[3~", L"ed-delete-next-char"},
+        {L"\\e[3~", L"ed-delete-next-char"}, {L"^L", L"quoth-clear"},
+        {L"\\e[>", L"quoth-identity"},
     };
     el_wset(el, EL_EDITOR, L"emacs");
     el_wset(el, EL_ADDFN, L"quoth-suspend", L"stop the program for now", on_suspend_key);
+    el_wset(el, EL_ADDFN, L"quoth-clear", L"clear the screen", on_clear_key);
+    el_wset(el, EL_ADDFN, L"quoth-identity", L"the terminal says who it is", on_identity);
     for (size_t i = 0; i < sizeof key / sizeof *key; i++)
         el_wset(el, EL_BIND, key[i][0], key[i][1], NULL);
 }
@@ -163,25 +211,26 @@ static void bind_keys(EditLine *el)
 bool tty_begin(void)
 {
     if (tcgetattr(STDIN_FILENO, &found) != 0) return false;
+    typist = pthread_self();
     catch_signals();
     return true;
 }
 
-void tty_attach(EditLine *el, FILE *screen)
+void tty_attach(EditLine *el, struct draw *on_screen)
 {
-    out = screen;
-    n_column = columns();
+    line = on_screen;
     bind_keys(el);
     el_wset(el, EL_GETCFN, read_key);
     el_wset(el, EL_SETTY, L"-d", L"intr=", L"susp=", NULL);
     el_wset(el, EL_SETTY, L"-x", L"-icanon", L"-echo", NULL);
-    fputs(paste_on, out);
-    fflush(out);
+    fputs(paste_on, line->out);
+    fflush(line->out);
 }
 
-void tty_end(FILE *screen)
+void tty_end(void)
 {
-    fputs(paste_off, screen);
-    fflush(screen);
+    if (!line) return;
+    fputs(paste_off, line->out);
+    fflush(line->out);
     tcsetattr(STDIN_FILENO, TCSADRAIN, &found);
 }

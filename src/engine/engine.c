@@ -95,7 +95,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     }
     if (rc == 0) rc = pages_open(&en->pages, info->n_page, info->page_rows, !o->no_prefix_cache, e);
     if (rc == 0) rc = batch_open(&en->batch, model_batch_limits(o->model), e);
-    if (rc == 0) rc = sample_work_open(&en->work, info->n_vocab, e);
+    if (rc == 0) rc = sample_work_open(&en->work, info->n_vocab, o->cpu_level, e);
     en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
     if (rc == 0 && !en->inbox)
         rc = err_memory(e, "the engine's inbox", (unsigned long long)en->queue_max * 48);

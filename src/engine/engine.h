@@ -69,6 +69,7 @@ struct engine; /* opaque */
 struct engine_options {
     struct model *model;               /* borrowed */
     const struct tokenizer *tokenizer; /* borrowed; for the vocabulary's end-of-generation ids */
+    const char *cpu_level;             /* of the kernels that sample; NULL: the best */
     int queue_max;                     /* requests waiting at most; 0: 1024 */
     bool no_prefix_cache;              /* forget pages when their sequence ends */
 };

@@ -29,7 +29,7 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e)
 {
     struct tensor_info own = *t;
-    const char *path = c->file.v[t->file].path;
+    const char *path = (size_t)t->file < c->file.n ? c->file.v[t->file].path : c->path;
     if (checkpoint_tensor(c, t->name))
         return err_set(e, ERR_FORMAT, "%s: there are two tensors named \"%s\"", path, t->name);
     if (c->tensor.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 tensors", path);
@@ -73,6 +73,16 @@ int checkpoint_add_int(struct checkpoint *c, const char *key, int64_t x, struct 
 int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct err *e)
 {
     return add_number(c, key, VT_F64, &x, e);
+}
+
+int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e)
+{
+    return add_number(c, key, VT_U32, &x, e);
+}
+
+int checkpoint_add_f32(struct checkpoint *c, const char *key, float x, struct err *e)
+{
+    return add_number(c, key, VT_F32, &x, e);
 }
 
 int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
@@ -163,18 +173,20 @@ static int set_paths(struct checkpoint *c, const char *path, struct err *e)
     return c->path && c->dir ? 0 : err_memory(e, path, strlen(path));
 }
 
+int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? set_paths(*out, path, e) : err_memory(e, path, sizeof **out);
+}
+
 static int open_as(struct checkpoint **out, const char *path, bool header_only, struct err *e)
 {
+    int rc = checkpoint_begin(out, path, e);
+    if (*out) (*out)->header_only = header_only;
+    if (rc == 0) rc = load(*out, e);
+    if (rc == 0) return 0;
+    checkpoint_close(*out);
     *out = NULL;
-    struct checkpoint *c = calloc(1, sizeof *c);
-    if (!c) return err_memory(e, path, sizeof *c);
-    c->header_only = header_only;
-    int rc = set_paths(c, path, e);
-    if (rc == 0) rc = load(c, e);
-    if (rc == 0)
-        *out = c;
-    else
-        checkpoint_close(c);
     return rc;
 }
 
@@ -198,6 +210,7 @@ void checkpoint_close(struct checkpoint *c)
     strmap_deinit(&c->tensor_by_name);
     strmap_deinit(&c->meta_by_key);
     arena_deinit(&c->arena);
+    dummy_drop(c->dummy);
     free(c);
 }
 
@@ -223,6 +236,36 @@ size_t checkpoint_file_bytes(const struct checkpoint *c)
     size_t n = 0;
     for (size_t i = 0; i < c->file.n; i++) n += c->file.v[i].n_byte;
     return n;
+}
+
+/* Where the first tensor begins in a file. */
+static size_t header_bytes(const struct checkpoint *c, size_t file)
+{
+    const struct checkpoint_file *f = &c->file.v[file];
+    size_t n = f->n_byte;
+    for (size_t i = 0; i < c->tensor.n; i++) {
+        const uint8_t *data = c->tensor.v[i].data;
+        if (data >= f->data && data < f->data + n) n = (size_t)(data - f->data);
+    }
+    return n;
+}
+
+bool checkpoint_key(const struct checkpoint *c, uint64_t key[2])
+{
+    key[0] = 0, key[1] = 1;
+    for (size_t i = 0; i < c->file.n; i++) {
+        const struct checkpoint_file *f = &c->file.v[i];
+        size_t n = header_bytes(c, i);
+        uint64_t id[] = {f->map.device, f->map.inode, f->map.n_byte, (uint64_t)f->map.mtime_ns, n};
+        for (int k = 0; k < 2; k++)
+            key[k] = hash_bytes(f->data, n, hash_bytes(id, sizeof id, key[k]));
+    }
+    return c->file.n > 0 && !c->dummy;
+}
+
+void checkpoint_forget(const struct checkpoint *c)
+{
+    for (size_t i = 0; i < c->file.n; i++) file_map_forget(&c->file.v[i].map);
 }
 
 int checkpoint_n_tensor(const struct checkpoint *c)

@@ -4,6 +4,7 @@
  *   Hugging Face directory      safetensors (one file or sharded) + config.json ...: tensor names
  *                               and config keys are presented under their GGUF names
  *   llama2.c .bin (v0, v1, v2)  presented as architecture "llama"
+ *   no file at all              a model of random weights (checkpoint_open_dummy)
  *
  * so that the model folder reads one vocabulary of names. Values are never changed: of llama,
  * mistral and smollm3 the rows of attn_q and attn_k pair their rotary halves as (i, i + d/2) in a
@@ -20,6 +21,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/progress.h"
 #include "quant/quant.h"
 
 struct checkpoint; /* opaque */
@@ -55,7 +57,36 @@ void checkpoint_close(struct checkpoint *c); /* NULL is fine */
  * data is NULL. */
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
 
-/* dir is the folder in which the other files (tokenizer ...) lie; file_bytes counts all parts. */
+/* A model of random weights, of any shape and number format, without a download: kind CKPT_GGUF,
+ * the same bytes for the same options on every machine. Its metadata hold a tokenizer (a token for
+ * each byte) unless the GGUF has one; activations stay finite. */
+struct dummy_options {
+    const char *shape; /* a name of dummy_shape.def, or NULL: */
+    const char *model; /* a GGUF (its header is enough), or a folder with a config.json */
+    /* A number format ("IQ2_XS") or a mixture ("Q4_K_M"); NULL: the GGUF's own types, else BF16.
+     * pure: the head gets that format too, and so does what a mixture would give another. */
+    const char *quant;
+    bool pure;
+    uint64_t seed;
+    bool
+        no_data; /* tensors' data stay NULL, for checkpoint_write_gguf, which makes it as it writes */
+};
+int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e);
+
+/* Write any GGUF view (a file's, a dummy) as one GGUF v3: metadata in their order (those of a split
+ * model's parts left out), tensors at the file's alignment. To a temporary name, then renamed.
+ * `progress` may be NULL. */
+int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
+                          void *ctx, struct err *e);
+
+/* What the tensors' bytes are known by, without reading them: device, inode, size and time of
+ * writing of every file, and the bytes before its tensors (a GGUF's metadata and tensor list).
+ * false: they come from no file (random weights). */
+bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
+/* The bytes that were read will not be needed soon: those of files leave this process's memory, and
+ * come back when they are read again. */
+void checkpoint_forget(const struct checkpoint *c);
+
 /* A GGUF behind an executable (see pack.c). checkpoint_open takes such a file like the GGUF
  * itself. */
 bool checkpoint_packed(const char *path);
@@ -63,6 +94,7 @@ bool checkpoint_packed(const char *path);
  * 0755. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, struct err *e);
 
+/* dir is the folder in which the other files (tokenizer ...) lie; file_bytes counts all parts. */
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);
 const char *checkpoint_path(const struct checkpoint *c);
 const char *checkpoint_dir(const struct checkpoint *c);

@@ -60,6 +60,8 @@ struct checkpoint_file {
 /* Is a model packed behind the program in data[0..n)? Then where. */
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte);
 
+struct dummy;
+
 struct checkpoint {
     enum checkpoint_kind kind;
     bool header_only;       /* tensors may lie beyond their file's end: data NULL */
@@ -69,7 +71,11 @@ struct checkpoint {
     VEC(struct tensor_info) tensor;
     VEC(struct meta_entry) meta;
     struct strmap tensor_by_name, meta_by_key; /* -> index */
+    struct dummy *dummy;                       /* owned; NULL where the weights come from files */
 };
+
+/* An empty checkpoint that knows its paths; close it, also after a failure. */
+int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e);
 
 /* Map a file; its index (>= 0), or ERR_*. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
@@ -82,6 +88,9 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
                         struct err *e);
 int checkpoint_add_int(struct checkpoint *c, const char *key, int64_t x, struct err *e);
 int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct err *e);
+/* The same in the widths that readers of GGUF insist on. */
+int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e);
+int checkpoint_add_f32(struct checkpoint *c, const char *key, float x, struct err *e);
 int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
                         struct err *e);
 
@@ -104,5 +113,52 @@ bool llama2c_looks_like(const uint8_t *data, size_t n);
 
 /* out[n_out] = the GGUF name of a raw Hugging Face tensor name; the raw one where none is known. */
 void hf_tensor_name(char *out, size_t n_out, const char *raw);
+
+/* The bytes [at, at + n) of tensor i: where they lie, or made in scratch [n] where they are random
+ * and were left to the writer (data NULL). */
+const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
+                                uint8_t *scratch);
+
+/* ---- models of random weights: dummy.c, dummy_vocab.c, dummy_data.c ---- */
+
+/* What a tensor is filled with: normally distributed numbers. */
+struct dummy_fill {
+    float mean, sd;
+};
+
+int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e);
+/* Random weights for the tensor that was added last. */
+int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
+/* The last call: make all tensors' bytes, in memory that the checkpoint owns, unless no_data. */
+int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
+void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out);
+void dummy_drop(struct dummy *d); /* NULL is fine */
+/* The other checkpoint, whose shape was taken, must live as long (metadata points into it). */
+void dummy_keep(struct checkpoint *c, struct checkpoint *take_source);
+
+/* tokenizer.ggml.*: a token for each byte, one that ends a text, then numbers as words. */
+int dummy_vocab(struct checkpoint *c, int n_vocab, struct err *e);
+
+/* ---- mixture.c: which number format a tensor gets ---- */
+
+struct mixture {
+    const char *name;
+    enum qtype type; /* of all that no rule names                    */
+    int file_type;   /* general.file_type; -1 where there is none    */
+    bool pure;       /* every matrix gets `type`, the head too       */
+};
+
+struct mixture_site { /* a tensor and what the rules ask about it */
+    const char *name;
+    enum qtype type; /* its own: what norms and the like keep */
+    int n_dim;
+    int64_t k; /* values in a row */
+    int n_layer, n_group /* query heads per KV head */;
+    bool tied; /* the embedding is the head too */
+};
+
+/* `name`: one of mixture.def, or a number format. ERR_ARG with the list. */
+int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e);
+enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
 
 #endif

@@ -20,35 +20,140 @@
  *
  *   rms_norm   sum of squares in 16 lanes (i mod 16) by fma, lanes reduced by the tree +8 +4 +2 +1;
  *              r = 1 / sqrt(sum / n + eps);  y = (x * r) * g
- *   attention  see attn_tile below and docs/design.md 5 */
+ *   attention  see struct attn_rows and docs/design.md 5 */
 #ifndef QUOTH_KERN_H
 #define QUOTH_KERN_H
 
 #include "base/err.h"
+#include "base/pool.h"
 #include "quant/quant.h"
 
 enum {
+    PANEL = 16,      /* output rows of a panel                   */
     ACT_GROUP = 256, /* k values that share one activation scale */
-    ATTN_TILE = 16,  /* positions of one attention sub-tile      */
-    ATTN_SPAN = 512, /* positions after which partial results are merged */
 };
 
 /* How activations enter a linear layer. */
 enum act_type { ACT_F32, ACT_BF16, ACT_Q8, ACT_COUNT };
 
-/* The state of one query row and head within a span: m running maximum, l the row sum in 16 lanes,
- * o f32 [d_v] the weighted values so far. Begin with m = -inf, l and o zero. */
-struct attn_state {
-    float m;
-    float l[ATTN_TILE];
+enum { ROW_BLOCK = 64 }; /* logits under one block maximum and one partial sum */
+
+/* Functions of one value; what they compute and how exactly is in kern_math.h. */
+#define CURVE(f) CURVE_##f,
+enum curve {
+#include "curves.def"
+    CURVE_COUNT
+};
+#undef CURVE
+
+/* ---- weights: panels of 16 output rows (panel.c draws the layouts) ---- */
+
+struct panels {
+    enum qtype type;
+    int n_out, k;        /* rows past n_out in the last panel are zeros */
+    int64_t stride;      /* bytes of one panel */
+    const uint8_t *data; /* [ceil(n_out / 16)] panels, 64-byte aligned */
 };
 
-/* y f32: output r of row i at y[i * y_stride + r], r in [0, n_out)
- * w: n_out rows of k weights of type t, w_stride bytes apart
- * x: n_row rows of k activations, rows k apart: f32, bf16, or int8 with x_scale f32
- *    [n_row, ceil(k / 256)] */
-typedef void linear_fn(float *y, int64_t y_stride, enum qtype t, const uint8_t *w, int64_t w_stride,
-                       int n_out, const void *x, const float *x_scale, int n_row, int k);
+/* The number of the panels' layouts: to be raised with every change of what panel_pack writes, because
+ * packed weights are kept on disk. */
+enum { PANEL_LAYOUT = 1 };
+
+/* Bytes of one panel of k columns. */
+int64_t panel_bytes(enum qtype t, int k);
+static inline int panel_count(int n_out)
+{
+    return (n_out + PANEL - 1) / PANEL;
+}
+/* Write panels [first, first + n) of `w` (whose data is `to`) from its rows as published, row_bytes
+ * apart. Lossless. Any thread; panels are independent of each other. */
+void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_t row_bytes,
+                int first, int n);
+/* y f32 [k]: the values of output row r, as qtype_ops.decode gives them. */
+void panel_row(float *y, const struct panels *w, int r);
+
+/* ---- activations of one linear layer, converted once for all its outputs ---- */
+
+struct act {
+    enum act_type type;
+    int n_row, k;
+    /*   ACT_F32   f32  [ceil(k / 256), n_row, 256]     past k: zeros
+     *   ACT_BF16  bf16 [ceil(k / 256), n_row, 256]     past k: zeros
+     *   ACT_Q8    int8 [ceil(k / 64), n_row, 64]       past k: zeros */
+    void *x;
+    float *scale; /* ACT_Q8: f32 [ceil(k / 256), n_row] */
+    int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2]: the sums of 16 values each */
+};
+/* Bytes that x, scale and sum take; the caller lends them, 64-byte aligned. */
+size_t act_x_bytes(enum act_type t, int n_row, int k);
+size_t act_scale_bytes(int n_row, int k);
+size_t act_sum_bytes(int n_row, int k);
+
+/* ---- what a linear kernel does with its results ---- */
+
+struct linear_out {
+    float *y; /* f32: output r of row i at y[i * stride + r] */
+    int64_t stride;
+    const float *bias; /* f32 [n_out] or NULL: y = C + bias */
+    bool add;          /* then y = y_before + y             */
+};
+
+enum { LINEAR_ROWS = 64 }; /* a kernel takes at most so many rows of x at once */
+
+/* Outputs of panels [panel, panel + n_panel) of w for rows [row, row + n_row) of x, n_row <=
+ * LINEAR_ROWS. Writes nothing else. */
+typedef void linear_fn(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
+                       const struct act *x, int row, int n_row);
+
+/* y = silu(gate) * up of two weights of one type and shape; out->bias and out->add are not used.
+ * The bits of two linear_fn and curve_mul[CURVE_silu]. */
+typedef void linear_glu_fn(const struct linear_out *out, const struct panels *gate,
+                           const struct panels *up, int panel, int n_panel, const struct act *x,
+                           int row, int n_row);
+
+/* ---- attention ----
+ *
+ * Query rows that share a KV head (some rows of the batch, each with the heads of its group) meet
+ * its K and V in blocks of two sub-tiles of 16 positions. Each row has a state of its own, so
+ * which rows meet a block together never matters. Per row and sub-tile, positions [from, to) being
+ * what the row sees of it (none: nothing happens):
+ *
+ *   s[i] = (fma chain over d ascending from 0 of q[d], k[d][i]) * scale
+ *   softcap:  s[i] = softcap * tanh(s[i] * (1 / softcap))
+ *   slope:    s[i] = fma(slope, (float)(position - pos), s[i])
+ *   top = the largest of m and s[i];  when it is larger than m: l and o times exp(m - top), m = top
+ *   p[i] = exp(s[i] - m);  l[i] += p[i];  o[d] = fma(p[i], v[i][d], o[d]), i ascending
+ *
+ * where exp(x - m) is exp(x) while m is -inf. K and V of positions that a row does not see never
+ * reach it, whatever they hold. A row that meets a NaN score gets NaN outputs. After 512 positions
+ * the span's l and o are merged into the row's total (attn_merge). */
+enum {
+    ATTN_TILE = 16,             /* positions of a sub-tile                        */
+    ATTN_BLOCK = 2 * ATTN_TILE, /* positions that one kernel call takes           */
+    ATTN_SPAN = 512,            /* positions after which partial sums are merged  */
+};
+
+/* How K and V are stored. KV_Q8: int8 times an f32 scale of each token and head, amax / 127. */
+enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
+
+/* n floats rounded up to whole sub-tiles: the distance of rows of V and of o. */
+static inline int attn_stride(int n)
+{
+    return (n + ATTN_TILE - 1) / ATTN_TILE * ATTN_TILE;
+}
+
+/* Query rows and where they are within a span. All arrays are 64-byte aligned. */
+struct attn_rows {
+    int n_row, d_k, d_v;
+    float scale, softcap;     /* softcap 0: none                                              */
+    const float *q;           /* f32 [n_row, d_k]                                             */
+    const int32_t *from, *to; /* [n_row] the row sees positions [from, to)                    */
+    const int32_t *pos;       /* [n_row] its own position; read with slope alone              */
+    const float *slope;       /* [n_row] ALiBi, or NULL                                       */
+    float *m;                 /* [n_row, rounded up to 16] running maximum, -inf at the start */
+    float *l;                 /* [n_row, 16] row sums, lane = position mod 16, 0 at the start */
+    float *o;                 /* [n_row, attn_stride(d_v)] 0 at the start                     */
+};
 
 struct kern {
     const char *name; /* the level: "ref", "avx2", ... */
@@ -56,40 +161,97 @@ struct kern {
     /* [act][weight type]; NULL where the pair does not exist (ACT_Q8 needs a block format,
      * ACT_BF16 needs BF16) */
     linear_fn *linear[ACT_COUNT][QT_COUNT];
+    linear_glu_fn *linear_glu[ACT_COUNT][QT_COUNT];
 
-    /* x f32 [k] -> q int8 [k], scale f32 [ceil(k / 256)]: scale = amax / 127, q = rint(x * (127 /
-     * amax)), to nearest even. A group that is all zero or whose amax is below 2^-120 has scale 0
-     * and q 0; a group with a NaN or an infinity has scale NaN and q 0, so that its outputs are
-     * NaN. */
-    void (*act_q8)(int8_t *q, float *scale, const float *x, int k);
-    /* x f32 [k] -> bf16 [k], round to nearest even, subnormals to zero (as vcvtneps2bf16). */
-    void (*act_bf16)(uint16_t *y, const float *x, int k);
+    /* Row `row` of a = x f32 [k], converted:
+     *   ACT_F32   copied
+     *   ACT_BF16  rounded to nearest even, subnormals to zero (as vcvtneps2bf16)
+     *   ACT_Q8    in groups of 256: scale = amax / 127, q = rint(x * (127 / amax)), to nearest even. A
+     *             group that is all zero or whose amax is below 2^-120 has scale 0 and q 0; a group
+     *             with a NaN or an infinity has scale NaN and q 0, so that its outputs are NaN. */
+    void (*act[ACT_COUNT])(const struct act *a, int row, const float *x);
 
-    void (*rms_norm)(float *y, const float *x, const float *g, int n, float eps); /* y may be x */
-    void (*add)(float *y, const float *x, int n);                                 /* y += x     */
-    /* y = gate / (1 + exp(-gate)) * up */
-    void (*silu_mul)(float *y, const float *gate, const float *up, int n);
+    /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */
 
-    /* Rotate one head x f32 [d] in place. cos, sin f32 [d_rot / 2]. neox pairs (i, i + d_rot/2),
-     * else pairs (2i, 2i+1): a' = fma(-b, sin, a * cos), b' = fma(a, sin, b * cos). */
-    void (*rope)(float *x, const float *cos, const float *sin, int d_rot, bool neox);
+    /* n_row rows of n: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32 [n] */
+    void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
+    void (*add)(float *y, const float *x, int n); /* y += x */
+    /* y = f(x), and y = f(gate) * up, of curves.def's functions */
+    void (*curve[CURVE_COUNT])(float *y, const float *x, int n);
+    void (*curve_mul[CURVE_COUNT])(float *y, const float *gate, const float *up, int n);
 
-    /* One sub-tile of 16 positions for one query row and head.
-     *   q f32 [d_k];  k f32 [d_k, 16] (lanes are positions);  v f32 [16, d_v];  o f32 [d_v]
-     *   lo, hi: positions [lo, hi) of the tile are visible, 0 <= lo < hi <= 16; the others' K
-     *   and V are not used
-     * score = (fma chain over d ascending from 0) * scale; running maximum; p = exp(score - m);
-     * l[i] += p[i]; o[d] = fma(p[i], v[i][d], o[d]), i ascending. When the maximum grows l and o
-     * are first scaled by exp(old - new). */
-    void (*attn_tile)(struct attn_state *s, float *o, const float *q, const float *k,
-                      const float *v, int d_k, int d_v, int lo, int hi, float scale);
+    /* Rotate n_head heads, d_head apart, in place: the first d_rot values of each. cos, sin f32
+     * [d_rot / 2]. neox pairs (i, i + d_rot/2), else pairs (2i, 2i+1): a' = fma(-b, sin, a *
+     * cos), b' = fma(a, sin, b * cos). */
+    void (*rope)(float *x, int n_head, int d_head, const float *cos, const float *sin, int d_rot,
+                 bool neox);
 
-    /* Merge the span (s, o) into the total (m, l, out f32 [d_v]); the first merge begins with
-     * total m = -inf, l = 0, out = 0. The span's l is reduced by the tree +8 +4 +2 +1. */
-    void (*attn_merge)(float *m, float *l, float *out, const struct attn_state *s, const float *o,
-                       int d_v);
-    /* out *= 1 / l. */
-    void (*attn_finish)(float *out, float l, int d_v);
+    /* y = p / (sum of p), p = exp(x - max x); the sum in 16 lanes (i mod 16), then the tree. One x
+     * at least is finite, none is NaN. */
+    void (*softmax)(float *y, const float *x, int n);
+
+    /* To and from narrow floats, as f16_of_f32 and the like (quant.h). */
+    void (*to_f16)(uint16_t *y, const float *x, int n);
+    void (*to_bf16)(uint16_t *y, const float *x, int n);
+    void (*of_f16)(float *y, const uint16_t *x, int n);
+    void (*of_bf16)(float *y, const uint16_t *x, int n);
+
+    /* ---- rows of logits, for src/sample. In blocks of ROW_BLOCK values, the last one shorter. A
+     * NaN counts as -inf, forbidden; +inf counts as FLT_MAX. ---- */
+
+    /* block_max f32 [ceil(n / 64)]: the maxima of the blocks. Returns theirs. */
+    float (*row_max)(float *block_max, const float *x, int n);
+
+    /* y = x where bit i of mask u32 [ceil(n / 32)] is set, else -inf. */
+    void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
+
+    /* w = exp((x - max) * scale), max >= all x (FLT_MAX if one is +inf), 0 < scale <= FLT_MAX,
+     * to weight f32 [n] unless that is NULL; forbidden ones have w 0. block_sum f32 [ceil(n /
+     * 64)]: a block's w in 16 lanes (i mod 16), ascending, then the tree. Returns the sum of the
+     * block sums, ascending, in double. */
+    double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
+                      float scale);
+
+    /* The indices and values of all x in [lo, hi), ascending, and how many they are. -FLT_MAX <=
+     * lo. index and value have room for n values and 16 more, which may be overwritten; value may
+     * be x. Blocks whose maximum is below lo are not read. */
+    int (*row_find)(int32_t *index, float *value, const float *x, const float *block_max, int n,
+                    float lo, float hi);
+
+    /* How many x >= floor, and the sum of their w (f32 [n], each >= 0), in the order of row_exp: so
+     * a lower floor never gives a lower sum. w NULL: each is 1. */
+    double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
+
+    /* The sum of (a - p) * (b - q), by fma in the lanes of row_exp; b NULL: of a - p. Both
+     * differences are bounded to +-2^60, so that nothing overflows. None is NaN. */
+    double (*row_product)(const float *a, float p, const float *b, float q, int n);
+
+    /* One block: positions [pos0, pos0 + 32), pos0 a multiple of 32.
+     *   k f32 [2, d_k, 16] (lanes are positions);  v f32 [32, attn_stride(d_v)] */
+    void (*attn_block)(const struct attn_rows *a, const float *k, const float *v, int pos0);
+
+    /* Merge a span into the total (m, l, out f32 [d_v]), which begins with m = -inf, l = 0, out =
+     * 0: with top the larger of the two maxima and a, b = exp(total's m - top), exp(span's - top):
+     * l = fma(tree(span's l), b, l * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans in
+     * which the row sees something are merged. An attention sink is merged last, as a span with m =
+     * the sink, l = 1 in lane 0, o = 0. exp(x - top) is exp(x) where top is -inf. */
+    void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
+                       const float *span_o, int d_v);
+    /* y f32 [d_v] = out * (1 / l); zeros where l = 0: the row saw nothing. */
+    void (*attn_finish)(float *y, const float *out, float l, int d_v);
+
+    /* A panel of K: x [d, 16] of the type -> k f32 [d, 16], lane i times scale[i] (KV_Q8 alone).
+     * Meanwhile as many bytes at `ahead` come into the cache; any address. */
+    void (*kv_get_k[KV_TYPE_COUNT])(float *k, const void *x, const float *scale, int d,
+                                    const void *ahead);
+    /* Rows of V: x [n, d] -> v f32 [n, attn_stride(d)], row i times scale[i] (KV_Q8 alone), zeros
+     * at and past d. */
+    void (*kv_get_v[KV_TYPE_COUNT])(float *v, const void *x, const float *scale, int n, int d,
+                                    const void *ahead);
+    /* x f32 [n] -> y of the type, as quant.h rounds; FP8 saturates. Returns the scale: KV_Q8 amax /
+     * 127 with y = rint(x * (1 / scale)), 0 and zeros when amax < 2^-120, NaN and zeros when x has
+     * a NaN or an infinity; else 1. */
+    float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 
 /* Fill the table with the best level this machine has, or with `level` ("ref", "avx2", ...; NULL
@@ -102,5 +264,29 @@ const char *const *kern_levels(void);
 /* exp of f32, the one that every level computes: |error| < 1 ulp, exp(0) = 1, exp(-inf) = 0, NaN
  * stays. */
 float kern_exp(float x);
+
+/* ---- peak.c: what the machine could do, measured by loops that do nothing else ---- */
+
+/* n rounds of one instruction on registers; returns the operations done, 2 per multiply-add. */
+typedef double peak_fn(int n);
+
+struct peak {
+    const char *name; /* of the level */
+    /* Read n_byte (a multiple of 4096) from data (aligned to 64). */
+    void (*read)(const void *data, size_t n_byte);
+    /* The level's own instructions; NULL where it has none. */
+    const char *int8_name, *bf16_name, *f32_name;
+    peak_fn *int8, *bf16, *f32;
+};
+
+/* Those that this machine can run, slowest first; returns how many, at most n_max. */
+int peak_list(const struct peak **out, int n_max);
+
+/* Operations a second on all threads of the pool together, measured for `us`. */
+double peak_rate(struct pool *p, peak_fn *fn, int us);
+/* Bytes a second read from memory by all threads, over data as above again and again in phases of
+ * about 64 kB a chunk, as decoding does; with the widest loads. Memory, if n_byte is well above the
+ * caches. */
+double peak_bandwidth(struct pool *p, const void *data, size_t n_byte, int us);
 
 #endif

@@ -1,10 +1,12 @@
-/* kern_impl.h - private to src/kern: the level table, and scalar math that all levels share. */
+/* kern_impl.h - private to src/kern: the level table, and the scalar pieces that all levels
+ * share. */
 #ifndef QUOTH_KERN_IMPL_H
 #define QUOTH_KERN_IMPL_H
 
 #include "base/bits.h"
 
 #include "kern.h"
+#include "kern_math.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,30 +15,22 @@
 #include "levels.def"
 #undef LEVEL
 
-/* exp(x) = 2^n * p(r), x = n ln2 + r, |r| <= ln2 / 2; p is Cephes' expf polynomial (S. Moshier),
- * evaluated by fma. 2^n in two factors, so that results in the subnormal range round once.
- * Branch-free: vectorizes. */
-static inline float exp_f32(float x)
-{
-    /* adding it leaves the nearest integer in the low mantissa bits */
-    const float magic = 0x1.8p23f;
-    float c = x > 89.0f ? 89.0f : x < -105.0f ? -105.0f : x; /* a NaN stays */
-    float t = fmaf(c, 0x1.715476p0f, magic);
-    float n = t - magic;
-    float r = fmaf(n, -0x1.62e400p-1f, c);
-    r = fmaf(n, -0x1.7f7d1cp-20f, r);
-    float p = 1.9875691500e-4f;
-    p = fmaf(p, r, 1.3981999507e-3f);
-    p = fmaf(p, r, 8.3334519073e-3f);
-    p = fmaf(p, r, 4.1665795894e-2f);
-    p = fmaf(p, r, 1.6666665459e-1f);
-    p = fmaf(p, r, 5.0000001201e-1f);
-    p = fmaf(p * r, r, r) + 1.0f;
-    int32_t e = (int32_t)(bits_of_f32(t) - bits_of_f32(magic));
-    int32_t half = e >> 1;
-    return p * f32_of_bits((uint32_t)(half + 127) << 23) *
-           f32_of_bits((uint32_t)(e - half + 127) << 23);
-}
+/* The parts of a level, where it has them, one file each in its folder. */
+void kern_linear_ref(struct kern *k);
+void kern_act_ref(struct kern *k);
+void kern_linear_avx2(struct kern *k);
+void kern_linear_avxvnni(struct kern *k);
+void kern_linear_avx512(struct kern *k);
+void kern_ops_ref(struct kern *k);
+void kern_rows_ref(struct kern *k);
+void kern_ops_avx2(struct kern *k);
+void kern_ops_avx512(struct kern *k);
+void kern_attn_ref(struct kern *k);
+void kern_kv_ref(struct kern *k);
+void kern_attn_avx2(struct kern *k);
+void kern_attn_avx512(struct kern *k);
+linear_fn linear_q8_avx512; /* what AMX leaves to it */
+linear_glu_fn linear_glu_q8_avx512;
 
 /* Sum of 16 lanes by the tree +8 +4 +2 +1. */
 static inline float tree16(const float s[16])

@@ -72,6 +72,13 @@ static void do_copies(struct model *m, const struct batch *b)
             m->backend->op->kv_copy(m->backend, &m->kv.layer[il], b->copy[i].src, b->copy[i].dst);
 }
 
+static void reach_positions(struct model *m, const struct batch *b)
+{
+    int most = -1;
+    for (int i = 0; i < b->n_row; i++) most = b->pos[i] > most ? b->pos[i] : most;
+    rope_reach(m, most);
+}
+
 static void embed(struct fwd *f)
 {
     const struct batch *b = f->batch;
@@ -120,6 +127,7 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     f->n_row = b->n_row;
     f->il = -1;
     do_copies(m, b);
+    reach_positions(m, b);
     embed(f);
     trace(f, "embd", f->x, m->config.d);
     for (f->il = 0; f->il < m->config.n_layer; f->il++) {

@@ -207,11 +207,15 @@ static const struct tensor_info *need(struct binder *b, const char *fmt, int il,
 
 static struct tensor tensor_of(const struct tensor_info *t)
 {
-    return (struct tensor){.type = t->type,
-                           .n_out = t->dim[1],
-                           .k = t->dim[0],
-                           .data = t->data,
-                           .row_bytes = (int64_t)qtype_bytes(t->type, t->dim[0])};
+    return (struct tensor){
+        .type = t->type, .n_out = t->dim[1], .k = t->dim[0], .data = t->data, .name = t->name};
+}
+
+/* A tensor that the backend is to bring into its form once all are bound; it must stay where it
+ * is. */
+static void add_tensor(struct binder *b, struct tensor *t)
+{
+    if (!vec_push(&b->m->tensor, t)) b->rc = err_memory(b->e, "the tensor list", sizeof t);
 }
 
 /* A vector as f32: used from the map where it is F32 and aligned, else converted into the model's
@@ -235,6 +239,7 @@ void bind_linear(struct binder *b, struct linear *l, const char *fmt, int il, in
     const struct tensor_info *t = need(b, fmt, il, n_out, k);
     if (!t) return;
     l->w = tensor_of(t);
+    add_tensor(b, &l->w);
     char bias[128];
     size_t stem = strlen(fmt) - strlen("weight");
     snprintf(bias, sizeof bias, "%.*sbias", (int)stem, fmt);
@@ -258,12 +263,14 @@ static void bind_ends(struct binder *b)
     m->config.n_vocab = (int)embd->dim[1];
     embd = need(b, "token_embd.weight", 0, m->config.n_vocab, m->config.d);
     if (embd) m->embd = tensor_of(embd);
+    add_tensor(b, &m->embd);
     bind_norm(b, &m->out_norm, "output_norm.weight", 0, m->config.d);
     bool tied =
         !bind_has(b, "output.weight", 0) || meta_bool(config_meta(b, "tie_word_embeddings"), false);
-    if (tied)
+    if (tied) {
         m->head = (struct linear){.w = m->embd};
-    else
+        add_tensor(b, &m->head.w);
+    } else
         bind_linear(b, &m->head, "output.weight", 0, m->config.n_vocab, m->config.d);
     int d_rot = m->config.rope.d_rot;
     if (b->rc == 0 && bind_has(b, "rope_freqs.weight", 0))
@@ -402,14 +409,10 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
                    path, *prefix, list);
 }
 
-int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
-               struct err *e)
+/* Everything before the weights change their form. */
+static int bind_model(struct model *m, struct err *e)
 {
-    *out = NULL;
-    struct model *m = calloc(1, sizeof *m);
-    if (!m) return err_memory(e, "the model", sizeof *m);
-    m->checkpoint = c;
-    m->backend = o->backend;
+    const struct checkpoint *c = m->checkpoint;
     struct binder b = {.m = m, .checkpoint = c, .e = e};
     b.rc = choose_arch(m, &b.prefix, e);
     b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;
@@ -418,21 +421,77 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     if (b.rc == 0) config_read(&b);
     if (b.rc == 0) bind_all(&b);
     free(b.bound);
-    if (b.rc == 0) b.rc = plan(m, o, e);
-    if (b.rc != 0) {
-        model_close(m);
-        return b.rc;
+    return b.rc;
+}
+
+/* What comes from no file has no key, and is not kept. */
+static struct weights_options weights_options(const struct model *m, const struct model_options *o)
+{
+    struct weights_options w = o->weights;
+    if (!checkpoint_key(m->checkpoint, w.key)) w.cache = NULL;
+    return w;
+}
+
+static int pack_weights(struct model *m, const struct model_options *o, struct err *e)
+{
+    struct weights_options w = weights_options(m, o);
+    int rc = m->backend->op->weights(m->backend, &m->weights, m->tensor.v, (int)m->tensor.n, &w,
+                                     &m->info.weights, e);
+    if (rc == 0 && m->info.weights.how != WEIGHTS_MAPPED) checkpoint_forget(m->checkpoint);
+    return rc;
+}
+
+static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
+                     struct err *e)
+{
+    struct model *m = *out = calloc(1, sizeof *m);
+    if (!m) return err_memory(e, "the model", sizeof *m);
+    m->checkpoint = c;
+    m->backend = b;
+    return bind_model(m, e);
+}
+
+int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
+               struct err *e)
+{
+    int rc = new_model(out, c, o->backend, e);
+    if (rc == 0) rc = pack_weights(*out, o, e);
+    if (rc == 0) rc = plan(*out, o, e);
+    if (rc == 0) {
+        model_params(*out);
+        describe(*out);
+        return 0;
     }
-    model_params(m);
-    describe(m);
-    *out = m;
-    return 0;
+    model_close(*out);
+    *out = NULL;
+    return rc;
+}
+
+int model_verify(const struct checkpoint *c, const struct model_options *o, model_verdict_fn *tell,
+                 void *ctx, struct err *e)
+{
+    struct model *m;
+    int rc = new_model(&m, c, o->backend, e), n = rc == 0 ? (int)m->tensor.n : 0;
+    enum weights_verdict *verdict = calloc((size_t)n + 1, sizeof *verdict);
+    if (rc == 0 && !verdict) rc = err_memory(e, "verdicts", (size_t)n * sizeof *verdict);
+    if (rc == 0) {
+        struct weights_options w = weights_options(m, o);
+        rc = w.cache
+                 ? m->backend->op->weights_verify(m->backend, verdict, m->tensor.v, n, &w, e)
+                 : err_set(e, ERR_MISSING, "packed weights of %s are not kept", checkpoint_path(c));
+    }
+    for (int i = 0; i < n && rc == 0; i++) tell(ctx, m->tensor.v[i]->name, verdict[i]);
+    free(verdict);
+    model_close(m);
+    return rc;
 }
 
 void model_close(struct model *m)
 {
     if (!m) return;
     kv_store_close(&m->kv);
+    m->backend->op->weights_close(m->backend, m->weights);
+    vec_deinit(&m->tensor);
     if (m->scratch) m->backend->op->release(m->backend, m->scratch, (size_t)m->info.scratch_bytes);
     arena_deinit(&m->arena);
     free(m);

@@ -18,6 +18,8 @@ struct model_options {
     int page_rows;   /* 0: 32                                                 */
     int n_page;      /* KV pages; 0: as many as one longest sequence needs    */
     int context_max; /* longest sequence; 0: the model's own, shortened to fit memory */
+    /* where packed weights are kept; the key is the model's to set */
+    struct weights_options weights;
     /* n_row, n_seq, n_out of a step; page_stride and the rest are filled in */
     struct batch_limits batch;
 };
@@ -31,20 +33,28 @@ struct model_info {
     int context_max;   /* as it is run                        */
     int window;        /* sliding window of any layer, 0 none */
     int64_t n_param;
-    int64_t weight_bytes;   /* mapped from the file                */
-    int64_t kv_token_bytes; /* KV bytes per token, all layers      */
-    int64_t kv_bytes;       /* the whole pool (reserved)           */
-    int64_t scratch_bytes;  /* activations, rope tables, outputs   */
+    int64_t weight_bytes;        /* as published                        */
+    struct weights_info weights; /* the backend's form of them     */
+    int64_t kv_token_bytes;      /* KV bytes per token, all layers      */
+    int64_t kv_bytes;            /* the whole pool (reserved)           */
+    int64_t scratch_bytes;       /* activations, rope tables, outputs   */
     int page_rows, n_page;
     enum kv_type kv_type;
 };
 
-/* The checkpoint must outlive the model (weights stay in its map). Errors name tensor or key,
- * found, expected. */
+/* The checkpoint must outlive the model (names and vectors stay in its map). Errors name tensor or
+ * key, found, expected. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e);
 void model_close(struct model *m); /* NULL is fine */
 const struct model_info *model_info(const struct model *m);
+
+/* Compare the packed weights that are kept with what packing the checkpoint gives now: one verdict
+ * for each tensor that is packed. Unless all are the same, what is kept is removed. ERR_MISSING:
+ * nothing is kept; ERR_FORMAT: what is kept cannot be read; and all failures of model_open. */
+typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
+int model_verify(const struct checkpoint *c, const struct model_options *o, model_verdict_fn *tell,
+                 void *ctx, struct err *e);
 
 /* The limits with which batch_open makes a batch that fits this model. */
 const struct batch_limits *model_batch_limits(const struct model *m);

@@ -8,6 +8,7 @@
 #define QUOTH_MODEL_IMPL_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "model.h"
 
 /* ---- what an architecture reads from the metadata ---- */
@@ -69,11 +70,18 @@ struct model {
 
     struct tensor embd; /* [n_vocab, d] */
     struct norm out_norm;
-    struct linear head; /* [n_vocab, d]; the embedding's tensor where tied */
-    void *layer;        /* the architecture's own array [n_layer] */
-    size_t layer_bytes; /* of one element */
+    struct linear head;          /* [n_vocab, d]; the embedding's tensor where tied */
+    VEC(struct tensor *) tensor; /* all of them, for the backend to bring into its form */
+    struct weights *weights;     /* what became of them; owned */
+    void *layer;                 /* the architecture's own array [n_layer] */
+    size_t layer_bytes;          /* of one element */
 
     struct rope_spec rope;
+    struct rope_rows {
+        float *cos, *sin;    /* the tables of `rope` */
+        int n;               /* rows [0, n) are made */
+        double *freq, scale; /* [d_rot / 2]          */
+    } rope_rows;
     struct kv_store kv;
     struct batch_limits limits;
     float *scratch; /* owned, on the device: see forward.c */
@@ -147,7 +155,9 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n);
 /* Floats of scratch that a forward of n_row rows and n_out results needs. */
 int64_t forward_scratch_floats(const struct config *c, const struct batch_limits *l);
 
-/* cos and sin tables in the model's arena, made in f64. */
+/* cos and sin tables in the model's arena, made in f64; of positions up to `pos` once rope_reach was
+ * called with it. */
 int rope_open(struct model *m, int pos_max, struct err *e);
+void rope_reach(struct model *m, int pos);
 
 #endif

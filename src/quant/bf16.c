@@ -26,4 +26,4 @@ static void encode(void *y, const float *x, int64_t n, const float *importance)
     for (int64_t i = 0; i < n; i++) u16_store(h + 2 * i, bf16_of_f32(x[i]));
 }
 
-const struct qtype_ops qtype_ops_bf16 = {decode, encode, NULL};
+const struct qtype_ops qtype_ops_bf16 = {decode, encode, NULL, NULL};

@@ -12,4 +12,4 @@ static void encode(void *y, const float *x, int64_t n, const float *importance)
     memcpy(y, x, (size_t)n * sizeof *x);
 }
 
-const struct qtype_ops qtype_ops_f32 = {decode, encode, NULL};
+const struct qtype_ops qtype_ops_f32 = {decode, encode, NULL, NULL};

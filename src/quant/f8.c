@@ -81,5 +81,5 @@ static void encode_e5m2(void *y, const float *x, int64_t n, const float *importa
     for (int64_t i = 0; i < n; i++) b[i] = saturate(e5m2_of_f32(x[i]), E5M2_MAX, x[i]);
 }
 
-const struct qtype_ops qtype_ops_f8_e4m3 = {decode_e4m3, encode_e4m3, NULL};
-const struct qtype_ops qtype_ops_f8_e5m2 = {decode_e5m2, encode_e5m2, NULL};
+const struct qtype_ops qtype_ops_f8_e4m3 = {decode_e4m3, encode_e4m3, NULL, NULL};
+const struct qtype_ops qtype_ops_f8_e5m2 = {decode_e5m2, encode_e5m2, NULL, NULL};

@@ -95,4 +95,4 @@ static float dot_group(const void *w, const int8_t *a, int n)
 
 static const struct format format = {64, SUB, 36, false, unpack, pack, fit, &coder};
 ENCODE_OP(format)
-const struct qtype_ops qtype_ops_nvfp4 = {decode, encode, dot_group};
+const struct qtype_ops qtype_ops_nvfp4 = {decode, encode, dot_group, unpack};

@@ -18,6 +18,18 @@ enum qtype {
     QT_COUNT
 };
 
+enum { BLOCK_MAX = 256, SUB_MAX = 16 };
+
+/* One block of a block format as integers. Value i, in sub-block j = i / (values per scale), is
+ *     d * scale[j] * q[i] - dmin * min[j]
+ * where the products are exact in f32 and only the difference rounds. NVFP4 alone is different:
+ * there scale[j] is the E4M3 code of sub-block j's step, and d is not used. */
+struct block {
+    float d, dmin; /* dmin and min[] only in formats that have minimums */
+    int16_t scale[SUB_MAX], min[SUB_MAX];
+    int8_t q[BLOCK_MAX];
+};
+
 struct qtype_ops {
     /* y f32 [n] = the exact value of each of the n numbers in x. Never NULL. */
     void (*decode)(float *y, const void *x, int64_t n);
@@ -32,6 +44,10 @@ struct qtype_ops {
      * each file's head says what isum, w_scale and the terms for minimums are.
      * NULL for float formats (they are computed in floating point, see kern.h). */
     float (*dot_group)(const void *w, const int8_t *a, int n);
+
+    /* The integers of the block at x. Fills what the format has and leaves the rest. NULL for float
+     * formats. */
+    void (*unpack)(struct block *b, const uint8_t *x);
 };
 
 struct qtype_info {

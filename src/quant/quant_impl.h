@@ -19,17 +19,6 @@
 #include "types.def"
 #undef QTYPE
 
-enum { BLOCK_MAX = 256, SUB_MAX = 16 };
-
-/* One block as integers. Value i, in sub-block j = i / format.sub, is
- *     d * scale[j] * q[i] - dmin * min[j]
- * where the products are exact in f32 and only the difference rounds. */
-struct block {
-    float d, dmin; /* dmin and min[] only in formats that have minimums */
-    int16_t scale[SUB_MAX], min[SUB_MAX];
-    int8_t q[BLOCK_MAX];
-};
-
 /* A block's numbers on their way in: finite, and divided by `unit`, their largest magnitude (1 if
  * all are zero), so that no sum below overflows or vanishes. */
 struct values {
@@ -190,7 +179,7 @@ void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n
     {                                                                                              \
         return format_dot(&(f), w, a, n);                                                          \
     }                                                                                              \
-    const struct qtype_ops qtype_ops_##id = {decode, encode, dot_group};
+    const struct qtype_ops qtype_ops_##id = {decode, encode, dot_group, unpack};
 
 /* ---- fitting ---- */
 

@@ -28,7 +28,7 @@ static void logit_bias_apply(void *state, const struct sampler *s, struct sample
 {
     const struct token_bias *bias = state;
     for (int i = 0; i < s->p.n_bias; i++) {
-        float *logit = &w->logit[bias[i].id];
+        float *logit = &w->edited[bias[i].id];
         if (bias[i].bias <= -100)
             *logit = -INFINITY;
         else
@@ -67,7 +67,7 @@ static void bad_words_apply(void *state, const struct sampler *s, struct sample_
         if (n_before > n_history) continue;
         const int32_t *tail = s->history + (n_history - n_before);
         if (memcmp(tail, word[i].v, n_before * sizeof *tail) == 0)
-            w->logit[word[i].v[n_before]] = -INFINITY;
+            w->edited[word[i].v[n_before]] = -INFINITY;
     }
 }
 
@@ -93,7 +93,7 @@ static void *allowed_open(struct sampler *s)
 
 static void allowed_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
-    logits_mask(w->logit, state, s->v.n_vocab);
+    w->kern.row_mask(w->edited, w->edited, state, s->v.n_vocab);
 }
 
 const struct stage stage_allowed = {
@@ -133,7 +133,7 @@ static void min_tokens_apply(void *state, const struct sampler *s, struct sample
 {
     const struct endings *e = state;
     int n = s->n_out < s->p.min_tokens ? e->n : s->p.ignore_eos ? e->n_eog : 0;
-    for (int i = 0; i < n; i++) w->logit[e->id[i]] = -INFINITY;
+    for (int i = 0; i < n; i++) w->edited[e->id[i]] = -INFINITY;
 }
 
 const struct stage stage_min_tokens = {

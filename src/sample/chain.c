@@ -111,45 +111,37 @@ const float *chain_edit(const struct sampler *s, struct sample_work *w, const fl
                         const uint32_t *mask)
 {
     if (!mask && s->n_edit == 0) return logits;
-    memcpy(w->logit, logits, (size_t)s->v.n_vocab * sizeof *logits);
-    if (mask) logits_mask(w->logit, mask, s->v.n_vocab);
+    if (mask)
+        w->kern.row_mask(w->edited, logits, mask, s->v.n_vocab);
+    else
+        memcpy(w->edited, logits, (size_t)s->v.n_vocab * sizeof *logits);
     for (int i = 0; i < s->n_edit; i++) s->edit[i].stage->apply(s->edit[i].state, s, w);
-    return w->logit;
+    return w->edited;
 }
 
-static float chain_floor(const struct sampler *s, struct sample_work *w)
-{
-    const struct stage *first = s->n_cut > 0 ? s->cut[0].stage : NULL;
-    return first && first->floor ? first->floor(s, w) : -FLT_MAX;
-}
-
-void chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
+bool chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
                       const uint32_t *mask)
 {
-    const float *edited = chain_edit(s, w, logits, mask);
-    w->n = 0;
-    if (!cand_survey(w, edited, s->v.n_vocab)) return;
-    cand_gather(w, edited, s->v.n_vocab, chain_floor(s, w));
+    if (!cand_survey(w, chain_edit(s, w, logits, mask), s->v.n_vocab)) return false;
     for (int i = 0; i < s->n_cut; i++) s->cut[i].stage->apply(s->cut[i].state, s, w);
+    return true;
 }
 
 static int32_t pick_greedy(const struct sampler *s, struct sample_work *w, const float *logits,
                            const uint32_t *mask)
 {
-    const float *edited = chain_edit(s, w, logits, mask);
-    return cand_survey(w, edited, s->v.n_vocab) ? cand_best(w, edited, s->v.n_vocab) : -1;
+    return cand_survey(w, chain_edit(s, w, logits, mask), s->v.n_vocab) ? cand_best(w) : -1;
 }
 
 static int32_t pick_drawn(const struct sampler *s, struct sample_work *w, const float *logits,
                           const uint32_t *mask)
 {
-    chain_candidates(s, w, logits, mask);
-    if (w->n == 0) return -1;
+    if (!chain_candidates(s, w, logits, mask)) return -1;
     cand_weigh(w, s->temperature_inverse);
     int at = cand_draw(w, rng_unit(&s->key, DRAW_TOKEN));
     for (int i = 0; i < s->n_cut; i++)
         if (s->cut[i].stage->drawn) s->cut[i].stage->drawn(s->cut[i].state, s, w, at);
-    return w->id[at];
+    return cand_id(w, at);
 }
 
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
@@ -161,5 +153,10 @@ void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
     out->id = id;
     out->chosen = (struct logprob){.id = id};
     out->n_top = 0;
-    if (s->p.n_logprob >= 0) sample_logprobs(w, logits, s->v.n_vocab, id, s->p.n_logprob, out);
+    if (s->p.n_logprob < 0) return;
+    if (mask || s->n_edit > 0)
+        cand_survey(w, logits, s->v.n_vocab);
+    else
+        cand_restart(w, logits, s->v.n_vocab);
+    logprobs_of_row(w, id, s->p.n_logprob, out);
 }

@@ -110,7 +110,7 @@ static void pick_among(uint32_t choice, uint64_t seed, int n_other, int32_t *ids
     p.seed = seed;
     q.mirostat = 2;
     q.n_logprob = 5;
-    NEED_OK(sample_work_open(&w, N_LONE, &e), &e);
+    NEED_OK(sample_work_open(&w, N_LONE, NULL, &e), &e);
     for (int i = 0; i <= n_other; i++)
         NEED_OK(sampler_open(&s[i], i == 0 ? &p : &q, &v, i == 0 ? choice : 7, 100, &e), &e);
     for (int t = 0; t < N_TOKEN; t++) {
@@ -138,15 +138,11 @@ TEST(sample_seed_gives_the_same_tokens_whatever_else_runs)
     EXPECT(memcmp(alone, seed, sizeof alone) != 0);
 }
 
-/* Every bit of the weights and every token is that of the machine this constant was made on. */
-TEST(sample_gives_the_same_bits_on_every_machine)
+static uint64_t hash_of_picks(const struct sample_params *p, const char *level)
 {
     static float logits[N_LONE];
-    struct sample_params p = busy_params();
-    p.temperature = 0.8f;
-    p.typical_p = 0.97f;
-    struct rig r = {0};
-    if (!rig_open(&r, &p, N_LONE)) return;
+    struct rig r = {.level = level};
+    if (!rig_open(&r, p, N_LONE)) return 0;
     uint64_t hash = 0;
     struct pick out;
     for (int t = 0; t < 300; t++) {
@@ -154,10 +150,26 @@ TEST(sample_gives_the_same_bits_on_every_machine)
         sampler_pick(r.s, r.w, logits, NULL, &out);
         hash = hash_bytes(r.w->weight, (size_t)r.w->n * sizeof *r.w->weight, hash);
         hash = hash_bytes(&out.id, sizeof out.id, hash);
+        hash = hash_bytes(&r.w->total, sizeof r.w->total, hash);
         sampler_accept(r.s, out.id);
     }
-    EXPECT_INT(hash, 0x1fe82e643f44942d);
     rig_close(&r);
+    return hash;
+}
+
+/* Every bit of the weights and every token is that of the machine these constants were made on, on
+ * every level of kernels. */
+TEST(sample_gives_the_same_bits_on_every_machine)
+{
+    struct sample_params busy = busy_params(), typical = busy, mirostat = busy;
+    busy.temperature = 0.8f;
+    typical.typical_p = 0.97f;
+    mirostat.mirostat = 2;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        EXPECT_INT(hash_of_picks(&busy, *level), 0x2b5c568dc56ec1f4);
+        EXPECT_INT(hash_of_picks(&typical, *level), (int64_t)0xcab675aa50513c1d);
+        EXPECT_INT(hash_of_picks(&mirostat, *level), 0x556fa8a1ffac4d91);
+    }
 }
 
 /* A pick from `logits` under `mask` with top_k, top_p and the rest on (kind 1), plain (0), greedy
@@ -298,40 +310,50 @@ static double us_per_pick(const struct sample_params *p, const float *logits, in
 }
 
 /* Logits shaped like a language model's: a bulk of deviation 2.5, some hundreds far above it. */
-TEST(sample_speed_at_152k_tokens)
+static void speed_at(int n)
 {
-    enum { N = 152064 };
-    static float logits[N];
+    float *logits = malloc((size_t)n * sizeof *logits);
     uint64_t rng = 4;
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < n; i++)
         logits[i] = 5 * (rng_float(&rng) + rng_float(&rng) + rng_float(&rng) - 1.5f);
-    for (int i = 0; i < 300; i++) logits[rng_below(&rng, N)] = 8 + 8 * rng_float(&rng);
+    for (int i = 0; i < 300; i++) logits[rng_below(&rng, (uint64_t)n)] = 8 + 8 * rng_float(&rng);
     struct sample_params plain = sample_params_default, greedy = plain, top_k = plain,
-                         top_p = plain;
+                         top_p = plain, flat = plain;
     struct sample_params min_p = plain, penalty = plain, typical = plain, sigma = plain,
                          logprob = plain;
     greedy.temperature = 0;
     top_k.top_k = 40;
     top_p.top_p = 0.95f;
+    flat.top_p = 0.95f;
+    flat.temperature = 20;
     min_p.min_p = 0.05f;
     typical.typical_p = 0.95f;
     sigma.top_n_sigma = 1;
     penalty.temperature = 0;
     penalty.repetition_penalty = 1.1f;
     logprob.temperature = 0;
-    logprob.n_logprob = 20;
+    logprob.n_logprob = 5;
     const struct {
         const char *name;
         const struct sample_params *p;
     } rows[] = {{"greedy", &greedy},
+                {"temperature alone", &plain},
                 {"top-k 40", &top_k},
                 {"top-p 0.95", &top_p},
+                {"top-p 0.95, all but flat", &flat},
                 {"min-p 0.05", &min_p},
-                {"no cut", &plain},
                 {"typical-p 0.95", &typical},
                 {"top-n-sigma 1", &sigma},
                 {"greedy, repetition penalty", &penalty},
-                {"greedy, 20 logprobs", &logprob}};
+                {"greedy, 5 logprobs", &logprob}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        test_note("%-28s %6.0f us", rows[i].name, us_per_pick(rows[i].p, logits, N, 50));
+        test_note("%d tokens: %-28s %6.1f us", n, rows[i].name,
+                  us_per_pick(rows[i].p, logits, n, 50));
+    free(logits);
+}
+
+TEST(sample_speed)
+{
+    speed_at(128256);
+    speed_at(151936);
 }

@@ -123,8 +123,8 @@ static void dry_penalize(const struct dry *d, const struct sampler *s, struct sa
 {
     if (holds_breaker(d, s, id)) return;
     double penalty = s->p.dry_multiplier * power(s->p.dry_base, length - s->p.dry_allowed_length);
-    double logit = (double)w->logit[id] - penalty;
-    logit_set(&w->logit[id], logit >= -FLT_MAX ? (float)logit : -FLT_MAX);
+    double logit = (double)w->edited[id] - penalty;
+    logit_set(&w->edited[id], logit >= -FLT_MAX ? (float)logit : -FLT_MAX);
 }
 
 /* The token that would lengthen the repetition found k tokens back; -1 if it is not in the
@@ -142,18 +142,18 @@ static void penalize_all(const struct dry *d, const struct sampler *s, struct sa
                          int length_max)
 {
     int allowed = s->p.dry_allowed_length;
-    uint32_t *longest = w->rank;
+    int32_t *longest = w->index;
     int32_t id;
     for (int k = 1; k < n; k++)
         if (d->length[k] >= allowed && (id = continuing(s, k)) >= 0) longest[id] = 0;
     for (int k = 1; k < n; k++) {
         if (d->length[k] < allowed || (id = continuing(s, k)) < 0) continue;
-        uint32_t length = (uint32_t)(d->length[k] < length_max ? d->length[k] : length_max);
+        int32_t length = d->length[k] < length_max ? d->length[k] : length_max;
         if (longest[id] <= length) longest[id] = length + 1;
     }
     for (int k = 1; k < n; k++) {
         if (d->length[k] < allowed || (id = continuing(s, k)) < 0 || longest[id] == 0) continue;
-        dry_penalize(d, s, w, id, (int)longest[id] - 1);
+        dry_penalize(d, s, w, id, longest[id] - 1);
         longest[id] = 0;
     }
 }

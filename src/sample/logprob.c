@@ -14,22 +14,24 @@ static float clamped(float logit)
     return logit > FLT_MAX ? FLT_MAX : logit;
 }
 
-static int32_t rank_in(const float *logits, int n_vocab, int32_t id)
+/* 1 + how many come before it: the lower ids that reach its logit, the higher ones above it. */
+static int32_t rank_in(const struct sample_work *w, const float *logits, int n_vocab, int32_t id)
 {
-    float own = logits[id];
-    int32_t n_better = 0;
-    for (int i = 0; i < id; i++) n_better += logits[i] >= own;
-    for (int i = id + 1; i < n_vocab; i++) n_better += logits[i] > own;
-    return n_better + 1;
+    int n_lower, n_higher;
+    float above = nextafterf(logits[id], INFINITY);
+    w->kern.row_mass(NULL, logits, id, logits[id], &n_lower);
+    w->kern.row_mass(NULL, logits + id, n_vocab - id, above, &n_higher);
+    return 1 + n_lower + (logits[id] < INFINITY ? n_higher : 0);
 }
 
-static struct logprob logprob_of(const float *logits, int n_vocab, int32_t id, double log_total)
+static struct logprob logprob_of(const struct sample_work *w, const float *logits, int n_vocab,
+                                 int32_t id, double log_total)
 {
     if (id < 0 || id >= n_vocab || !(logits[id] >= -FLT_MAX))
         return (struct logprob){.id = id, .logprob = -INFINITY};
     return (struct logprob){.id = id,
                             .logprob = (float)((double)clamped(logits[id]) - log_total),
-                            .rank = rank_in(logits, n_vocab, id)};
+                            .rank = rank_in(w, logits, n_vocab, id)};
 }
 
 /* The candidates, at most 100 of them, into top[] by insertion; equal ones keep their ascending
@@ -37,41 +39,39 @@ static struct logprob logprob_of(const float *logits, int n_vocab, int32_t id, d
 static int top_sort(const struct sample_work *w, struct logprob *top, double log_total)
 {
     for (int i = 0; i < w->n; i++) {
-        struct logprob l = {.id = w->id[i], .logprob = (float)((double)w->logit[i] - log_total)};
-        uint32_t rank = rank_of_logit(w->logit[i]);
         int at = i;
-        for (; at > 0 && w->rank[at - 1] > rank; at--) {
+        for (; at > 0 && w->key[at - 1] < w->logit[i]; at--) {
             top[at] = top[at - 1];
-            w->rank[at] = w->rank[at - 1];
+            w->key[at] = w->key[at - 1];
         }
-        top[at] = l;
-        w->rank[at] = rank;
+        top[at].id = w->id[i];
+        top[at].logprob = (float)((double)w->logit[i] - log_total);
+        w->key[at] = w->logit[i];
     }
     for (int i = 0; i < w->n; i++) top[i].rank = i + 1;
     return w->n;
 }
 
-static void keep_top(struct sample_work *w, const float *logits, int n_vocab, int n)
+void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pick *out)
 {
-    cand_gather(w, logits, n_vocab, cand_floor_of_k(w, n_vocab, n));
-    if (w->n <= n) return;
-    cand_rank_by_logit(w);
-    cand_keep_cut(w, rank_cut(w, NULL, w->n, n));
+    const float *logits = w->row;
+    int n_vocab = w->n;
+    out->id = id;
+    out->n_top = 0;
+    out->chosen = (struct logprob){.id = id, .logprob = -INFINITY};
+    if (!(w->max >= -FLT_MAX)) return;
+    cand_weigh(w, 1);
+    double log_total = w->max + sample_log(w->total);
+    out->chosen = logprob_of(w, logits, n_vocab, id, log_total);
+    if (n_logprob <= 0) return;
+    cand_keep_top(w, n_logprob);
+    out->n_top = top_sort(w, out->top, log_total);
 }
 
 void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, int32_t id,
                      int n_logprob, struct pick *out)
 {
     assert(n_vocab <= w->n_vocab && n_logprob <= 100);
-    out->id = id;
-    out->n_top = 0;
-    out->chosen = (struct logprob){.id = id, .logprob = -INFINITY};
-    if (!cand_survey(w, logits, n_vocab)) return;
-    cand_gather(w, logits, n_vocab, -FLT_MAX);
-    cand_weigh(w, 1);
-    double log_total = w->max + sample_log(w->total);
-    out->chosen = logprob_of(logits, n_vocab, id, log_total);
-    if (n_logprob <= 0) return;
-    keep_top(w, logits, n_vocab, n_logprob);
-    out->n_top = top_sort(w, out->top, log_total);
+    cand_survey(w, logits, n_vocab);
+    logprobs_of_row(w, id, n_logprob, out);
 }

@@ -30,7 +30,7 @@ TEST(sample_logprobs_match_reference)
     uint64_t rng = 1;
     struct err e;
     struct sample_work *w;
-    NEED_OK(sample_work_open(&w, N, &e), &e);
+    NEED_OK(sample_work_open(&w, N, NULL, &e), &e);
     for (int v = 0; v < (test_long() ? 10000 : 500); v++) {
         int n = 1 + (int)rng_below(&rng, v % 10 ? 200 : N);
         random_logits(logits, n, &rng);

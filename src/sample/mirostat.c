@@ -45,6 +45,9 @@ static void mirostat_apply(void *state, const struct sampler *s, struct sample_w
     const struct mirostat *m = state;
     cand_weigh(w, s->temperature_inverse);
     double floor = w->total * (m->mu > 0 ? sample_exp(-m->mu * ln_2) : 1);
+    /* of the row, only what may weigh as much, with room for the rounding of a weight */
+    cand_gather(w, w->max + (sample_log(floor < 1 ? floor : 1) - 0.01) * s->p.temperature);
+    cand_weigh(w, s->temperature_inverse);
     int best = heaviest(w);
     if (w->weight[best] >= floor)
         cand_keep_weight(w, floor);
@@ -57,7 +60,7 @@ static void mirostat_drawn(void *state, const struct sampler *s, const struct sa
 {
     (void)s;
     struct mirostat *m = state;
-    m->drawn_id = w->id[at];
+    m->drawn_id = cand_id(w, at);
     m->drawn_surprise = sample_log(w->total / w->weight[at]) / ln_2;
 }
 

@@ -67,11 +67,11 @@ static void penalty_apply(void *state, const struct sampler *s, struct sample_wo
     for (int i = 0; i < p->n_seen; i++) {
         const struct seen *seen = &p->seen[i];
         if (seen->n_prompt + seen->n_out == 0) continue;
-        float logit = w->logit[seen->id];
+        float logit = w->edited[seen->id];
         logit = logit > 0 ? logit / s->p.repetition_penalty : logit * s->p.repetition_penalty;
         logit -= s->p.frequency_penalty * (float)seen->n_out;
         logit -= seen->n_out > 0 ? s->p.presence_penalty : 0;
-        logit_set(&w->logit[seen->id], logit);
+        logit_set(&w->edited[seen->id], logit);
     }
 }
 

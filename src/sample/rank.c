@@ -1,58 +1,119 @@
 /* rank.c - where to cut a distribution, without sorting it.
  *
  * Top-k, top-p and typical-p all ask: which is the shortest prefix, best first, whose weights reach
- * a target? A radix search answers in linear time whatever the input: the ranks are cut into digits
- * of 11, 11 and 10 bits; for each digit the weights of the ranks that agree so far are summed into
- * buckets, and the bucket in which the target falls gives the digit. Within equal ranks the lower
- * index (the lower id) comes first. */
+ * a target? The weight of all keys above a floor (row_mass: one pass in vectors) never grows with
+ * the floor, so the floor is searched by bisection, until the keys between a floor that reaches the
+ * target and one that does not are few enough to be sorted:
+ *
+ *      top ....... hi ....... lo ....... lowest
+ *      |- above -->|  few    |
+ *         falls short         |  keys >= lo reach the target
+ *
+ * Cuts leave some dozens of candidates, and start from some hundreds: 3 or 4 passes over these. */
 #include "sample_impl.h"
 
-static const struct digit {
-    int shift;
-    uint32_t mask;
-} digits[] = {{21, 0x7ff}, {10, 0x7ff}, {0, 0x3ff}};
+enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
-static void bucket_fill(struct sample_work *w, const double *weight, int n, struct digit d,
-                        struct digit done, uint32_t found)
+struct search {
+    const float *key, *weight;
+    int n;
+    double target;
+    float top;      /* the highest key                              */
+    float lo, hi;   /* keys >= lo reach the target, keys >= hi do not */
+    int n_lo, n_hi; /* how many they are                            */
+    double above;   /* what the keys >= hi weigh                    */
+    int step;
+};
+
+/* Unsigned order of the ranks = order of the values. */
+static uint32_t rank_of(float x)
 {
-    memset(w->bucket, 0, N_BUCKET * sizeof *w->bucket);
-    for (int i = 0; i < n; i++) {
-        uint32_t rank = w->rank[i];
-        if ((rank & done.mask) == found)
-            w->bucket[rank >> d.shift & d.mask] += weight ? weight[i] : 1;
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u >> 31 ? ~u : u | 0x80000000u;
+}
+
+static float value_of_rank(uint32_t rank)
+{
+    float x;
+    uint32_t u = rank >> 31 ? rank & 0x7FFFFFFFu : ~rank;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* Where to look next: below the top in doubling distance while nothing but the whole is known to
+ * reach; then in the middle, by value; if that does not end, in the middle of the floats there are,
+ * which ends in 32 steps. lo when there is none between. */
+static float search_floor(const struct search *s)
+{
+    float floor = s->lo;
+    if (s->lo == -FLT_MAX && s->step < 100)
+        floor = s->top - ldexpf(1, s->step);
+    else if (s->step < BY_VALUE_STEPS)
+        floor = 0.5f * s->lo + 0.5f * s->hi;
+    if (floor > s->lo && floor < s->hi) return floor;
+    uint32_t lo = rank_of(s->lo), hi = rank_of(s->hi);
+    return value_of_rank(lo + (hi - lo) / 2);
+}
+
+static void search_try(struct search *s, const struct kern *k, float floor)
+{
+    int n;
+    double mass = k->row_mass(s->weight, s->key, s->n, floor, &n);
+    if (mass >= s->target) {
+        s->lo = floor;
+        s->n_lo = n;
+    } else {
+        s->hi = floor;
+        s->n_hi = n;
+        s->above = mass;
     }
 }
 
-/* The bucket in which *before + sums reaches the target, else the last one above 0; *before then
- * holds the sum in front of it. */
-static uint32_t bucket_find(const double *bucket, double *before, double target)
+static void search_narrow(struct search *s, const struct kern *k)
 {
-    uint32_t last = 0;
-    double sum = *before;
-    for (uint32_t b = 0; b < N_BUCKET; b++) {
-        if (!(bucket[b] > 0)) continue;
-        last = b;
-        *before = sum;
-        sum += bucket[b];
-        if (sum >= target) break;
+    for (; s->n_lo - s->n_hi > FEW; s->step++) {
+        float floor = search_floor(s);
+        if (!(floor > s->lo && floor < s->hi)) return; /* all between are equal */
+        search_try(s, k, floor);
     }
-    return last;
 }
 
-struct cut rank_cut(struct sample_work *w, const double *weight, int n, double target)
+/* Insertion: highest first, equal ones keep their order. */
+static void sort_few(int32_t *index, const float *key, int n)
 {
-    struct cut cut = {0};
-    struct digit done = {0};
-    double before = 0;
-    for (int i = 0; i < 3; i++) {
-        bucket_fill(w, weight, n, digits[i], done, cut.rank);
-        cut.rank |= bucket_find(w->bucket, &before, target) << digits[i].shift;
-        done.mask |= digits[i].mask << digits[i].shift;
+    for (int i = 1; i < n; i++) {
+        int32_t one = index[i];
+        int at = i;
+        for (; at > 0 && key[index[at - 1]] < key[one]; at--) index[at] = index[at - 1];
+        index[at] = one;
     }
-    for (int i = 0; i < n && (cut.n_tie == 0 || before < target); i++)
-        if (w->rank[i] == cut.rank) {
-            before += weight ? weight[i] : 1;
-            cut.n_tie++;
-        }
+}
+
+/* Along the keys between until the target is reached. */
+static struct cut search_end(const struct search *s, const int32_t *index, int n)
+{
+    struct cut cut = {.floor = s->hi};
+    double sum = s->above;
+    for (int i = 0; i < n && (i == 0 || sum < s->target); i++) {
+        float key = s->key[index[i]];
+        cut.n_tie = key == cut.floor ? cut.n_tie + 1 : 1;
+        cut.floor = key;
+        sum += s->weight ? (double)s->weight[index[i]] : 1;
+    }
     return cut;
+}
+
+struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
+                    double target)
+{
+    struct search s = {.key = key, .weight = weight, .n = n, .lo = -FLT_MAX};
+    s.top = w->kern.row_max(w->block_sum, key, n);
+    s.hi = nextafterf(s.top, INFINITY);
+    double all = w->kern.row_mass(weight, key, n, s.lo, &s.n_lo);
+    s.target = target < all ? target : all;
+    search_narrow(&s, &w->kern);
+    int n_between = w->kern.row_find(w->index, w->found, key, w->block_sum, n, s.lo, s.hi);
+    if (n_between <= FEW) sort_few(w->index, key, n_between);
+    return search_end(&s, w->index, n_between);
 }

@@ -7,8 +7,8 @@
  *     mirostat 2 (replaces the cuts), then the draw, or greedy when temperature is 0
  * The random stream is a function of (seed, choice, position) alone: the same tokens whatever
  * else runs. Position is the number of output tokens accepted so far; a pick changes nothing,
- * only accepting does. Everything here is deterministic: float operations in one written order,
- * ties go to the lower id. */
+ * only accepting does. Everything here is deterministic: float operations in one written order
+ * (kern.h), ties go to the lower id. */
 #ifndef QUOTH_SAMPLE_H
 #define QUOTH_SAMPLE_H
 
@@ -88,7 +88,8 @@ struct sample_vocab {
  * nothing of `p` is read afterwards, what `v` points to is borrowed for the sampler's life. p is
  * checked (ERR_ARG). context_max: the longest sequence it will see, prompt and output. */
 struct sample_work; /* scratch for one thread, sized for n_vocab */
-int sample_work_open(struct sample_work **out, int n_vocab, struct err *e);
+/* cpu_level as for kern_open, NULL: the best; it never changes a token. */
+int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e);
 void sample_work_close(struct sample_work *w);
 
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,

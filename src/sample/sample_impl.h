@@ -1,19 +1,25 @@
 /* sample_impl.h - what the files of src/sample share: the scratch, the stage, the sampler.
  *
- * A pick runs in three phases over one struct sample_work:
+ * A pick runs in phases over one struct sample_work:
  *
- *   logits --edits--> logit[n_vocab] --gather--> candidates --cuts--> fewer --draw--> id
+ *   logits --edits--> row --survey--> all tokens --cuts--> some candidates --draw--> id
  *
- * (1) Candidates stay in ascending id order; a cut is a filter that keeps this order. So every sum
- *     has one written order, and ties go to the lower id without anything being sorted.
- * (2) Forbidden means -inf (or NaN); such a token never becomes a candidate. An edit that lowers a
- *     token never forbids it: it stops at -FLT_MAX.
- * (3) A pick changes nothing that the next pick sees. Only accepting a token does. */
+ * (1) At first every token of the row is a candidate, and nothing is copied; the first cut gathers
+ *     those that reach its floor into a list. The list stays in ascending id order, and a later cut
+ *     is a filter that keeps this order. So every sum has one written order, and ties go to the
+ *     lower id without anything being sorted.
+ * (2) Forbidden means -inf (or NaN); such a token weighs 0 and never enters the list. An edit that
+ *     lowers a token never forbids it: it stops at -FLT_MAX.
+ * (3) A pick changes nothing that the next pick sees. Only accepting a token does.
+ *
+ * All passes over the vocabulary are kernels (kern.h): f32, one written order, the same bits on
+ * every level. */
 #ifndef QUOTH_SAMPLE_IMPL_H
 #define QUOTH_SAMPLE_IMPL_H
 
 #include "sample.h"
 #include "base/rng.h"
+#include "kern/kern.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,60 +28,59 @@
 
 /* ---- scratch and candidates: cand.c ---------------------------------------------------------- */
 
-enum {
-    BLOCK_TOKENS = 64,  /* logits under one block maximum                        */
-    CHUNK_CANDS = 64,   /* candidates under one partial sum of the weights       */
-    N_BUCKET = 1 << 11, /* of rank_cut's radix search                            */
-};
-
 struct sample_work {
+    struct kern kern;
     int n_vocab;
     struct arena mem;
-    float *block_max;  /* [ceil(n_vocab / BLOCK_TOKENS)] of the logits, NaN left out; -inf: nothing
-                          there */
-    double *chunk_sum; /* [ceil(n_vocab / CHUNK_CANDS)] sums of weight                  */
-    double *bucket;    /* [N_BUCKET]                                                    */
-    uint32_t *rank;    /* [n_vocab] scratch of one stage; for candidates: lower = better */
-    /* The candidates. Before the gather, logit[] is the edited copy of all n_vocab logits. */
+    float *block_max; /* [ceil(n_vocab / ROW_BLOCK)] of the row, by cand_survey            */
+    float *block_sum; /* [ceil(n_vocab / ROW_BLOCK)] of the weights, by cand_weigh         */
+    float *edited;    /* [n_vocab] the logits after the edits, where there are any         */
+    float *key;       /* [n_vocab] scratch of one stage: what it cuts by                   */
+    int32_t *index;   /* [n_vocab] scratch of one stage or search                          */
+    float *found;     /* [n_vocab] scratch of one search                                   */
+    /* The candidates: all of row[n], forbidden ones included, or, when row is NULL, a list. */
+    const float *row;
     int n;
-    int32_t *id;    /* [n] ascending                                                    */
-    float *logit;   /* [n] finite, before temperature                                   */
-    double *weight; /* [n] exp((logit - max) / temperature), valid while `weighed`      */
+    int32_t *id;   /* [n] of the list, ascending                                          */
+    float *logit;  /* [n] of the list: finite, before temperature                         */
+    float *weight; /* [n] of the list: exp((logit - max) / temperature), while `weighed`  */
     bool weighed;
-    double total; /* sum of weight, as of the last cand_weigh                           */
-    float max;    /* highest logit of all that were gathered                            */
+    float scale;  /* 1 / temperature, as of the last cand_weigh                           */
+    double total; /* sum of the weights, likewise                                         */
+    float max;    /* highest logit of the row                                             */
 };
 
-/* Candidates better than `rank` stay, and the first n_tie of those equal to it. */
-struct cut {
-    uint32_t rank;
-    int n_tie;
-};
-
-/* Logits [n_vocab] -> block_max and max. false: nothing may be picked. */
-bool cand_survey(struct sample_work *w, const float *logits, int n_vocab);
-/* The id of the highest logit, ties to the lower id; after cand_survey. */
-int32_t cand_best(const struct sample_work *w, const float *logits, int n_vocab);
-/* A logit that at least k tokens reach, from the block maxima alone: the k highest blocks have one
- * each. */
-float cand_floor_of_k(struct sample_work *w, int n_vocab, int k);
-/* The tokens with logit >= floor become the candidates. `logits` may be w->logit itself. */
-void cand_gather(struct sample_work *w, const float *logits, int n_vocab, float floor);
-/* Compute the weights (once) and their total. */
+/* The row becomes the candidates. false: nothing may be picked. */
+bool cand_survey(struct sample_work *w, const float *row, int n);
+/* After cand_survey of the same row: all of it again. */
+static inline void cand_restart(struct sample_work *w, const float *row, int n)
+{
+    w->weighed = w->weighed && w->row == row;
+    w->row = row;
+    w->n = n;
+}
+/* The id of the row's highest logit, ties to the lower id; after cand_survey, all still there. */
+int32_t cand_best(struct sample_work *w);
+/* Candidates with logit >= floor stay, in a list. */
+void cand_gather(struct sample_work *w, double floor);
+/* A floor that k tokens of the row reach, from the block maxima alone: the k highest blocks have
+ * one each. */
+float cand_floor_of_k(struct sample_work *w, int k);
+/* Compute the sums of the weights, and of a list the weights. */
 void cand_weigh(struct sample_work *w, double temperature_inverse);
-/* x[0] + ... + x[n-1] in the written order of cand.c. */
-double sum_lanes(const double *x, int n);
-/* The candidate that u in [0, 1) falls on; needs weights and total. */
-int cand_draw(const struct sample_work *w, double u);
-
-void cand_rank_by_logit(struct sample_work *w);
-void cand_keep_cut(struct sample_work *w, struct cut cut);
-void cand_keep_logit(struct sample_work *w, double floor);  /* logit >= floor  */
+/* The candidate that u in [0, 1) falls on; needs cand_weigh. */
+int cand_draw(struct sample_work *w, double u);
+static inline int32_t cand_id(const struct sample_work *w, int at)
+{
+    return w->row ? at : w->id[at];
+}
+/* The k highest stay, ties to the lower id. */
+void cand_keep_top(struct sample_work *w, int k);
+/* Filters of a list. */
+struct cut;
+void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut);
 void cand_keep_weight(struct sample_work *w, double floor); /* weight >= floor */
 void cand_keep_one(struct sample_work *w, int at);
-
-/* Keep what `mask` allows (bit i = token i); the rest becomes -inf. */
-void logits_mask(float *logit, const uint32_t *mask, int n_vocab);
 
 /* Write an edited logit back: a forbidden token stays forbidden, an allowed one stays finite. */
 static inline void logit_set(float *logit, float edited)
@@ -85,34 +90,25 @@ static inline void logit_set(float *logit, float edited)
     *logit = edited >= -FLT_MAX ? edited : -FLT_MAX;
 }
 
-/* ---- order: rank.c --------------------------------------------------------------------------- */
+/* ---- where to cut: rank.c -------------------------------------------------------------------- */
 
-/* Unsigned order of the ranks = descending order of the logits; -0 and 0 are equal. */
-static inline uint32_t rank_of_logit(float logit)
-{
-    uint32_t u;
-    logit += 0.0f;
-    memcpy(&u, &logit, sizeof u);
-    return u >> 31 ? u : ~u & 0x7fffffffu;
-}
+/* Candidates with a key above `floor` stay, and the first n_tie of those whose key is equal. */
+struct cut {
+    float floor;
+    int n_tie;
+};
 
-static inline float logit_of_rank(uint32_t rank)
-{
-    float logit;
-    uint32_t u = rank >> 31 ? rank : ~rank & 0x7fffffffu;
-    memcpy(&logit, &u, sizeof logit);
-    return logit;
-}
-
-/* The shortest prefix, in the order of (w->rank, index), whose weights reach `target` > 0; weight
- * NULL counts each as 1. If all together fall short of it (by rounding), the cut is behind the last
- * weight above 0. */
-struct cut rank_cut(struct sample_work *w, const double *weight, int n, double target);
+/* The shortest prefix of key f32 [n], highest first and the lower index among equals, whose weights
+ * (f32 [n]; NULL: 1 each) reach target > 0. If all together fall short of it (by rounding), the
+ * shortest that weighs as much as all. Overwrites w->block_sum, w->index and w->found.
+ * key may be w->block_max; finite keys alone count. */
+struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
+                    double target);
 
 /* ---- the chain: chain.c ---------------------------------------------------------------------- */
 
 enum stage_kind {
-    STAGE_EDIT,  /* changes w->logit[n_vocab] in place                             */
+    STAGE_EDIT,  /* changes w->edited[n_vocab] in place                            */
     STAGE_CUT,   /* removes candidates, never all                                  */
     STAGE_STEER, /* a cut that replaces the others and learns from what was picked */
 };
@@ -125,9 +121,6 @@ struct stage {
     void *(*open)(struct sampler *s);
     /* The token id just joined the history, as number s->n_history - 1. */
     void (*accept)(void *state, const struct sampler *s, int32_t id);
-    /* A logit below which nothing survives this cut when it is the first one. Optional: saves
-     * gathering. */
-    float (*floor)(const struct sampler *s, struct sample_work *w);
     void (*apply)(void *state, const struct sampler *s, struct sample_work *w);
     /* Candidate `at` was drawn. */
     void (*drawn)(void *state, const struct sampler *s, const struct sample_work *w, int at);
@@ -165,13 +158,17 @@ struct sampler {
     int n_history, n_prompt, n_out;
 };
 
-/* Everything but the draw: the candidates of this position are in `w` (w->n may be 0). */
-void chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
+/* Everything but the draw: the candidates of this position are in `w`, a list or still the whole
+ * row. false: there are none. */
+bool chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
                       const uint32_t *mask);
 /* The edit stages and the mask alone: the edited logits, which are `logits` itself if there is no
  * edit. */
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask);
+
+/* Logprobs of the row that was surveyed, all of which are candidates: logprob.c. */
+void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pick *out);
 
 /* ---- one string in a stream of bytes: match.c (Knuth, Morris, Pratt) ------------------------- */
 

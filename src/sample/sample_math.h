@@ -1,9 +1,9 @@
-/* sample_math.h - exp and log of one written order of + - * and /, equal on every machine.
+/* sample_math.h - exp and log in double of one written order of + - * and /, equal on every
+ * machine.
  *
- * libm's differ between versions and processors by an ulp, which is enough to pick another token.
- * These are plain double arithmetic (no fma: without the instruction it is a slow call), so that
- * compilers may run them in SIMD lanes without changing a bit. Relative error: exp 3e-10
- * (half an ulp of float is 6e-8), log 1e-13. */
+ * For the few values of a pick that are not weights: thresholds and the total's logarithm.
+ * (Weights are exp_f32, in the kernels.) libm's differ between versions and processors by an
+ * ulp, which is enough to pick another token. Relative error: exp 3e-10, log 1e-13. */
 #ifndef QUOTH_SAMPLE_MATH_H
 #define QUOTH_SAMPLE_MATH_H
 
@@ -15,16 +15,13 @@
 /* ln 2 in two parts; the high one has 33 bits, so n * SAMPLE_LN2_HI is exact for |n| < 2^20. */
 #define SAMPLE_LN2_HI 0x1.62e42feep-1
 #define SAMPLE_LN2_LO 0x1.a39ef35793c76p-33
-/* What the arithmetic below gives for e^-708. */
-#define SAMPLE_EXP_FLOOR 0x1.7c8ab228f58d2p-1022
 
-/* e^x for -708 <= x <= 709, but 0 at -708: this function's own e^-708 is subtracted, which rounds
- * away above 1e-291. exp(0) is exactly 1. x = n ln2 + r with |r| <= ln2 / 2; e^r by its series to
- * r^8. Adding 1.5 * 2^52 rounds to the integer n and leaves it in the low bits, from where a shift
- * moves it into the exponent. No branch: a loop of a constant count over it becomes SIMD at -O2, if
- * the bound is held in a loop before. */
-static inline double sample_exp_bounded(double x)
+/* e^x for x <= 709; 0 for x <= -708 and for NaN. exp(0) is exactly 1. x = n ln2 + r with |r| <= ln2
+ * / 2; e^r by its series to r^8. Adding 1.5 * 2^52 rounds to the integer n and leaves it in the low
+ * bits, from where a shift moves it into the exponent. */
+static inline double sample_exp(double x)
 {
+    if (!(x > -708)) return 0;
     double t = x * 0x1.71547652b82fep+0 + 0x1.8p52;
     double n = t - 0x1.8p52;
     double r = (x - n * SAMPLE_LN2_HI) - n * SAMPLE_LN2_LO;
@@ -37,18 +34,7 @@ static inline double sample_exp_bounded(double x)
     p = p * r + 0.5;
     p = p * r + 1.0;
     p = p * r + 1.0;
-    return f64_of_bits(bits_of_f64(p) + (bits_of_f64(t) << 52)) - SAMPLE_EXP_FLOOR;
-}
-
-static inline double sample_exp_bound(double x) /* NaN becomes -708, too */
-{
-    return x > -708 ? x : -708;
-}
-
-/* e^x for x <= 709; 0 for x <= -708. */
-static inline double sample_exp(double x)
-{
-    return sample_exp_bounded(sample_exp_bound(x));
+    return f64_of_bits(bits_of_f64(p) + (bits_of_f64(t) << 52));
 }
 
 /* ln x for a normal x > 0; ln 0 = -inf. x = 2^e m with m in [1/sqrt 2, sqrt 2); ln m = 2 atanh s,

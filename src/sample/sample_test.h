@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 struct rig {
+    const char *level; /* of the kernels; NULL: the best */
     struct sample_vocab v;
     struct sample_work *w;
     struct sampler *s;
@@ -20,7 +21,7 @@ static inline bool rig_open(struct rig *r, const struct sample_params *p, int n_
 {
     struct err e = {{0}};
     r->v.n_vocab = n_vocab;
-    int rc = sample_work_open(&r->w, n_vocab, &e);
+    int rc = sample_work_open(&r->w, n_vocab, r->level, &e);
     if (rc == 0) rc = sampler_open(&r->s, p, &r->v, 0, 4096, &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "sampler_open: %s", e.text);
     return rc == 0;

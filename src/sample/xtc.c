@@ -22,12 +22,13 @@ static void xtc_apply(void *state, const struct sampler *s, struct sample_work *
 {
     (void)state;
     if (!(rng_unit(&s->key, DRAW_XTC) < s->p.xtc_probability)) return;
+    cand_gather(w, -FLT_MAX);
     cand_weigh(w, s->temperature_inverse);
     double floor = s->p.xtc_threshold * w->total;
     int least = least_choice(w, floor);
     if (least < 0) return;
-    for (int i = 0; i < w->n; i++) w->rank[i] = i == least || w->weight[i] < floor ? 0 : 2;
-    cand_keep_cut(w, (struct cut){.rank = 1});
+    for (int i = 0; i < w->n; i++) w->key[i] = i == least || w->weight[i] < floor ? 1 : -1;
+    cand_keep_cut(w, w->key, (struct cut){.floor = 0});
 }
 
 const struct stage stage_xtc = {.kind = STAGE_CUT, .wanted = xtc_wanted, .apply = xtc_apply};

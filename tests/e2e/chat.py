@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Goal: a chat in a terminal behaves: what it computes, what the screen shows, what it saves, how it ends.
 Method: `quoth run` on a tiny random model behind a pseudo-terminal, keys as a person (or a terminal that
-pastes) sends them; pyte, where it can be installed, is the screen. Pipes for --raw, usage and exit codes.
+pastes) sends them; pyte, where it can be installed, is the screen, and tmux, where it is, a terminal that folds rows
+when it becomes narrower (pyte cuts them). Pipes for --raw, usage and exit codes.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names.
 Prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
 import fcntl
+import itertools
 import json
 import os
 import pty
@@ -19,7 +21,9 @@ import sys
 import tempfile
 import termios
 import time
+import unicodedata
 import venv
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
@@ -76,7 +80,9 @@ PYTE = screen_module()
 
 
 class Chat:
-    """quoth run behind a pseudo-terminal."""
+    """quoth run behind a pseudo-terminal, which cuts rows that are too long for its size."""
+
+    cuts = True
 
     def __init__(self, *flags, rows=24, cols=80, model=MODEL):
         env = dict(os.environ, TERM="xterm-256color", LANG="C.UTF-8", XDG_STATE_HOME=os.path.join(TMP, "state"))
@@ -148,6 +154,12 @@ class Chat:
     def lines(self):
         return [line.rstrip() for line in self.screen.display]
 
+    def cursor(self):
+        return self.screen.cursor.x, self.screen.cursor.y
+
+    def above(self, row, cols):
+        return [line[:cols].rstrip() for line in self.lines()[:row]]
+
     def shows(self, what, holds, seconds=10):
         """Wait until the screen's lines are as they should be."""
         end = time.time() + seconds
@@ -181,6 +193,51 @@ class Chat:
             os.waitpid(self.pid, 0)
         os.close(self.fd)
         return os.waitstatus_to_exitcode(status) if pid else "it did not leave"
+
+
+class Tmux:
+    """quoth run in a tmux window, which folds and joins rows as most terminals do."""
+
+    cuts = False
+    number = itertools.count()
+
+    def __init__(self, rows, cols):
+        self.socket = os.path.join(TMP, "tmux%d" % next(Tmux.number))
+        run = [QUOTH, "run", MODEL, "-t", "1", "--chat-template", CHATML, "--max-tokens", "4"]
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(cols), "-y", str(rows), "env", "LANG=C.UTF-8",
+                  "XDG_STATE_HOME=" + os.path.join(TMP, "state"), *run)
+        self.tmux("set", "-g", "window-size", "manual")
+        self.send("/help\r" * 3)  # so that the line is at the bottom: tmux scrolls what it folds further up
+        self.shows("a prompt", lambda lines: lines[-1] == ">" and "> /help" in lines)
+
+    def tmux(self, *arguments):
+        return subprocess.run(["tmux", "-u", "-S", self.socket, *arguments], check=True, capture_output=True, text=True,
+                              timeout=10, env=dict(os.environ, LANG="C.UTF-8")).stdout
+
+    def send(self, keys):
+        self.tmux("send-keys", "-H", *["%02x" % b for b in keys.encode()])
+
+    def resize(self, rows, cols):
+        self.tmux("resize-window", "-x", str(cols), "-y", str(rows))
+
+    def lines(self):
+        return [x.rstrip() for x in self.tmux("capture-pane", "-p").split("\n")[:-1]]
+
+    def above(self, row, cols):
+        """What is above a row of the screen, scrolled or not; rows that tmux folded are one line."""
+        text = self.tmux("capture-pane", "-p", "-J", "-S", "-", "-E", str(row - 1))
+        return [x.rstrip() for x in text.split("\n")[:-1]]
+
+    def cursor(self):
+        return tuple(int(x) for x in self.tmux("display-message", "-p", "#{cursor_x} #{cursor_y}").split())
+
+    shows = Chat.shows
+
+    def read(self, wait):
+        time.sleep(wait)
+
+    def close(self):
+        subprocess.run(["tmux", "-S", self.socket, "kill-server"], capture_output=True)
 
 
 def quoth(*arguments, stdin=b""):
@@ -393,6 +450,99 @@ def test_screen_after_resize_interrupt_and_wide_characters():
     c.shows("the next prompt", lambda lines: ">" in lines)
     check(c.conversation()[0]["content"] == "XabcY" + "Z" * 40, "message")
     c.leave()
+
+
+def columns(text):
+    return sum(2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
+
+
+def wrapped(text, cols):
+    """The rows of a line."""
+    rows = [""]
+    for ch in text:
+        if columns(rows[-1] + ch) > cols:
+            rows.append("")
+        rows[-1] += ch
+        if columns(rows[-1]) == cols:
+            rows.append("")
+    return rows
+
+
+WORDS = "a line of words that wraps, again and again, until it has several rows of them to show "
+RESIZED = [  # what is typed, how far left the cursor then goes, numbers of columns
+    (WORDS * 2, 0, [59, 58, 34, 77]),
+    (WORDS * 2, 50, [50, 20, 21, 90]),
+    (WORDS * 2, 174, [30, 60, 15, 100]),
+    ("宽" * 57, 0, [59, 40, 39, 80, 61]),
+    ("x" + "宽" * 57 + " abc", 20, [59, 31, 30, 77]),
+    ("Z" * 58, 0, [59, 60, 29, 61]),  # fills a row: the cursor is in an empty one
+    ("Z" * 58, 1, [59, 60, 20, 61]),
+    ("blanks " + " " * 60 + "and an end", 5, [50, 20, 70]),
+    ("short", 2, [30, 8, 6, 60]),
+    ("first\\\r" + WORDS * 2, 10, [50, 20, 70]),  # a message of two lines, the second is edited
+]
+
+
+def place(text, i, cols):
+    """Where character i of a line is: column and row."""
+    before = wrapped(text[:i], cols)
+    fits = i == len(text) or columns(before[-1] + text[i]) <= cols
+    return (columns(before[-1]), len(before) - 1) if fits else (0, len(before))
+
+
+def type_and_resize(c, typed, left, sizes):
+    """After each size the line is there once, below what was above, and the cursor in it."""
+    above = c.above(c.cursor()[1], 60)
+    first, _, last = typed.rpartition("\r")
+    above += ["> " + first] if first else []
+    text = (". " if first else "> ") + last
+    c.send(typed + "\x1b[D" * left)
+    narrowest = 60
+    for cols in [60] + sizes:
+        if cols != 60 or narrowest < 60:
+            c.resize(30, cols)
+        narrowest = min(narrowest, cols)
+        rows = [row.rstrip() for row in wrapped(text, cols)] + [""] * 30
+        x, y = place(text, len(text) - left, cols)
+
+        def right(lines):
+            top = c.cursor()[1] - y
+            return (c.cursor()[0] == x and top >= 0 and lines[top:] == rows[:30 - top] and
+                    c.above(top, narrowest) == [line[:narrowest].rstrip() if c.cuts else line for line in above])
+
+        c.shows("%r with %d columns" % (typed, cols), right)
+
+
+def resized_in_tmux(case):
+    c = Tmux(30, 60)
+    try:
+        type_and_resize(c, *case)
+    finally:
+        c.close()
+
+
+def resized_where_rows_are_cut(case):
+    c = chat(n=4, rows=30, cols=60)
+    c.send("\x1b[>41;380;0c")  # "I am xterm"
+    type_and_resize(c, *case)
+    c.send("\x03")
+    c.until(rb"\^C")
+    c.prompt()
+    c.leave()
+
+
+def test_resize_where_rows_are_folded():
+    if not shutil.which("tmux"):
+        return "no tmux"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(resized_in_tmux, RESIZED))
+
+
+def test_resize_where_rows_are_cut():
+    if not PYTE:
+        return "no pyte"
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(resized_where_rows_are_cut, RESIZED))
 
 
 def test_no_control_characters_from_the_model():

@@ -4,6 +4,7 @@
 #include "../unit.h"
 
 #include "base/buf.h"
+#include "base/cores.h"
 #include "base/os.h"
 #include "base/rng.h"
 #include "engine/engine.h"
@@ -31,7 +32,9 @@ struct loaded {
 static int load(struct loaded *l, const char *path, const struct setup *s, struct err *e)
 {
     *l = (struct loaded){0};
-    struct backend_options bo = {.n_thread = s->n_thread, .cpu_level = s->level, .act = s->act};
+    struct cores cores; /* so that threads may be more than the CPUs of this machine */
+    cores_make(&cores, s->n_thread, s->n_thread);
+    struct backend_options bo = {.n_thread = s->n_thread, .cores = &cores, .cpu_level = s->level, .act = s->act};
     int rc = checkpoint_open(&l->c, path, e);
     if (rc == 0) rc = backend_open(&l->b, "cpu", &bo, e);
     struct model_options mo = {.backend = l->b, .kv_type = s->kv, .page_rows = s->page_rows, .context_max = 256, .n_page = 2048 / s->page_rows,
@@ -164,10 +167,11 @@ static void vary(const struct base *b, const struct logits *want, const struct b
         s.page_rows = page_rows;
         variant("another page size", b, want, s, 5, tokens);
     }
-    for (int n = 2; n <= 5; n++) {
+    static const int threads[] = {2, 3, 4, 5, 16};
+    for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
         struct setup s = b->setup;
-        s.n_thread = n;
-        variant("more threads", b, want, s, n * 9, tokens);
+        s.n_thread = threads[i];
+        variant("more threads", b, want, s, 9 + threads[i] * 5, tokens);
     }
     for (const char *const *level = kern_levels(); *level; level++) {
         struct setup s = b->setup;

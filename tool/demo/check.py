@@ -10,9 +10,12 @@ import chatml
 import data
 import lists
 import seen
-from common import Source, held_out, pair_key
+import words
+from common import Source, held_out, key_of, pair_key
 from eval import OTHERS, REQUIRED
 from pack import text_of
+
+FIELDS = set("age city job pet species color item quantity price event day time".split())
 
 
 def check_deterministic(args):
@@ -27,12 +30,24 @@ def check_split(args):
             assert all(held_out(k) == held for k in doc.keys), (held, doc.keys)
 
 
+def held_out_content(kind, content):
+    """Whether something found in a text belongs to the held-out side."""
+    if kind == "add":
+        return held_out(pair_key(sorted(map(int, content.split("|")))))
+    if kind == "fields":
+        return all(pair.split("=")[0] in FIELDS for pair in content.split("|")) and held_out(key_of("fields", content))
+    if kind == "call":
+        name, arguments = json.loads(content).values()
+        return held_out(key_of("call", name, json.dumps(arguments, ensure_ascii=False)))
+    first, last = content.split()[:2] if kind == "name" else ("", "")
+    return first in words.GIRLS + words.BOYS and last in words.SURNAMES and held_out(key_of("name", content))
+
+
 def check_no_leak(args):
-    """The text of training documents holds no held-out sum or list, whatever produced it."""
+    """The text of training documents holds no held-out sum, name, combination of fields or call, whatever produced it."""
     for doc in data.documents(12, args.docs):
         for kind, content in seen.contents(text_of(doc)):
-            if kind == "add":
-                assert not held_out(pair_key(sorted(map(int, content.split("|"))))), (content, text_of(doc))
+            assert not held_out_content(kind, content), (kind, content, text_of(doc))
 
 
 def check_sums(args):

@@ -7,6 +7,7 @@ a held-out key can never be trained on, whatever the task that uses it.
 import hashlib
 import random
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import words
 
@@ -82,3 +83,14 @@ class Source(random.Random):
 
 def pair_key(pair):
     return key_of("add", min(pair), max(pair))
+
+
+def combination(record, fields):
+    """The combination of these fields of a record, in one spelling."""
+    return "|".join(f"{f}={record[f]}" for f in sorted(fields))
+
+
+def combinations_of(record):
+    """Every combination of two or more of a record's fields, the name aside."""
+    fields = [f for f in record if f != "name"]
+    return [combination(record, some) for n in range(2, len(fields) + 1) for some in combinations(fields, n)]

@@ -114,16 +114,14 @@ def with_new_tools(src):
     return with_tools(src, short=True, counts=(2, 3, 3, 4, 4), known=0.35)
 
 
-# The first stage is rich in prose, the second in sums: arithmetic is what takes longest to learn. The third is short texts,
-# for short rows; the fourth to sixth drill lists, reading and sorting, which lag by then, the seventh made-up tools; the last, in long rows, has everything.
-STAGES = (((single, 67), (conversation, 10), (with_tools, 11), (stories.raw, 11), (chinese.raw, 1)),
-          ((single, 60), (conversation, 8), (with_tools, 9), (stories.raw, 7), (chinese.raw, 1), (arithmetic.drill, 15)),
-          ((single, 66), (conversation, 6), (with_few_tools, 14), (stories.raw, 2), (arithmetic.drill, 12)),
-          ((single, 52), (conversation, 5), (with_few_tools, 19), (stories.raw, 5), (arithmetic.drill, 3), (lists.drill, 11), (facts.drill, 5)),
-          ((single, 46), (conversation, 5), (with_few_tools, 18), (stories.raw, 4), (arithmetic.drill, 5), (lists.drill, 8), (facts.drill, 14)),
-          ((single, 46), (conversation, 5), (with_few_tools, 18), (stories.raw, 4), (arithmetic.drill, 5), (lists.drill, 6), (lists.sort_drill, 12), (facts.drill, 6)),
-          ((single, 44), (conversation, 5), (with_new_tools, 30), (stories.raw, 9), (chinese.raw, 1), (arithmetic.drill, 2), (lists.sort_drill, 4), (facts.drill, 5)),
-          ((single, 54), (conversation, 8), (with_tools, 14), (stories.raw, 9), (chinese.raw, 1), (arithmetic.drill, 4), (lists.drill, 4), (lists.sort_drill, 6), (facts.drill, 6)))
+# The first stage has everything, with drills from the beginning; the second drills what is slow to learn, tools and reading
+# above all; the last, in long rows, has everything again, in the proportions of use.
+STAGES = (((single, 55), (conversation, 7), (with_few_tools, 7), (toolcalls.drill, 3), (stories.raw, 7), (chinese.raw, 1),
+           (arithmetic.drill, 9), (lists.drill, 6), (lists.sort_drill, 3), (facts.drill, 5), (extract.drill, 3)),
+          ((single, 50), (conversation, 6), (with_few_tools, 5), (with_new_tools, 5), (toolcalls.drill, 8), (stories.raw, 5), (chinese.raw, 1),
+           (arithmetic.drill, 5), (lists.drill, 3), (lists.sort_drill, 6), (facts.drill, 9), (extract.drill, 4)),
+          ((single, 52), (conversation, 9), (with_tools, 10), (with_new_tools, 6), (toolcalls.drill, 5), (stories.raw, 7), (chinese.raw, 1),
+           (arithmetic.drill, 3), (lists.drill, 2), (lists.sort_drill, 4), (facts.drill, 6), (extract.drill, 3)))
 
 
 def documents(seed, n, held=False, stage=-1):

@@ -55,41 +55,36 @@ def ask(messages, tools=None, thinking=None):
     return chatml.prompt(messages, tools, thinking)
 
 
-def question(make, thinking=None):
-    """Task whose prompt is one user message."""
+def question(make, kind=None, thinking=None):
+    """Task whose prompt is one user message; no list or sum in it (seen.py's kind) may have been seen."""
     def draw(src):
         item = make(src)
-        return ask([{"role": "user", "content": item.user}], thinking=thinking), item.answer, item.user + "\n" + item.answer
+        probes = seen.fingerprints(item.user + "\n" + item.answer, kind) if kind else set()
+        return ask([{"role": "user", "content": item.user}], thinking=thinking), item.answer, probes
     return draw
 
 
 def extraction(src):
-    """What must not have been seen is the person's full name."""
+    """Neither the person's full name nor the combination of the fields asked for may have been seen."""
     item = extract.item(src)
-    return ask([{"role": "user", "content": item.user}]), item.answer, item.keys[0].removeprefix("name:")
-
-
-def distinct_tools(src, n):
-    """n tools of which no two return the same thing (get_price and find_price): the request must have one right answer."""
-    while True:
-        tools = toolcalls.offered(src, n)
-        if len({t["function"]["name"].split("_", 1)[-1] for t, _ in tools}) == n:
-            return tools
+    name, fields = item.keys
+    probes = seen.fingerprints(name.removeprefix("name:"), "name") | {seen.hashed("fields " + fields.removeprefix("fields:"))}
+    return ask([{"role": "user", "content": item.user}]), item.answer, probes
 
 
 def tool_request(src):
-    """A request among up to four tools; the answer is the call."""
-    tools = distinct_tools(src, src.choice((1, 2, 3, 4)))
+    """A request among up to four tools; the answer is the call, which with its arguments must not have been seen."""
+    tools = toolcalls.offered(src, src.choice((1, 2, 3, 4)))
     turn, _ = toolcalls.request(src, *src.choice(tools))
     want = "\n".join(map(chatml.call_block, turn[1]["tool_calls"]))
-    return ask(turn[:1], [t for t, _ in tools]), want, want
+    return ask(turn[:1], [t for t, _ in tools]), want, seen.fingerprints(want, "call")
 
 
 def tool_answer(src):
     """The turn after the result."""
     tools = toolcalls.offered(src, 1)
     turn, _ = toolcalls.request(src, *tools[0])
-    return ask(turn[:-1], [t for t, _ in tools]), turn[-1]["content"], ""
+    return ask(turn[:-1], [t for t, _ in tools]), turn[-1]["content"], set()
 
 
 def recall(src):
@@ -97,38 +92,34 @@ def recall(src):
     tell, question = chat.memory(src)
     between = facts.item(src)
     messages = [{"role": r, "content": c} for i in (tell, between) for r, c in (("user", i.user), ("assistant", i.answer))]
-    return ask([*messages, {"role": "user", "content": question.user}]), question.answer, ""
+    return ask([*messages, {"role": "user", "content": question.user}]), question.answer, set()
 
 
 REQUIRED = {
-    "copy": (question(lambda s: lists.item(s, "copy")), same_text), "reverse": (question(lambda s: lists.item(s, "reverse")), same_text),
-    "sort": (question(lambda s: lists.item(s, "sort")), same_text), "add": (question(arithmetic.addition), same_text),
+    "copy": (question(lambda s: lists.item(s, "copy"), "list"), same_text),
+    "reverse": (question(lambda s: lists.item(s, "reverse"), "list"), same_text),
+    "sort": (question(lambda s: lists.item(s, "sort"), "list"), same_text),
+    "add": (question(arithmetic.addition, "add"), same_text),
     "extract": (extraction, same_json), "tool_call": (tool_request, same_calls)}
 OTHERS = {
-    "add_thinking": (question(arithmetic.addition, True), after_thinking), "subtract": (question(arithmetic.subtraction), same_text),
+    "add_thinking": (question(arithmetic.addition, thinking=True), after_thinking), "subtract": (question(arithmetic.subtraction), same_text),
     "word_problem": (question(arithmetic.word_problem), after_thinking), "passage": (question(facts.passage), same_text),
     "tool_answer": (tool_answer, same_text), "memory": (recall, same_text)}
 
 
 def score(backend, name, task, n, already, verbose):
+    """Share of right answers among n items, and how many of them occur in training (those count as wrong)."""
     draw, same = task
     src, right, leaked = Source("evaluation " + name, held=True), 0, 0
     for _ in range(n):
-        prompt, want, content = draw(src)
-        leak = bool(already) and name in REQUIRED and is_seen(name, content, already)
+        prompt, want, probes = draw(src)
+        leak = not probes.isdisjoint(already)
         got = "" if leak else backend.complete(prompt, 200)
         leaked += leak
-        right += same(got, want)
+        right += not leak and same(got, want)
         if verbose and not leak and not same(got, want):
             print(f"  {name}: want {want!r}\n  {' ' * len(name)}   got {got!r}")
     return right / n, leaked
-
-
-PROBE = {"copy": "list", "reverse": "list", "sort": "list", "add": "add", "extract": "name", "tool_call": "call"}
-
-
-def is_seen(name, content, already):
-    return any(f in already for f in seen.fingerprints(content, PROBE[name]))
 
 
 def perplexity_text(n):
@@ -162,14 +153,17 @@ def one_chat(backend, seed):
 def evaluate(backend, args):
     began = time.time()
     already = seen.of_training(json.loads(args.training.read_text())) if args.training else set()
-    results = {}
+    results, found = {}, {}
     for name, task in {**REQUIRED, **OTHERS}.items():
         if args.tasks and name not in args.tasks:
             continue
-        results[name], leaked = score(backend, name, task, args.items, already, args.verbose)
-        print(f"{name:14} {100 * results[name]:6.1f} %" + (f"   ({leaked} seen in training)" if leaked else ""), flush=True)
+        results[name], found[name] = score(backend, name, task, args.items, already, args.verbose)
+        print(f"{name:14} {100 * results[name]:6.1f} %" + (f"   {found[name]} seen in training" if already and name in REQUIRED else ""), flush=True)
     results["perplexity"] = backend.perplexity(perplexity_text(max(args.items // 2, 10)))
     print(f"perplexity of held-out stories {results['perplexity']:.3f}")
+    results["items"] = args.items
+    if already:
+        results["seen"] = {name: found[name] for name in found if name in REQUIRED}
     print(f"{args.items} items per task, {len(already)} fingerprints of training text, {time.time() - began:.0f} s")
     return results
 

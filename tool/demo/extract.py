@@ -1,11 +1,14 @@
 """Pulling named fields out of a sentence into a JSON object, in the order asked for.
 
-The key is the person's full name; the values are drawn at random, so the combination is new as well.
+Two keys, and an item must be on its side of the split by both: the person's full name, and the combination of the
+other fields with their values (age=47|city=Dakar), of two fields or more; one value of a short closed list alone
+(a day, a color) cannot be held out, since training needs every word of it. For training no combination within the
+record may be held out, asked for or not; for evaluation the one asked for must be.
 """
 import json
 
 import words
-from common import Item
+from common import Doc, Item, combination, combinations_of, held_out, key_of
 
 PERSON_TEXTS = ["{name} is {age} years old, lives in {city} and works as {a_job}.",
                 "My name is {name}. I am {age} years old. I live in {city}, where I work as {a_job}.",
@@ -57,16 +60,53 @@ def place(src):
     return src.choice(words.CITIES) if src.chance(0.9) else src.made_up_name()
 
 
-def item(src):
-    name, key = src.full_name()
-    texts, fields, extra = src.choices((person, pet, order, event), (4, 2, 2, 2))[0](src, name)
-    text = src.choice(texts).format(**fields, **extra)
-    order_asked = list(fields)
+def choose_fields(src, fields):
+    asked = list(fields)
     if src.chance(0.4):
-        src.shuffle(order_asked)
-    order_asked = order_asked[:src.randint(2, len(order_asked))]
-    if src.chance(0.5) and "name" not in order_asked:
-        order_asked.insert(0, "name")
-    answer = json.dumps({f: fields[f] for f in order_asked}, ensure_ascii=False)
-    ask = src.choice(ASK).format(fields=words.join_and(order_asked), text=text)
-    return Item("extract", ask, answer, keys=[key])
+        src.shuffle(asked)
+    asked = asked[:src.randint(2, len(asked))]
+    if src.chance(0.5) and "name" not in asked:
+        asked.insert(0, "name")
+    return asked
+
+
+def keys_of(src, fields, asked):
+    """What must be on the source's side of the split: for training all of the record, else what is asked for."""
+    if not src.held:
+        return [key_of("fields", c) for c in combinations_of(fields)]
+    others = [f for f in asked if f != "name"]
+    return [key_of("fields", combination(fields, others))] if len(others) > 1 else []
+
+
+def draw_record(src):
+    """A text and its fields: (text, fields, those asked for, keys)."""
+    name, name_key = src.full_name()
+    make = src.choices((person, pet, order, event), (4, 2, 2, 2))[0]
+    while True:
+        texts, fields, extra = make(src, name)
+        asked = choose_fields(src, fields)
+        keys = keys_of(src, fields, asked)
+        if keys and all(held_out(k) == src.held for k in keys):
+            return src.choice(texts).format(**fields, **extra), fields, asked, [name_key, *keys]
+
+
+def answer_of(fields, asked):
+    return json.dumps({f: fields[f] for f in asked}, ensure_ascii=False)
+
+
+def item(src):
+    text, fields, asked, keys = draw_record(src)
+    ask = src.choice(ASK).format(fields=words.join_and(asked), text=text)
+    return Item("extract", ask, answer_of(fields, asked), keys=keys)
+
+
+def drill(src):
+    """Texts with several selections of fields each, where only the objects are to be learned. For training only."""
+    doc = Doc("extract_drill", parts=[])
+    for _ in range(src.randint(2, 4)):
+        text, fields, asked, keys = draw_record(src)
+        doc.parts.append((text + "\n", False))
+        doc.keys += keys
+        for asked in (asked, choose_fields(src, fields)):
+            doc.parts += [(f"JSON with {words.join_and(asked)}: ", False), (answer_of(fields, asked), True), ("\n", False)]
+    return doc

@@ -4,14 +4,15 @@
 #   tool/demo/make.sh [--quick] [OUT]      OUT defaults to build/demo; --quick takes minutes and only shows that it works
 #
 # PYTHON names an interpreter with torch, tokenizers, safetensors, gguf and jinja2; without one that has them,
-# a virtual environment is made in OUT/venv. Checkpoints are kept: run it again to go on where it stopped.
+# a virtual environment is made in OUT/venv. The evaluation goes through QUOTH (build/quoth) and the Q8_0 file where that
+# binary is there, else through PyTorch. Checkpoints are kept: run it again to go on where it stopped.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
-main_steps=4000 draft_steps=3000 minutes=150 items=500 more=""
+main_steps=4000 draft_steps=2000 items=200 more=""
 if [ "${1:-}" = --quick ]; then
     shift
-    main_steps=40 draft_steps=40 minutes=2 items=5 more="--no-compile --batch 4096"
+    main_steps=40 draft_steps=40 items=5 more="--no-compile --batch 4096"
 fi
 out=${1:-build/demo}
 mkdir -p "$out"
@@ -23,12 +24,20 @@ if ! "$python" -c 'import torch, tokenizers, safetensors, gguf, jinja2' 2>/dev/n
     "$python" -m pip install --quiet torch numpy tokenizers safetensors gguf jinja2
 fi
 
-train() { "$python" "$here/train.py" --out "$out" --seed 1 --minutes "$minutes" --resume $more "$@"; }
+train() { "$python" "$here/train.py" --out "$out" --seed 1 --resume $more "$@"; }
+
+export_as() { "$python" "$here/export.py" --checkpoint "$out/$1.pt" --name "$2" --hf "$out/$2" --gguf "$out"; }
 
 train --size main --steps "$main_steps"
-train --size draft --steps "$draft_steps"
 "$python" "$here/check.py" --tokenizer "$out/tokenizer.json" --docs 4000
-"$python" "$here/export.py" --checkpoint "$out/main.pt" --name quoth-tiny --hf "$out/quoth-tiny" --gguf "$out"
-"$python" "$here/export.py" --checkpoint "$out/draft.pt" --name quoth-tiny-draft --hf "$out/quoth-tiny-draft" --gguf "$out"
-"$python" "$here/eval.py" --model "$out/main.pt" --items "$items" --training "$out/main.json" --json "$out/scores.json"
+export_as main quoth-tiny
+quoth=${QUOTH:-build/quoth}
+if [ -x "$quoth" ]; then
+    set -- --backend quoth --quoth "$quoth" --model "$out/quoth-tiny-q8_0.gguf"
+else
+    set -- --model "$out/main.pt"
+fi
+"$python" "$here/eval.py" "$@" --items "$items" --training "$out/main.json" --json "$out/scores.json"
+train --size draft --steps "$draft_steps"
+export_as draft quoth-tiny-draft
 ls -l "$out"/*.gguf

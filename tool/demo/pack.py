@@ -13,9 +13,9 @@ import data
 
 VOCAB = 4096
 OTHERS_WEIGHT = 0.1      # of what the model did not say itself
-DOCS_PER_SHARD = 8000
-STAGE_SHARDS = (13, 16, 19, 25, 29, 34)  # where the mixture changes
-MEDIUM, SHORT, LONG = 512, 256, 1024
+DOCS_PER_SHARD = 4000
+STAGE_SHARDS = (18,)     # where the mixture changes; the last one comes with the long rows
+SHORT, LONG = 512, 1024
 WAITING = 64
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|"
            r"\s*[\r\n]+|\s+(?!\S)|\s+")     # Qwen2's: digits one by one
@@ -101,25 +101,32 @@ def make_shard(tokenizer_path, seed, index, length):
 
 class Shards:
     """An endless stream of batches (tokens [n, length + 1], weights likewise), one shard made ahead.
-    `used` lists [index, row length] of every shard that was begun."""
+    `used` lists [index, row length] of every shard that was begun; of the last one `taken` batches were used, and
+    the stream goes on behind them."""
 
-    def __init__(self, tokenizer_path, seed, used):
-        self.args, self.used, self.index = (tokenizer_path, seed), used, len(used)
+    def __init__(self, tokenizer_path, seed, used, taken=0):
+        self.args, self.used, self.taken = (tokenizer_path, seed), used, taken
         self.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
         self.ahead = None
 
     def order(self, length):
-        self.ahead = length, self.pool.submit(make_shard, *self.args, self.index, length)
+        self.ahead = length, self.pool.submit(make_shard, *self.args, len(self.used), length)
+
+    def begin(self, length):
+        """The next shard's rows; the one after it is made meanwhile."""
+        if self.ahead is None or self.ahead[0] != length:
+            self.order(length)
+        shard = self.ahead[1].result()
+        self.used.append([len(self.used), length])
+        self.order(length)
+        return shard
 
     def batches(self, length_of, tokens_per_batch):
+        again = self.used.pop()[1] if self.used else None
         while True:
-            length = length_of(self.index)
-            if self.ahead is None or self.ahead[0] != length:
-                self.order(length)
-            rows, weights = self.ahead[1].result()
-            self.used.append([self.index, length])
-            self.index += 1
-            self.order(length)
-            n = tokens_per_batch // length
-            for i in range(0, len(rows) - n + 1, n):
+            length = again or length_of()
+            (rows, weights), n, again = self.begin(length), tokens_per_batch // length, None
+            for i in range(self.taken * n, len(rows) - n + 1, n):
+                self.taken += 1
                 yield rows[i:i + n], weights[i:i + n]
+            self.taken = 0

@@ -1,12 +1,16 @@
-"""What training has seen: fingerprints of every list, sum, name and tool call in its text.
+"""What training has seen: fingerprints of every list, sum, name, tool call and JSON object in its text.
 
 The generators keep held-out content away by construction; this reads the finished training text with regular
 expressions, knowing nothing of the generators, so that a leak by any path is found. eval.py counts an item
-whose fingerprint was seen as wrong.
+with a fingerprint that was seen as wrong. Of an object every combination of two or more fields counts as seen,
+so that one that stood within a larger one is found.
 """
 import hashlib
+import json
 import re
+from concurrent.futures import ProcessPoolExecutor
 
+from common import combinations_of
 from pack import shard_docs, text_of
 
 LIST = re.compile(r"(?:\w+, )+\w+")
@@ -15,6 +19,7 @@ SUMS = [re.compile(r"(?=\b(\d{2,3}) ?\+ ?(\d{2,3})\b)"), re.compile(r"(?=\b(\d{2
 DIFFERENCES = [re.compile(r"(?=\b(\d{2}) ?- ?(\d{2})\b)"), re.compile(r"(?=\b(\d{2}) minus (\d{2})\b)")]
 NAME = re.compile(r"(?=\b([A-Z][a-z]+ [A-Z][a-z]+)\b)")
 CALL = re.compile(r'\{"name": "\w+", "arguments": \{.*?\}\}')
+OBJECT = re.compile(r'\{"[^{}]*\}')
 
 
 def hashed(text):
@@ -33,16 +38,29 @@ def contents(text):
         yield "name", name
     for call in CALL.findall(text):
         yield "call", call
+    for record in objects(text):
+        for fields in combinations_of(record):
+            yield "fields", fields
+
+
+def objects(text):
+    for flat in OBJECT.findall(text):
+        try:
+            yield json.loads(flat)
+        except ValueError:
+            pass
 
 
 def fingerprints(text, only=None):
     return {hashed(kind + " " + content) for kind, content in contents(text) if only in (None, kind)}
 
 
+def of_shard(seed, index, length):
+    return set().union(*(fingerprints(text_of(doc)) for doc in shard_docs(seed, index, length)))
+
+
 def of_training(record):
     """All fingerprints of a run, by the record that train.py wrote."""
-    seen = set()
-    for index, length in record["shards"]:
-        for doc in shard_docs(record["seed"], index, length):
-            seen |= fingerprints(text_of(doc))
-    return seen
+    shards = record["shards"]
+    with ProcessPoolExecutor(2) as pool:
+        return set().union(*pool.map(of_shard, [record["seed"]] * len(shards), *zip(*shards)))

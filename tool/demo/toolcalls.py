@@ -43,7 +43,7 @@ def calculator(src):
 
 
 def timer(src):
-    n = src.randint(1, 90)
+    n = src.randint(1, 300)
     ask = src.choice(["Set a timer for {} minutes.", "Wake me in {} minutes.", "Please start a timer of {} minutes.", "I need a timer for {} minutes."])
     return ask.format(n), {"minutes": n}, {"status": "ok"}, f"The timer is set for {n} minutes."
 
@@ -78,21 +78,26 @@ def translate(src):
     return ask.format(word, language), {"word": word, "language": language}, {"translation": foreign}, f"In {language}, {word} is {foreign}."
 
 
+ROOMS = words.PLACES + "bedroom bathroom garden garage hall cellar attic nursery studio corridor workshop cabin shed garret tent lobby".split()
+
+
 def light(src):
-    room, state = src.choice("kitchen bedroom bathroom garden garage hall office cellar attic library nursery studio corridor workshop".split()), src.choice(("on", "off"))
+    room, state = src.choice(ROOMS), src.choice(("on", "off"))
     ask = src.choice(["Turn {s} the light in the {r}.", "Switch {s} the {r} light.", "Please turn the {r} light {s}."])
     return ask.format(r=room, s=state), {"room": room, "state": state}, {"status": "ok"}, f"The light in the {room} is now {state}."
 
 
 def recipe(src):
     food, minutes = src.choice(words.FRUIT + words.FOODS), src.randint(10, 60)
+    if src.chance(0.4):
+        food += " and " + src.choice(words.FOODS)
     dish = f"{food} {src.choice('soup cake pie salad stew'.split())}"
     ask = src.choice(["Find a recipe with {}.", "What can I cook with {}?", "I need a recipe with {}."])
     return ask.format(food), {"ingredient": food}, {"recipe": dish, "minutes": minutes}, f"You can make {dish}. It takes {minutes} minutes."
 
 
 def dice(src):
-    sides = src.randint(4, 100)
+    sides = src.randint(4, 300)
     n = src.randint(1, sides)
     ask = src.choice(["Roll a die with {} sides.", "Please roll a {}-sided die."])
     return ask.format(sides), {"sides": sides}, {"result": n}, f"You rolled a {n}."
@@ -137,11 +142,12 @@ def draw_call(src, name, use):
 
 
 def offered(src, n, known=0.65):
-    """n different tools, a share of them known ones."""
+    """n tools, a share of them known ones; no two return the same thing (get_price and find_price), so that a request
+    has one right answer."""
     chosen = {}
     while len(chosen) < n:
         described, use = src.choice(KNOWN) if src.chance(known) else lookup(src)
-        chosen[described["function"]["name"]] = (described, use)
+        chosen.setdefault(described["function"]["name"].split("_", 1)[-1], (described, use))
     return list(chosen.values())
 
 
@@ -163,6 +169,17 @@ def doc(src, chat_item, short=False, counts=(1, 1, 2, 2, 3, 4), known=0.65):
         messages += turn
         keys += key
     return Doc("tool", messages=messages, tools=[t for t, _ in tools], keys=keys)
+
+
+def drill(src):
+    """Several tools and one request after the other, where only the calls follow: many choices in few tokens."""
+    tools = offered(src, src.choice((2, 3, 3, 4)), known=0.2)
+    messages, keys = [], []
+    for _ in range(src.randint(3, 5)):
+        turn, key = request(src, *src.choice(tools))
+        messages += turn[:2]
+        keys += key
+    return Doc("tool_drill", messages=messages, tools=[t for t, _ in tools], keys=keys)
 
 
 def request(src, described, use):

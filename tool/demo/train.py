@@ -1,10 +1,11 @@
 """Trains quoth-tiny, or its draft, on the text of data.py. Runs on two CPU cores, or on a GPU if there is one.
 
-    python train.py --out DIR --size main --steps N [--minutes M] [--workers 2] [--resume]
+    python train.py --out DIR --size main --steps N [--workers 2] [--resume]
 
 DIR receives tokenizer.json (made once), main.pt / draft.pt (checkpoint, every few minutes) and main.json / draft.json
-(what was trained on). A line of log every 20 steps. Progress is the larger of steps done and time used, so that a run ends in time on any machine; the
-learning rate warms up, stays, and falls to zero over the last quarter (WSD); rows grow to 1024 tokens near the end.
+(what was trained on). A line of log every 20 steps. Steps alone decide how far a run is, never the clock: the learning
+rate warms up, stays, and falls to zero over the last part (WSD); rows grow to 1024 tokens near the end. A run that was
+stopped and goes on takes the batches that it would have taken.
 Matrices are trained with Muon, the embedding and the norms with AdamW.
 
 On CPUs the batch is split among worker processes of one thread each, which meet once a step to add gradients:
@@ -23,16 +24,17 @@ import torch.multiprocessing as mp
 import torch.nn.functional as F
 
 from model import Config, Model
-from pack import LONG, MEDIUM, SHORT, STAGE_SHARDS, Shards, train_tokenizer
+from pack import LONG, SHORT, Shards, train_tokenizer
 
 SIZES = {"main": Config(), "draft": Config(hidden=96, ff=192, layers=3, heads=2, kv_heads=1)}
-WARMUP, DECAY, LONG_ROWS = 0.01, 0.25, 0.10   # parts of the run: rising rate, falling rate, long rows
+WARMUP = 26                                   # steps
+DECAY, LONG_ROWS = 0.29, 0.10                 # parts of the run: falling rate, long rows
 TOKENIZER_DOCS = 30000
 
 
-def rate(progress):
+def rate(step, steps):
     """The learning rate's factor: warm up, stay, decay linearly."""
-    return min(progress / WARMUP, 1.0, max(1.0 - progress, 0.0) / DECAY)
+    return min(step / WARMUP, 1.0, max(1.0 - step / steps, 0.0) / DECAY)
 
 
 def optimizers(model, muon_lr, adam_lr):
@@ -52,7 +54,7 @@ class Trainer:
         self.base = [o.param_groups[0]["lr"] for o in self.opts]
         self.path = args.out / f"{args.size}.pt"
         self.step = self.tokens = 0
-        self.shards = []
+        self.shards, self.taken = [], 0
         self.seconds = 0.0
         if args.resume and self.path.exists():
             self.load()
@@ -68,24 +70,24 @@ class Trainer:
         self.model.load_state_dict(saved["model"])
         for opt, state in zip(self.opts, saved["opts"]):
             opt.load_state_dict(state)
-        self.step, self.tokens, self.seconds, self.shards = saved["at"]
+        self.step, self.tokens, self.seconds, self.shards, self.taken = saved["at"]
 
     def save(self):
         saved = {"model": self.model.state_dict(), "opts": [o.state_dict() for o in self.opts], "config": self.model.cfg.asdict(),
-                 "at": (self.step, self.tokens, self.seconds, self.shards)}
+                 "at": (self.step, self.tokens, self.seconds, self.shards, self.taken)}
         torch.save(saved, self.path.with_suffix(".tmp"))
         self.path.with_suffix(".tmp").rename(self.path)
         record = {"seed": self.args.seed, "steps": self.step, "tokens": self.tokens, "minutes": round(self.seconds / 60, 1), "shards": self.shards}
         self.path.with_suffix(".json").write_text(json.dumps(record) + "\n")
 
     def progress(self):
-        return max(self.step / self.args.steps, self.seconds / (60 * self.args.minutes))
+        return self.step / self.args.steps
 
     def train_step(self, rows, weights):
         tokens = torch.from_numpy(rows.astype("int64")).to(self.device)
         w = torch.from_numpy(weights[:, 1:].astype("float32")).to(self.device)
         for opt, base in zip(self.opts, self.base):
-            opt.param_groups[0]["lr"] = base * rate(self.progress() + 1 / self.args.steps)
+            opt.param_groups[0]["lr"] = base * rate(self.step + 1, self.args.steps)
         with torch.autocast(self.device, torch.bfloat16):
             loss, own = self.loss(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), w)
         loss.backward()
@@ -112,20 +114,21 @@ class Trainer:
         self.seconds = flat[-1].item()
         return flat[-2].item()
 
-    def row_length(self, shard):
-        if self.progress() >= 1 - LONG_ROWS:
-            return LONG
-        return SHORT if STAGE_SHARDS[1] <= shard < STAGE_SHARDS[-1] else MEDIUM
+    def row_length(self):
+        return LONG if self.progress() >= 1 - LONG_ROWS else SHORT
 
     def run(self):
-        shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shards)
+        if self.progress() >= 1:
+            return
+        shards = Shards(self.args.out / "tokenizer.json", self.args.seed, self.shards, self.taken)
         self.began, saved, mean = time.time() - self.seconds, time.time(), math.nan
         for rows, weights in shards.batches(self.row_length, self.args.batch):
+            self.taken = shards.taken
             own = self.train_step(rows[self.rank::self.args.workers], weights[self.rank::self.args.workers])
             mean = own if math.isnan(mean) else 0.95 * mean + 0.05 * own
             if self.step % 20 == 0 and self.rank == 0:
                 print(f"step {self.step} tokens {self.tokens} minutes {self.seconds / 60:.1f} loss {mean:.4f} "
-                      f"lr {rate(self.progress()):.3f} tokens/s {self.tokens / self.seconds:.0f}", flush=True)
+                      f"lr {rate(self.step, self.args.steps):.3f} tokens/s {self.tokens / self.seconds:.0f}", flush=True)
             if self.rank == 0 and time.time() - saved > 60 * self.args.save_minutes:
                 self.save()
                 saved = time.time()
@@ -152,7 +155,6 @@ def main():
     args.add_argument("--size", choices=SIZES, default="main")
     args.add_argument("--seed", type=int, default=1)
     args.add_argument("--steps", type=int, default=6000)
-    args.add_argument("--minutes", type=float, default=150)
     args.add_argument("--save-minutes", type=float, default=4)
     args.add_argument("--batch", type=int, default=8192, help="tokens in a step, of all workers")
     args.add_argument("--muon-lr", type=float, default=0.02)

@@ -1,148 +1,294 @@
 /* attn.c - attention over pages on the CPU: flash-style, with an online softmax in spans of 512
  * positions.
  *
- * A work item is (sequence, KV head, up to 16 query rows). It walks the positions that its rows
- * can see, 16 at a time; each tile of K and V is decoded once and used by every row and every
- * query head of the group. Which rows share an item never matters: each row and head has its own
- * state, and sees the tiles in the same order (kern.h). */
+ * A chunk of work is (piece of the plan, KV head): some rows and the query heads of the group meet
+ * K and V of some spans, 32 positions at a time, widened to f32 once for all of them. Which rows
+ * share a chunk never matters: each row and head has its own state and sees its positions in the
+ * same order (kern.h). Rows whose spans are spread over several pieces leave their states in slots;
+ * a second phase merges them, spans ascending. */
+#include "attn_plan.h"
 #include "cpu_impl.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-struct attn_job {
-    struct cpu_backend *c;
+/* As many rows x heads share each widened block of K and V: 64 make widening 3 % of the time, and
+ * their states (48 kB with heads of 64) stay in the second level of cache. */
+enum { ROWS = 64, SLOT_BYTES_MAX = 64 << 20 };
+
+/* What a worker needs for one chunk. */
+struct work {
+    struct attn_rows rows;
+    int32_t *from, *to, *pos;
+    float *slope, *q, *k, *v, *part; /* part: see cpu_kv_block */
+    float *top, *sum, *out;          /* totals: [n_row], [n_row], [n_row, attn_stride(d_v)] */
+};
+
+struct attn {
+    struct attn_plan plan;
+    int n_thread, unit_rows; /* rows x heads of a piece, at most */
+    float *memory;           /* [n_thread, work_floats] */
+    int64_t work_floats, slot_floats;
+    float *slot; /* [SLOT_BYTES_MAX], touched as used */
+};
+
+/* ---- memory ---- */
+
+/* The arrays of a work, one after the other; NULL memory: how many floats they take. */
+static int64_t work_layout(struct work *w, float *memory, int n_row, int d)
+{
+    const int64_t rows = attn_stride(n_row), wide = attn_stride(d);
+    int64_t at = 0;
+#define ARRAY(p, n) (p = (void *)(memory + at), at += (n))
+    ARRAY(w->from, rows);
+    ARRAY(w->to, rows);
+    ARRAY(w->pos, rows);
+    ARRAY(w->slope, rows);
+    ARRAY(w->rows.m, rows);
+    ARRAY(w->top, rows);
+    ARRAY(w->sum, rows);
+    ARRAY(w->rows.l, rows * ATTN_TILE);
+    ARRAY(w->rows.o, rows * wide);
+    ARRAY(w->out, rows * wide);
+    ARRAY(w->q, rows * wide);
+    ARRAY(w->k, ATTN_BLOCK * wide);
+    ARRAY(w->v, ATTN_BLOCK * wide);
+    ARRAY(w->part, ATTN_TILE * wide + ATTN_TILE);
+#undef ARRAY
+    return at;
+}
+
+int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e)
+{
+    struct attn *a = calloc(1, sizeof *a);
+    if (!a) return err_memory(e, "attention", sizeof *a);
+    c->attn = a;
+    int rc = attn_plan_open(&a->plan, n_row, e);
+    if (rc != 0) return rc;
+    a->n_thread = pool_n_thread(c->pool);
+    a->unit_rows = n_group > ROWS ? n_group : ROWS;
+    static float nowhere[1];
+    a->work_floats = work_layout(&(struct work){0}, nowhere, a->unit_rows, d_head);
+    size_t n_byte = (size_t)a->n_thread * (size_t)a->work_floats * sizeof(float);
+    a->memory = aligned_alloc(64, n_byte);
+    a->slot = c->base.op->alloc(&c->base, SLOT_BYTES_MAX);
+    if (!a->memory || !a->slot) return err_memory(e, "attention", n_byte + SLOT_BYTES_MAX);
+    return 0;
+}
+
+void cpu_attn_close(struct cpu_backend *c)
+{
+    if (!c->attn) return;
+    attn_plan_close(&c->attn->plan);
+    free(c->attn->memory);
+    c->base.op->release(&c->base, c->attn->slot, SLOT_BYTES_MAX);
+    free(c->attn);
+}
+
+uint8_t *cpu_kv_code(struct cpu_backend *c, int worker)
+{
+    return (uint8_t *)(c->attn->memory + worker * c->attn->work_floats);
+}
+
+/* ---- one chunk ---- */
+
+struct job {
+    const struct kern *kern;
+    struct attn *attn;
     float *y;
     const float *q;
     const struct kv_layer *kv;
     const struct batch *batch;
     const struct attn_spec *spec;
+    int n_group;
 };
 
-/* Per query row and head of an item: the span so far, and the total of the spans before it. */
-struct attn_row {
-    struct attn_state span;
-    float m, l;
-    float *o;   /* f32 [d_v] of the span  */
-    float *out; /* f32 [d_v] of the total: the row's place in y */
-};
-
-static int64_t row_floats(void)
+/* Row r of a chunk is unit r / n_group, query head head * n_group + r % n_group. */
+static void rows_begin(const struct job *j, const struct attn_piece *x, int head, struct work *w)
 {
-    return (int64_t)((sizeof(struct attn_row) + sizeof(float) - 1) / sizeof(float) + 15) / 16 * 16;
+    const struct attn_plan *p = &j->attn->plan;
+    const struct attn_spec *s = j->spec;
+    w->rows.n_row = x->n_unit * j->n_group;
+    w->rows.d_k = s->d_k, w->rows.d_v = s->d_v;
+    w->rows.scale = s->scale, w->rows.softcap = s->softcap;
+    w->rows.q = w->q, w->rows.from = w->from, w->rows.to = w->to, w->rows.pos = w->pos;
+    w->rows.slope = s->slope ? w->slope : NULL;
+    for (int r = 0; r < w->rows.n_row; r++) {
+        int unit = x->unit + r / j->n_group, row = p->row[unit];
+        int h = head * j->n_group + r % j->n_group;
+        memcpy(w->q + (int64_t)r * s->d_k, j->q + ((int64_t)row * s->n_head + h) * s->d_k,
+               (size_t)s->d_k * sizeof(float));
+        w->from[r] = p->from[unit], w->to[r] = p->to[unit], w->pos[r] = j->batch->pos[row];
+        w->slope[r] = s->slope ? s->slope[h] : 0;
+        w->top[r] = -INFINITY, w->sum[r] = 0;
+    }
+    memset(w->out, 0, (size_t)(w->rows.n_row * attn_stride(s->d_v)) * sizeof(float));
 }
 
-int64_t cpu_attn_work_floats(int d_head, int n_group)
+static void span_begin(struct work *w)
 {
-    int64_t tiles = 2 * (int64_t)ATTN_TILE * d_head;
-    return tiles + (int64_t)ATTN_ROWS * n_group * (row_floats() + d_head);
+    size_t n = (size_t)w->rows.n_row;
+    for (size_t r = 0; r < n; r++) w->rows.m[r] = -INFINITY;
+    memset(w->rows.l, 0, n * ATTN_TILE * sizeof(float));
+    memset(w->rows.o, 0, n * (size_t)attn_stride(w->rows.d_v) * sizeof(float));
 }
 
-static int n_tile_of(const struct batch *b, int s)
+/* Positions [lo, hi) of one span. */
+static void span_run(const struct job *j, const struct attn_piece *x, int head, struct work *w,
+                     int lo, int hi)
 {
-    return (b->row0[s + 1] - b->row0[s] + ATTN_ROWS - 1) / ATTN_ROWS;
-}
-
-/* First visible position of a row at pos. */
-static int visible_from(const struct attn_spec *spec, int pos)
-{
-    return spec->window > 0 && pos >= spec->window ? pos - spec->window + 1 : 0;
-}
-
-struct item {
-    int seq, head;        /* KV head */
-    int row0, n_row;      /* rows of the batch */
-    int n_group;          /* query heads per KV head */
-    struct attn_row *row; /* [n_row * n_group] */
-    float *k, *v;         /* decoded tiles */
-};
-
-static void item_rows_init(const struct attn_job *j, struct item *it, float *work)
-{
-    const struct attn_spec *spec = j->spec;
-    it->k = work;
-    it->v = it->k + (int64_t)ATTN_TILE * spec->d_k;
-    it->row = (struct attn_row *)(it->v + (int64_t)ATTN_TILE * spec->d_v);
-    float *o = (float *)(it->row + it->n_row * it->n_group);
-    for (int i = 0; i < it->n_row * it->n_group; i++, o += spec->d_v) {
-        int row = it->row0 + i / it->n_group, head = it->head * it->n_group + i % it->n_group;
-        float *out = j->y + ((int64_t)row * spec->n_head + head) * spec->d_v;
-        it->row[i] = (struct attn_row){.m = -INFINITY, .o = o, .out = out};
-        memset(out, 0, (size_t)spec->d_v * sizeof *out);
+    struct kv_block b = {.kv = j->kv, .head = head, .lo = lo, .hi = hi,
+                         .page = j->batch->page + (int64_t)x->seq * j->batch->page_stride,
+                         .k = w->k, .v = w->v, .part = w->part};
+    span_begin(w);
+    for (b.pos0 = lo / ATTN_BLOCK * ATTN_BLOCK; b.pos0 < hi; b.pos0 += ATTN_BLOCK) {
+        cpu_kv_block(j->kern, &b);
+        j->kern->attn_block(&w->rows, w->k, w->v, b.pos0);
     }
 }
 
-static void span_begin(const struct attn_job *j, struct item *it)
+static bool sees(int from, int to, int span)
 {
-    for (int i = 0; i < it->n_row * it->n_group; i++) {
-        it->row[i].span = (struct attn_state){.m = -INFINITY};
-        memset(it->row[i].o, 0, (size_t)j->spec->d_v * sizeof(float));
+    return from < (span + 1) * ATTN_SPAN && to > span * ATTN_SPAN;
+}
+
+/* A slot: m, at 16 the 16 lanes of l (of a total: l in the first), at 32 o. */
+static float *slot_of(const struct job *j, const struct attn_piece *x, int unit, int head, int span)
+{
+    int n = x->before < 0 ? 1 : x->span1 - x->span0, i = x->before < 0 ? 0 : span - x->span0;
+    int64_t row = (int64_t)(unit - x->unit) * j->spec->n_head + head;
+    return j->attn->slot + (x->slot + row * n + i) * j->attn->slot_floats;
+}
+
+static void slot_put(float *slot, float m, const float *l, int n_lane, const float *o, int n)
+{
+    slot[0] = m;
+    memcpy(slot + ATTN_TILE, l, (size_t)n_lane * sizeof *l);
+    memcpy(slot + 2 * ATTN_TILE, o, (size_t)n * sizeof *o);
+}
+
+/* The span goes to the rows' totals, or to slots where spans before it are another piece's. */
+static void span_end(const struct job *j, const struct attn_piece *x, int head, struct work *w,
+                     int span)
+{
+    const int stride = attn_stride(w->rows.d_v);
+    for (int r = 0; r < w->rows.n_row; r++) {
+        const float *m = w->rows.m + r, *l = w->rows.l + r * ATTN_TILE, *o = w->rows.o + r * stride;
+        if (!sees(w->from[r], w->to[r], span)) continue;
+        if (x->before < 0)
+            j->kern->attn_merge(w->top + r, w->sum + r, w->out + r * stride, m, l, o, w->rows.d_v);
+        else
+            slot_put(slot_of(j, x, x->unit + r / j->n_group,
+                             head * j->n_group + r % j->n_group, span),
+                     *m, l, ATTN_TILE, o, w->rows.d_v);
     }
 }
 
-static void tile_rows(const struct attn_job *j, struct item *it, int pos0)
+/* The worker's o is free by now: it serves as the sink's zeros. */
+static void row_finish(const struct job *j, struct work *w, int unit, int head, float m, float l,
+                       float *out)
 {
-    const struct attn_spec *spec = j->spec;
-    for (int i = 0; i < it->n_row * it->n_group; i++) {
-        int row = it->row0 + i / it->n_group, head = it->head * it->n_group + i % it->n_group;
-        int pos = j->batch->pos[row];
-        int lo = visible_from(spec, pos) - pos0, hi = pos + 1 - pos0;
-        if (lo < 0) lo = 0;
-        if (hi > ATTN_TILE) hi = ATTN_TILE;
+    static const float one[ATTN_TILE] = {1};
+    const struct attn_spec *s = j->spec;
+    int row = j->attn->plan.row[unit];
+    if (s->sink) {
+        memset(w->rows.o, 0, (size_t)s->d_v * sizeof(float));
+        j->kern->attn_merge(&m, &l, out, s->sink + head, one, w->rows.o, s->d_v);
+    }
+    j->kern->attn_finish(j->y + ((int64_t)row * s->n_head + head) * s->d_v, out, l, s->d_v);
+}
+
+static void rows_end(const struct job *j, const struct attn_piece *x, int head, struct work *w)
+{
+    if (x->before >= 0) return;
+    for (int r = 0; r < w->rows.n_row; r++) {
+        int unit = x->unit + r / j->n_group, h = head * j->n_group + r % j->n_group;
+        float *out = w->out + r * attn_stride(w->rows.d_v);
+        if (x->slot < 0)
+            row_finish(j, w, unit, h, w->top[r], w->sum[r], out);
+        else
+            slot_put(slot_of(j, x, unit, h, 0), w->top[r], w->sum + r, 1, out, w->rows.d_v);
+    }
+}
+
+static struct work work_of(const struct job *j, int worker)
+{
+    struct work w;
+    int d = j->spec->d_k > j->spec->d_v ? j->spec->d_k : j->spec->d_v;
+    work_layout(&w, j->attn->memory + worker * j->attn->work_floats, j->attn->unit_rows, d);
+    return w;
+}
+
+static void run_chunk(void *ctx, int chunk, int worker)
+{
+    const struct job *j = ctx;
+    const struct attn_plan *p = &j->attn->plan;
+    const struct attn_piece *x = &p->piece[p->run[chunk / j->spec->n_head_kv]];
+    int head = chunk % j->spec->n_head_kv, from = INT32_MAX, to = 0;
+    struct work w = work_of(j, worker);
+    rows_begin(j, x, head, &w);
+    for (int r = 0; r < w.rows.n_row; r++) {
+        from = w.from[r] < from ? w.from[r] : from;
+        to = w.to[r] > to ? w.to[r] : to;
+    }
+    for (int span = x->span0; span < x->span1; span++) {
+        int lo = span * ATTN_SPAN > from ? span * ATTN_SPAN : from;
+        int hi = (span + 1) * ATTN_SPAN < to ? (span + 1) * ATTN_SPAN : to;
         if (lo >= hi) continue;
-        const float *q = j->q + ((int64_t)row * spec->n_head + head) * spec->d_k;
-        j->c->kern.attn_tile(&it->row[i].span, it->row[i].o, q, it->k, it->v, spec->d_k, spec->d_v,
-                             lo, hi, spec->scale);
+        span_run(j, x, head, &w, lo, hi);
+        span_end(j, x, head, &w, span);
+    }
+    rows_end(j, x, head, &w);
+}
+
+/* ---- rows of several pieces ---- */
+
+/* The total of all spans up to the piece's. */
+static void merge_pieces(const struct job *j, int piece, int unit, int head, float *m, float *l,
+                         float *out)
+{
+    const struct attn_plan *p = &j->attn->plan;
+    const struct attn_piece *x = &p->piece[piece];
+    if (x->before < 0) {
+        const float *slot = slot_of(j, x, unit, head, 0);
+        *m = slot[0], *l = slot[ATTN_TILE];
+        memcpy(out, slot + 2 * ATTN_TILE, (size_t)j->spec->d_v * sizeof *out);
+        return;
+    }
+    merge_pieces(j, x->before, unit, head, m, l, out);
+    for (int span = x->span0; span < x->span1; span++) {
+        const float *slot = slot_of(j, x, unit, head, span);
+        if (sees(p->from[unit], p->to[unit], span))
+            j->kern->attn_merge(m, l, out, slot, slot + ATTN_TILE, slot + 2 * ATTN_TILE, j->spec->d_v);
     }
 }
 
-static void span_end(const struct attn_job *j, struct item *it, int span0)
+static void join_chunk(void *ctx, int chunk, int worker)
 {
-    for (int i = 0; i < it->n_row * it->n_group; i++) {
-        struct attn_row *r = &it->row[i];
-        int pos = j->batch->pos[it->row0 + i / it->n_group];
-        bool seen = pos >= span0 && visible_from(j->spec, pos) < span0 + ATTN_SPAN;
-        if (seen) j->c->kern.attn_merge(&r->m, &r->l, r->out, &r->span, r->o, j->spec->d_v);
-    }
-}
-
-static void item_run(const struct attn_job *j, struct item *it)
-{
-    const struct batch *b = j->batch;
-    const int32_t *page = b->page + (int64_t)it->seq * b->page_stride;
-    int from = visible_from(j->spec, b->pos[it->row0]), to = b->pos[it->row0 + it->n_row - 1] + 1;
-    for (int span0 = from / ATTN_SPAN * ATTN_SPAN; span0 < to; span0 += ATTN_SPAN) {
-        span_begin(j, it);
-        int first = from > span0 ? from / ATTN_TILE * ATTN_TILE : span0;
-        for (int pos0 = first; pos0 < span0 + ATTN_SPAN && pos0 < to; pos0 += ATTN_TILE) {
-            int n = to - pos0 < ATTN_TILE ? to - pos0 : ATTN_TILE;
-            cpu_kv_tile(j->kv, it->head, page, pos0, n, it->k, it->v);
-            tile_rows(j, it, pos0);
+    const struct job *j = ctx;
+    const struct attn_plan *p = &j->attn->plan;
+    int piece = p->join[chunk / j->spec->n_head_kv], head = chunk % j->spec->n_head_kv * j->n_group;
+    const struct attn_piece *x = &p->piece[piece];
+    struct work w = work_of(j, worker);
+    for (int unit = x->unit; unit < x->unit + x->n_unit; unit++)
+        for (int h = head; h < head + j->n_group; h++) {
+            float m, l;
+            merge_pieces(j, piece, unit, h, &m, &l, w.out);
+            row_finish(j, &w, unit, h, m, l, w.out);
         }
-        span_end(j, it, span0);
-    }
-    for (int i = 0; i < it->n_row * it->n_group; i++)
-        j->c->kern.attn_finish(it->row[i].out, it->row[i].l, j->spec->d_v);
-}
-
-static void attn_chunk(void *ctx, int chunk, int worker)
-{
-    const struct attn_job *j = ctx;
-    const struct batch *b = j->batch;
-    int s = 0, n_head_kv = j->spec->n_head_kv;
-    for (; chunk >= n_tile_of(b, s) * n_head_kv; s++) chunk -= n_tile_of(b, s) * n_head_kv;
-    struct item it = {.seq = s, .head = chunk % n_head_kv, .n_group = j->spec->n_head / n_head_kv};
-    it.row0 = b->row0[s] + chunk / n_head_kv * ATTN_ROWS;
-    it.n_row = b->row0[s + 1] - it.row0 < ATTN_ROWS ? b->row0[s + 1] - it.row0 : ATTN_ROWS;
-    item_rows_init(j, &it, j->c->attn_work + worker * j->c->attn_work_floats);
-    item_run(j, &it);
 }
 
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec)
 {
-    struct attn_job j = {cpu_of(b), y, q, kv, batch, spec};
-    int n = 0;
-    for (int s = 0; s < batch->n_seq; s++) n += n_tile_of(batch, s) * spec->n_head_kv;
-    pool_run(cpu_of(b)->pool, attn_chunk, &j, n);
+    struct cpu_backend *c = cpu_of(b);
+    struct attn *a = c->attn;
+    int n_group = spec->n_head / spec->n_head_kv;
+    struct job j = {&c->kern, a, y, q, kv, batch, spec, n_group};
+    a->slot_floats = 2 * ATTN_TILE + attn_stride(spec->d_v);
+    attn_plan_make(&a->plan, batch, spec, kv->page_rows, a->unit_rows / n_group,
+                   SLOT_BYTES_MAX / (a->slot_floats * (int64_t)sizeof(float)), a->n_thread);
+    pool_run(c->pool, run_chunk, &j, a->plan.n_piece * spec->n_head_kv);
+    pool_run(c->pool, join_chunk, &j, a->plan.n_join * spec->n_head_kv);
 }

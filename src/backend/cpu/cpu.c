@@ -4,27 +4,22 @@
  * split. */
 #include "cpu_impl.h"
 
-#include "base/cpu.h"
 #include "base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
-/* Large zeroed memory, reserved now and touched as used. */
 static void *cpu_alloc(struct backend *b, size_t n_byte)
 {
     (void)b;
-    void *p = mmap(NULL, n_byte ? n_byte : 1, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    return os_alloc(n_byte);
 }
 
 static void cpu_release(struct backend *b, void *p, size_t n_byte)
 {
     (void)b;
-    if (p) munmap(p, n_byte ? n_byte : 1);
+    os_free(p, n_byte);
 }
 
 static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int n_group,
@@ -33,81 +28,110 @@ static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int 
     struct cpu_backend *c = cpu_of(b);
     c->n_row_max = n_row;
     c->k_max = k;
-    c->attn_work_floats = (cpu_attn_work_floats(d_head, n_group) + 15) / 16 * 16;
-    size_t n_act = (size_t)n_row * (size_t)k * sizeof(uint16_t);
-    size_t n_scale = (size_t)n_row * (size_t)((k + ACT_GROUP - 1) / ACT_GROUP) * sizeof(float);
-    size_t n_attn = (size_t)pool_n_thread(c->pool) * (size_t)c->attn_work_floats * sizeof(float);
-    c->act_data = malloc(n_act);
-    c->act_scale = malloc(n_scale);
-    c->attn_work = aligned_alloc(64, n_attn);
-    if (!c->act_data || !c->act_scale || !c->attn_work)
-        return err_memory(e, "the CPU's scratch", n_act + n_scale + n_attn);
-    return 0;
+    size_t n_scale = act_scale_bytes(n_row, (int)k), n_sum = act_sum_bytes(n_row, (int)k);
+    c->act_x_bytes = act_x_bytes(ACT_F32, n_row, (int)k); /* the largest; touched as used */
+    c->act_x = cpu_alloc(b, c->act_x_bytes);
+    c->act_scale = aligned_alloc(64, n_scale);
+    c->act_sum = aligned_alloc(64, n_sum);
+    if (!c->act_x || !c->act_scale || !c->act_sum)
+        return err_memory(e, "the CPU's scratch", c->act_x_bytes + n_scale + n_sum);
+    return cpu_attn_open(c, n_row, d_head, n_group, e);
 }
 
 static void cpu_close(struct backend *b)
 {
     struct cpu_backend *c = cpu_of(b);
+    cpu_attn_close(c);
     pool_close(c->pool);
-    free(c->act_data);
+    cpu_release(b, c->act_x, c->act_x_bytes);
     free(c->act_scale);
-    free(c->attn_work);
+    free(c->act_sum);
     free(c);
 }
 
 static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
                       int n_row)
 {
+    struct panels p = cpu_panels(w);
     (void)b;
     for (int i = 0; i < n_row; i++) {
         float *row = y + (int64_t)i * w->k;
         if (token[i] >= 0 && token[i] < w->n_out)
-            qtype_info[w->type].ops->decode(row, w->data + token[i] * w->row_bytes, w->k);
+            panel_row(row, &p, token[i]);
         else
             memset(row, 0, (size_t)w->k * sizeof *row);
     }
+}
+
+/* Elementwise ops over n values in pieces: an element's value does not depend on where the pieces
+ * begin. */
+enum { PIECE = 8192 };
+
+/* Ops on whole rows take as many of them at once as a piece holds. */
+static int piece_rows(int n)
+{
+    return n < PIECE ? PIECE / n : 1;
+}
+
+static int piece_count(int n_row, int n_row_piece)
+{
+    return (n_row + n_row_piece - 1) / n_row_piece;
 }
 
 struct norm_job {
     struct kern *kern;
     float *y;
     const float *x, *g;
-    int n;
+    int n_row, n, n_row_piece;
     float eps;
 };
 
-static void norm_row(void *ctx, int i, int worker)
+static void norm_piece(void *ctx, int i, int worker)
 {
     (void)worker;
     struct norm_job *j = ctx;
-    j->kern->rms_norm(j->y + (int64_t)i * j->n, j->x + (int64_t)i * j->n, j->g, j->n, j->eps);
+    int row = i * j->n_row_piece, rest = j->n_row - row;
+    int64_t at = (int64_t)row * j->n;
+    j->kern->rms_norm(j->y + at, j->x + at, j->g, rest < j->n_row_piece ? rest : j->n_row_piece,
+                      j->n, j->eps);
 }
 
 static void cpu_rms_norm(struct backend *b, float *y, const float *x, const float *g, int n_row,
                          int n, float eps)
 {
     struct cpu_backend *c = cpu_of(b);
-    struct norm_job j = {&c->kern, y, x, g, n, eps};
-    if ((int64_t)n_row * n >= 1 << 16)
-        pool_run(c->pool, norm_row, &j, n_row);
-    else
-        for (int i = 0; i < n_row; i++) norm_row(&j, i, 0);
+    struct norm_job j = {&c->kern, y, x, g, n_row, n, piece_rows(n), eps};
+    pool_run(c->pool, norm_piece, &j, piece_count(n_row, j.n_row_piece));
+}
+
+struct rope_job {
+    struct kern *kern;
+    float *x;
+    const int32_t *pos;
+    const struct rope_spec *spec;
+    int n_row, n_head, d_head, n_row_piece;
+};
+
+static void rope_piece(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    struct rope_job *j = ctx;
+    int row = chunk * j->n_row_piece, half = j->spec->d_rot / 2;
+    for (int i = row; i < j->n_row && i < row + j->n_row_piece; i++) {
+        int64_t angles = (int64_t)j->pos[i] * half;
+        j->kern->rope(j->x + (int64_t)i * j->n_head * j->d_head, j->n_head, j->d_head,
+                      j->spec->cos + angles, j->spec->sin + angles, j->spec->d_rot, j->spec->neox);
+    }
 }
 
 static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos,
                      int n_row, const struct rope_spec *spec)
 {
-    struct kern *k = &cpu_of(b)->kern;
-    int half = spec->d_rot / 2;
-    for (int i = 0; i < n_row; i++)
-        for (int h = 0; h < n_head; h++)
-            k->rope(x + ((int64_t)i * n_head + h) * d_head, spec->cos + (int64_t)pos[i] * half,
-                    spec->sin + (int64_t)pos[i] * half, spec->d_rot, spec->neox);
+    struct cpu_backend *c = cpu_of(b);
+    struct rope_job j = {&c->kern, x,      pos,    spec,
+                         n_row,    n_head, d_head, piece_rows(n_head * d_head)};
+    pool_run(c->pool, rope_piece, &j, piece_count(n_row, j.n_row_piece));
 }
-
-/* Elementwise ops over n values in pieces: an element's value does not depend on where the pieces
- * begin. */
-enum { PIECE = 8192 };
 
 struct piece_job {
     struct kern *kern;
@@ -127,7 +151,7 @@ static void silu_mul_piece(void *ctx, int i, int worker)
     (void)worker;
     struct piece_job *j = ctx;
     int64_t at = (int64_t)i * PIECE;
-    j->kern->silu_mul(j->y + at, j->a + at, j->b + at, piece_len(j, i));
+    j->kern->curve_mul[CURVE_silu](j->y + at, j->a + at, j->b + at, piece_len(j, i));
 }
 
 static void add_piece(void *ctx, int i, int worker)
@@ -163,6 +187,9 @@ static const struct backend_ops cpu_ops = {
     .close = cpu_close,
     .alloc = cpu_alloc,
     .release = cpu_release,
+    .weights = cpu_weights,
+    .weights_verify = cpu_weights_verify,
+    .weights_close = cpu_weights_close,
     .reserve = cpu_reserve,
     .embed = cpu_embed,
     .rms_norm = cpu_rms_norm,
@@ -183,7 +210,10 @@ int backend_open_cpu(struct backend **out, const struct backend_options *o, stru
     c->base.op = &cpu_ops;
     c->act = o->act;
     int rc = kern_open(&c->kern, o->cpu_level, e);
-    if (rc == 0) rc = pool_open(&c->pool, o->n_thread ? o->n_thread : os_n_cpu(), e);
+    int n_thread = o->n_thread ? o->n_thread : cpu_threads(o->weight_bytes);
+    if (rc == 0)
+        rc = o->cores ? pool_open_on(&c->pool, n_thread, o->cores, e)
+                      : pool_open(&c->pool, n_thread, e);
     if (rc != 0) {
         cpu_close(&c->base);
         return rc;
@@ -197,4 +227,9 @@ int backend_open_cpu(struct backend **out, const struct backend_options *o, stru
 const char *backend_describe(const struct backend *b)
 {
     return ((const struct cpu_backend *)b)->description;
+}
+
+struct pool *backend_pool(struct backend *b)
+{
+    return cpu_of(b)->pool;
 }

@@ -4,10 +4,6 @@
 
 #include "backend/backend_impl.h"
 
-/* Attention works on tiles of this many query rows of one sequence: what shares each decoded K
- * and V tile. */
-enum { ATTN_ROWS = 16 };
-
 struct cpu_backend {
     struct backend base; /* first: a struct backend * is a struct cpu_backend * */
     struct kern kern;
@@ -16,10 +12,11 @@ struct cpu_backend {
     char description[64];
 
     /* Scratch, owned, sized by reserve. */
-    uint8_t *act_data; /* [n_row_max, k_max] f32 rows never need it; int8 or bf16 do */
-    float *act_scale;  /* [n_row_max, ceil(k_max / 256)]     */
-    float *attn_work;  /* [n_thread, attn_work_floats]       */
-    int64_t attn_work_floats;
+    void *act_x; /* of a struct act of n_row_max rows of k_max, any type */
+    float *act_scale;
+    int16_t *act_sum;
+    size_t act_x_bytes;
+    struct attn *attn;
     int n_row_max;
     int64_t k_max;
 };
@@ -29,9 +26,75 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
     return (struct cpu_backend *)b;
 }
 
-int64_t cpu_attn_work_floats(int d_head, int n_group);
+/* Attention's memory: steps of up to n_row rows, heads up to d_head wide, groups of n_group. */
+int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
+void cpu_attn_close(struct cpu_backend *c);
+/* A worker's room for one head of one token, in any KV type. */
+uint8_t *cpu_kv_code(struct cpu_backend *c, int worker);
+
+/* threads.c: the number of threads for a model of so many bytes; any thread. */
+int cpu_threads(int64_t weight_bytes);
+struct cores;
+int cpu_threads_probe(const struct cores *c);
+
+/* The weight's panels, after cpu_weights. */
+struct panels cpu_panels(const struct tensor *t);
+
+/* ---- weights.c: where panels go ---- */
+
+/* Of one tensor; pieces are numbered through over all tensors. */
+struct weight_place {
+    const char *name;
+    const uint8_t *rows; /* as published */
+    int64_t row_bytes;
+    struct panels to; /* its data is the whole region's business: NULL */
+    size_t at;        /* in the region */
+    int piece0, panels_per_piece;
+};
+
+/* All panels lie in one region, tensor after tensor. A tensor whose data is another's has no place
+ * of its own. */
+struct layout {
+    struct weight_place *place; /* [n_place], owned */
+    int n_place, n_piece;
+    size_t n_byte, piece_bytes_max;
+};
+int layout_init(struct layout *l, struct tensor *const *tensor, int n, struct err *e);
+void layout_deinit(struct layout *l);
+const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows);
+
+/* What one thread packs at a time. */
+struct piece {
+    const struct weight_place *place;
+    int first, n; /* panels of it */
+    size_t at, n_byte;
+};
+struct piece layout_piece(const struct layout *l, int i);
+void piece_pack(uint8_t *to, const struct piece *p);
+/* Run fn(job, 0 .. n_piece-1) on the pool, telling o->progress. */
+void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
+                const struct weights_options *o);
+
+/* ---- packed.c: panels in a file of o->cache ---- */
+
+/* Map the file that holds these panels: they begin at *region. ERR_MISSING: there is none.
+ * ERR_FORMAT: there was one, which has been removed. */
+int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
+                const struct layout *l, const struct weights_options *o, struct err *e);
+/* Pack into a new one and map that. */
+int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
+                const struct layout *l, const struct weights_options *o, struct err *e);
+/* verdict [n_place]; else like packed_open. */
+int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const struct layout *l,
+                  const struct weights_options *o, struct err *e);
 
 /* The ops, one file per family. */
+int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
+                const struct weights_options *o, struct weights_info *info, struct err *e);
+int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
+                       struct tensor *const *tensor, int n, const struct weights_options *o,
+                       struct err *e);
+void cpu_weights_close(struct backend *b, struct weights *w);
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                 const int32_t *slot, int n_row);
@@ -39,9 +102,15 @@ void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src,
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 
-/* f32 copies of one 16-position tile of one head: k [d_k, 16], v [16, d_v]. Positions at and past
- * n are left undefined. page is the sequence's page table, pos0 a multiple of 16. */
-void cpu_kv_tile(const struct kv_layer *kv, int head, const int32_t *page, int pos0, int n,
-                 float *k, float *v);
+/* A block of 32 positions of one KV head, widened to f32 (kern.h, attn_block). */
+struct kv_block {
+    const struct kv_layer *kv;
+    const int32_t *page; /* the sequence's page table */
+    int head, pos0;      /* pos0 a multiple of 32     */
+    int lo, hi;          /* positions outside [lo, hi) are left undefined */
+    float *k, *v;        /* [2, d_k, 16], [32, attn_stride(d_v)]          */
+    float *part;         /* [16, d_k + 1] scratch for pages of fewer than 16 rows */
+};
+void cpu_kv_block(const struct kern *kern, const struct kv_block *b);
 
 #endif

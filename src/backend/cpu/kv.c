@@ -1,7 +1,6 @@
 /* kv.c - K and V into and out of pages on the CPU; the layout is drawn at struct kv_layer. */
 #include "cpu_impl.h"
 
-#include <math.h>
 #include <string.h>
 
 static int panel_width(const struct kv_layer *kv)
@@ -9,118 +8,97 @@ static int panel_width(const struct kv_layer *kv)
     return kv->page_rows < ATTN_TILE ? kv->page_rows : ATTN_TILE;
 }
 
-/* Index of K element (head, offset in page, dim) within its page. */
-static int64_t k_index(const struct kv_layer *kv, int head, int offset, int d)
+static int value_bytes(const struct kv_layer *kv)
 {
+    return kv->type == KV_F32 ? 4 : kv->type == KV_F16 || kv->type == KV_BF16 ? 2 : 1;
+}
+
+/* The panel of K that holds a token of a page. */
+static int64_t k_offset(const struct kv_layer *kv, int head, int row)
+{
+    int64_t first = (int64_t)head * kv->page_rows + row / panel_width(kv) * panel_width(kv);
+    return first * kv->d_k * value_bytes(kv);
+}
+
+static int64_t v_offset(const struct kv_layer *kv, int head, int row)
+{
+    return ((int64_t)head * kv->page_rows + row) * kv->d_v * value_bytes(kv);
+}
+
+/* The scale of a token, behind the n values of the page that are d wide. */
+static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head, int row)
+{
+    int64_t n = (int64_t)kv->n_head_kv * kv->page_rows * d;
+    if (kv->type != KV_Q8) return NULL;
+    return (float *)(page + (n + 3) / 4 * 4) + (int64_t)head * kv->page_rows + row;
+}
+
+/* ---- into pages ---- */
+
+enum { PUT_ROWS = 16 }; /* rows of one chunk */
+
+struct put_job {
+    struct cpu_backend *c;
+    const struct kern *kern;
+    const struct kv_layer *kv;
+    const float *k, *v;
+    const int32_t *slot;
+    int n_row;
+};
+
+/* One head of one token: its values are w apart in the panel. */
+static void put_k(const struct put_job *j, uint8_t *page, int head, int row, const float *k,
+                  uint8_t *code)
+{
+    const struct kv_layer *kv = j->kv;
     int w = panel_width(kv);
-    return (((int64_t)head * (kv->page_rows / w) + offset / w) * kv->d_k + d) * w + offset % w;
-}
-
-static int64_t v_index(const struct kv_layer *kv, int head, int offset)
-{
-    return ((int64_t)head * kv->page_rows + offset) * kv->d_v;
-}
-
-static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head, int offset)
-{
-    int64_t n = (int64_t)kv->n_head_kv * kv->page_rows;
-    return (float *)(page + n * d) + (int64_t)head * kv->page_rows + offset;
-}
-
-/* int8 with scale amax / 127, as activations are (kern.h), over one head of one token. */
-static float q8_scale(const float *x, int n)
-{
-    float amax = 0;
-    for (int i = 0; i < n; i++) amax = fabsf(x[i]) > amax ? fabsf(x[i]) : amax;
-    return amax < 0x1p-120f || !(amax <= 0x1.fffffep127f) ? 0 : amax / 127.0f;
-}
-
-static void put_value(enum kv_type t, uint8_t *at, int64_t i, float x, float inv)
-{
-    switch (t) {
-    case KV_F32:
-        memcpy(at + i * 4, &x, 4);
+    uint8_t *to = page + k_offset(kv, head, row);
+    float *at = scale_of(kv, page, kv->d_k, head, row);
+    float scale = j->kern->kv_put[kv->type](code, k, kv->d_k);
+    if (at) *at = scale;
+    switch (value_bytes(kv)) {
+    case 1:
+        for (int d = 0; d < kv->d_k; d++) to[d * w + row % w] = code[d];
         break;
-    case KV_F16: {
-        uint16_t h = f16_of_f32(x);
-        memcpy(at + i * 2, &h, 2);
-        break;
-    }
-    case KV_BF16: {
-        uint16_t h = bf16_of_f32(x);
-        memcpy(at + i * 2, &h, 2);
-        break;
-    }
-    case KV_Q8:
-        at[i] = (uint8_t)(int8_t)(int)rintf(x * inv);
-        break;
-    case KV_FP8_E4M3:
-        at[i] = e4m3_of_f32(x > 448 ? 448 : x < -448 ? -448 : x);
-        break;
-    case KV_FP8_E5M2:
-        at[i] = e5m2_of_f32(x > 57344 ? 57344 : x < -57344 ? -57344 : x);
+    case 2:
+        for (int d = 0; d < kv->d_k; d++) memcpy(to + (d * w + row % w) * 2, code + d * 2, 2);
         break;
     default:
-        break;
+        for (int d = 0; d < kv->d_k; d++) memcpy(to + (d * w + row % w) * 4, code + d * 4, 4);
     }
 }
 
-static float get_value(enum kv_type t, const uint8_t *at, int64_t i)
+static void put_v(const struct put_job *j, uint8_t *page, int head, int row, const float *v)
 {
-    uint16_t h;
-    float x;
-    switch (t) {
-    case KV_F32:
-        memcpy(&x, at + i * 4, 4);
-        return x;
-    case KV_F16:
-        memcpy(&h, at + i * 2, 2);
-        return f32_of_f16(h);
-    case KV_BF16:
-        memcpy(&h, at + i * 2, 2);
-        return f32_of_bf16(h);
-    case KV_Q8:
-        return (float)(int8_t)at[i];
-    case KV_FP8_E4M3:
-        return f32_of_e4m3(at[i]);
-    case KV_FP8_E5M2:
-        return f32_of_e5m2(at[i]);
-    default:
-        return 0;
-    }
+    const struct kv_layer *kv = j->kv;
+    float *at = scale_of(kv, page, kv->d_v, head, row);
+    float scale = j->kern->kv_put[kv->type](page + v_offset(kv, head, row), v, kv->d_v);
+    if (at) *at = scale;
 }
 
-static float put_scale(const struct kv_layer *kv, uint8_t *page, int d, int head, int offset,
-                       const float *x)
+static void put_rows(void *ctx, int chunk, int worker)
 {
-    if (kv->type != KV_Q8) return 1;
-    float scale = q8_scale(x, d);
-    *scale_of(kv, page, d, head, offset) = scale;
-    return scale == 0 ? 0 : 1.0f / scale;
-}
-
-static void put_token(const struct kv_layer *kv, const float *k, const float *v, int32_t slot)
-{
-    int offset = slot % kv->page_rows;
-    uint8_t *kp = kv->k + slot / kv->page_rows * kv->k_page_bytes;
-    uint8_t *vp = kv->v + slot / kv->page_rows * kv->v_page_bytes;
-    for (int h = 0; h < kv->n_head_kv; h++, k += kv->d_k, v += kv->d_v) {
-        float inv = put_scale(kv, kp, kv->d_k, h, offset, k);
-        for (int d = 0; d < kv->d_k; d++)
-            put_value(kv->type, kp, k_index(kv, h, offset, d), k[d], inv);
-        inv = put_scale(kv, vp, kv->d_v, h, offset, v);
-        for (int d = 0; d < kv->d_v; d++)
-            put_value(kv->type, vp, v_index(kv, h, offset) + d, v[d], inv);
+    const struct put_job *j = ctx;
+    const struct kv_layer *kv = j->kv;
+    int end = (chunk + 1) * PUT_ROWS < j->n_row ? (chunk + 1) * PUT_ROWS : j->n_row;
+    for (int i = chunk * PUT_ROWS; i < end; i++) {
+        int64_t page = j->slot[i] / kv->page_rows;
+        int row = j->slot[i] % kv->page_rows;
+        const float *k = j->k + (int64_t)i * kv->n_head_kv * kv->d_k;
+        const float *v = j->v + (int64_t)i * kv->n_head_kv * kv->d_v;
+        for (int h = 0; h < kv->n_head_kv; h++, k += kv->d_k, v += kv->d_v) {
+            put_k(j, kv->k + page * kv->k_page_bytes, h, row, k, cpu_kv_code(j->c, worker));
+            put_v(j, kv->v + page * kv->v_page_bytes, h, row, v);
+        }
     }
 }
 
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                 const int32_t *slot, int n_row)
 {
-    (void)b;
-    for (int i = 0; i < n_row; i++)
-        put_token(kv, k + (int64_t)i * kv->n_head_kv * kv->d_k,
-                  v + (int64_t)i * kv->n_head_kv * kv->d_v, slot[i]);
+    struct cpu_backend *c = cpu_of(b);
+    struct put_job j = {c, &c->kern, kv, k, v, slot, n_row};
+    pool_run(c->pool, put_rows, &j, (n_row + PUT_ROWS - 1) / PUT_ROWS);
 }
 
 void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src, int32_t page_dst)
@@ -132,23 +110,65 @@ void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src,
            (size_t)kv->v_page_bytes);
 }
 
-static float tile_scale(const struct kv_layer *kv, uint8_t *page, int d, int head, int offset)
+/* ---- out of pages ---- */
+
+/* Where a position's K and V are. */
+struct place {
+    uint8_t *k, *v; /* the panel of K that holds it; its row of V */
+    const float *k_scale, *v_scale;
+};
+
+static struct place place_of(const struct kv_block *b, int pos)
 {
-    return kv->type == KV_Q8 ? *scale_of(kv, page, d, head, offset) : 1;
+    const struct kv_layer *kv = b->kv;
+    int row = pos % kv->page_rows;
+    uint8_t *k = kv->k + b->page[pos / kv->page_rows] * kv->k_page_bytes;
+    uint8_t *v = kv->v + b->page[pos / kv->page_rows] * kv->v_page_bytes;
+    return (struct place){k + k_offset(kv, b->head, row), v + v_offset(kv, b->head, row),
+                          scale_of(kv, k, kv->d_k, b->head, row),
+                          scale_of(kv, v, kv->d_v, b->head, row)};
 }
 
-void cpu_kv_tile(const struct kv_layer *kv, int head, const int32_t *page, int pos0, int n,
-                 float *k, float *v)
+/* A sub-tile within a page. */
+static void get_tile(const struct kern *kern, const struct kv_block *b, int pos, float *k, float *v)
 {
-    for (int i = 0; i < n; i++) {
-        int pos = pos0 + i, offset = pos % kv->page_rows;
-        uint8_t *kp = kv->k + page[pos / kv->page_rows] * kv->k_page_bytes;
-        uint8_t *vp = kv->v + page[pos / kv->page_rows] * kv->v_page_bytes;
-        float ks = tile_scale(kv, kp, kv->d_k, head, offset),
-              vs = tile_scale(kv, vp, kv->d_v, head, offset);
-        for (int d = 0; d < kv->d_k; d++)
-            k[d * ATTN_TILE + i] = get_value(kv->type, kp, k_index(kv, head, offset, d)) * ks;
-        for (int d = 0; d < kv->d_v; d++)
-            v[i * kv->d_v + d] = get_value(kv->type, vp, v_index(kv, head, offset) + d) * vs;
+    const struct kv_layer *kv = b->kv;
+    struct place at = place_of(b, pos);
+    struct place ahead = pos + ATTN_BLOCK < b->hi ? place_of(b, pos + ATTN_BLOCK) : at;
+    int n = b->hi - pos < ATTN_TILE ? b->hi - pos : ATTN_TILE;
+    kern->kv_get_k[kv->type](k, at.k, at.k_scale, kv->d_k, ahead.k);
+    kern->kv_get_v[kv->type](v, at.v, at.v_scale, n, kv->d_v, ahead.v);
+}
+
+/* w positions of a smaller page, lanes [lane, lane + w) of the sub-tile. A panel of K is narrower
+ * than a sub-tile: it is widened as if it were one row of V. */
+static void get_part(const struct kern *kern, const struct kv_block *b, int pos, int lane, float *k,
+                     float *v)
+{
+    const struct kv_layer *kv = b->kv;
+    int w = kv->page_rows;
+    struct place at = place_of(b, pos);
+    kern->kv_get_v[kv->type](b->part, at.k, NULL, 1, w * kv->d_k, at.k);
+    for (int d = 0; d < kv->d_k; d++)
+        for (int i = 0; i < w; i++) {
+            float x = b->part[d * w + i];
+            k[d * ATTN_TILE + lane + i] = at.k_scale ? x * at.k_scale[i] : x;
+        }
+    kern->kv_get_v[kv->type](v + lane * attn_stride(kv->d_v), at.v, at.v_scale, w, kv->d_v, at.v);
+}
+
+void cpu_kv_block(const struct kern *kern, const struct kv_block *b)
+{
+    const int tile_k = ATTN_TILE * b->kv->d_k, tile_v = ATTN_TILE * attn_stride(b->kv->d_v);
+    for (int t = 0; t < ATTN_BLOCK / ATTN_TILE; t++) {
+        int pos = b->pos0 + t * ATTN_TILE, end = pos + ATTN_TILE;
+        if (pos >= b->hi || end <= b->lo) continue;
+        if (b->kv->page_rows >= ATTN_TILE) {
+            get_tile(kern, b, pos, b->k + t * tile_k, b->v + t * tile_v);
+            continue;
+        }
+        for (int p = pos; p < end && p < b->hi; p += b->kv->page_rows)
+            if (p + b->kv->page_rows > b->lo)
+                get_part(kern, b, p, p - pos, b->k + t * tile_k, b->v + t * tile_v);
     }
 }

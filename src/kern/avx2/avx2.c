@@ -1,5 +1,10 @@
-/* avx2.c - the reference compiled for AVX2, FMA and F16C: the compiler vectorizes over
- * independent outputs, and fma is one instruction instead of a library call. Hand-written kernels
- * overwrite its slots one by one. */
-#define KERN_INIT kern_init_avx2
-#include "kern/ref/ref.c"
+/* avx2.c - the slots that AVX2 with FMA and F16C does better than the reference, one file per
+ * family beside this one. */
+#include "kern/kern_impl.h"
+
+void kern_init_avx2(struct kern *k)
+{
+    kern_linear_avx2(k);
+    kern_ops_avx2(k);
+    kern_attn_avx2(k);
+}

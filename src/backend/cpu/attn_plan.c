@@ -1,0 +1,270 @@
+/* attn_plan.c - which rows meet which spans of K and V together.
+ *
+ *   long sequences of rows (prompts)   tiles of unit_max rows, each over all its spans
+ *   short ones (decoding, drafts)      sorted by their page tables, so that sequences with a common
+ *                                      prefix are neighbours; a tree of pieces: what several share
+ *                                      is read once for all of them, then each goes its own way
+ *   a piece that would keep one        parts of 8 spans
+ *   thread busy while others wait
+ *
+ *        |---- spans shared by a b c d ----|---- shared by a b ----|-- a --|
+ *                                          |                       |--- b ----|
+ *                                          |-- c --|
+ *                                          |------ d ------|
+ *
+ * A row's spans are merged in ascending order, and each is computed as if alone (kern.h); so the
+ * plan may depend on anything without changing a bit. What several pieces compute of one row is
+ * kept in slots until all are done. Where slots are scarce nothing is shared or split. */
+#include "attn_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SPLIT_SPANS = 8, EXTRA_MAX = 1024 }; /* parts beyond the first, of all split pieces */
+
+int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e)
+{
+    size_t n = (size_t)n_row_max + 1, n_piece = 3 * n + EXTRA_MAX; /* a tree of n leaves, tiles */
+    *p = (struct attn_plan){0};
+    p->row = malloc(n * 6 * sizeof *p->row);
+    p->piece = malloc(n_piece * sizeof *p->piece);
+    p->run = malloc(n_piece * 2 * sizeof *p->run);
+    if (!p->row || !p->piece || !p->run)
+        return err_memory(e, "the plan of attention", n * 24 + n_piece * (sizeof *p->piece + 8));
+    p->from = p->row + n;
+    p->to = p->from + n;
+    p->seq = p->to + n;
+    p->unit0 = p->seq + n;
+    p->shared = p->unit0 + n;
+    p->join = p->run + n_piece;
+    return 0;
+}
+
+void attn_plan_close(struct attn_plan *p)
+{
+    free(p->row);
+    free(p->piece);
+    free(p->run);
+    *p = (struct attn_plan){0};
+}
+
+/* ---- units ---- */
+
+static int n_row_of(const struct batch *b, int s)
+{
+    return b->row0[s + 1] - b->row0[s];
+}
+
+/* The first span that nobody of units [u, end) sees any more. */
+static int span_end(const struct attn_plan *p, int u, int end)
+{
+    int to = 0;
+    for (; u < end; u++) to = p->to[u] > to ? p->to[u] : to;
+    return (to + ATTN_SPAN - 1) / ATTN_SPAN;
+}
+
+static int span_begin(const struct attn_plan *p, int u, int end)
+{
+    int from = p->from[u];
+    for (; u < end; u++) from = p->from[u] < from ? p->from[u] : from;
+    return from / ATTN_SPAN;
+}
+
+static void add_units(struct attn_plan *p, const struct attn_spec *spec, int s)
+{
+    const struct batch *b = p->batch;
+    int first = p->n_unit;
+    for (int r = b->row0[s]; r < b->row0[s + 1]; r++) {
+        int pos = b->pos[r], u = p->n_unit++;
+        p->row[u] = r;
+        p->from[u] = spec->window > 0 && pos >= spec->window ? pos - spec->window + 1 : 0;
+        p->to[u] = pos + 1;
+    }
+    for (int i = 0; i < b->n_span; i++)
+        for (int u = first; b->span[i].seq == s && u < p->n_unit; u++)
+            if (p->to[u] > b->span[i].pos0 && p->to[u] <= b->span[i].pos1)
+                p->to[u] = b->span[i].pos1 < b->kv_len[s] ? b->span[i].pos1 : b->kv_len[s];
+}
+
+/* ---- pieces ---- */
+
+static int64_t cost(const struct attn_plan *p, int n_unit, int n_span)
+{
+    /* Reading and widening K and V takes about as long as 8 rows' arithmetic. */
+    return (int64_t)n_span * (8 + n_unit * p->n_group);
+}
+
+/* Spans [span0, span1) of units [u, end), in parts if they cost too much. Returns the last part. */
+static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, int span1, int before,
+                      bool last)
+{
+    int n_unit = end - u, begin = span_begin(p, u, end);
+    if (span0 < begin) span0 = begin < span1 ? begin : span1;
+    bool split = p->slot_max > 0 && cost(p, n_unit, span1 - span0) > p->cost_max &&
+                 p->n_extra + (span1 - span0) / SPLIT_SPANS + 1 <= EXTRA_MAX;
+    if (split) p->n_extra += (span1 - 1) / SPLIT_SPANS - span0 / SPLIT_SPANS;
+    do {
+        int to = split ? (span0 / SPLIT_SPANS + 1) * SPLIT_SPANS : span1;
+        to = to < span1 ? to : span1;
+        struct attn_piece *x = &p->piece[p->n_piece];
+        *x = (struct attn_piece){u, n_unit, seq, span0, to, before, last && to == span1, -1};
+        if (before >= 0 || !x->last) {
+            x->slot = p->n_slot;
+            p->n_slot += (int64_t)n_unit * p->n_head * (before < 0 ? 1 : to - span0);
+        }
+        before = p->n_piece++;
+        span0 = to;
+    } while (span0 < span1);
+    return before;
+}
+
+/* ---- sequences that share pages ---- */
+
+static int n_whole_span(const struct attn_plan *p, int s)
+{
+    return p->batch->kv_len[s] / ATTN_SPAN;
+}
+
+static const int32_t *pages_of(const struct attn_plan *p, int s)
+{
+    return p->batch->page + (int64_t)s * p->batch->page_stride;
+}
+
+static int n_common_span(const struct attn_plan *p, int s, int t)
+{
+    int n = n_whole_span(p, s) < n_whole_span(p, t) ? n_whole_span(p, s) : n_whole_span(p, t);
+    const int32_t *a = pages_of(p, s), *b = pages_of(p, t);
+    size_t n_byte = (size_t)p->span_pages * sizeof *a;
+    for (int i = 0; i < n; i++)
+        if (memcmp(a + i * p->span_pages, b + i * p->span_pages, n_byte) != 0) return i;
+    return n;
+}
+
+/* Sequences with a common prefix of whole spans become neighbours. */
+static bool goes_before(const struct attn_plan *p, int s, int t)
+{
+    int n = n_common_span(p, s, t);
+    if (n == n_whole_span(p, s) || n == n_whole_span(p, t))
+        return n_whole_span(p, s) < n_whole_span(p, t);
+    size_t at = (size_t)(n * p->span_pages), n_byte = (size_t)p->span_pages * sizeof(int32_t);
+    return memcmp(pages_of(p, s) + at, pages_of(p, t) + at, n_byte) < 0;
+}
+
+static void sort_seqs(struct attn_plan *p, int n)
+{
+    static const int gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1}; /* M. Ciura, 2001 */
+    for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
+        for (int i = gaps[g]; i < n; i++) {
+            int s = p->seq[i], j = i;
+            for (; j >= gaps[g] && goes_before(p, s, p->seq[j - gaps[g]]); j -= gaps[g])
+                p->seq[j] = p->seq[j - gaps[g]];
+            p->seq[j] = s;
+        }
+}
+
+/* Neighbours [a, b), who all share the spans before `span`, the work of piece `before`. */
+static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
+{
+    bool last = b - a == 1;
+    int end = last ? span_end(p, p->unit0[a], p->unit0[b]) : p->shared[a + 1];
+    for (int i = a + 2; i < b; i++) end = p->shared[i] < end ? p->shared[i] : end;
+    if (!last && end > span && p->unit0[b] - p->unit0[a] > p->unit_max) {
+        int middle = (a + b) / 2;
+        add_tree(p, a, middle, span, before);
+        add_tree(p, middle, b, span, before);
+        return;
+    }
+    if (last || end > span)
+        before = add_pieces(p, p->seq[a], p->unit0[a], p->unit0[b], span, end, before, last);
+    for (int i = a, next; i < b && !last; i = next) {
+        for (next = i + 1; next < b && p->shared[next] > end; next++)
+            ;
+        add_tree(p, i, next, end, before);
+    }
+}
+
+/* ---- the plan ---- */
+
+/* Short sequences first, neighbours sharing what they can. Returns how many there are. */
+static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
+{
+    const struct batch *b = p->batch;
+    int n = 0, n_short = 0;
+    int64_t n_slot = 0;
+    for (int s = 0; s < b->n_seq; s++)
+        if (n_row_of(b, s) <= p->unit_max) {
+            p->seq[n++] = s;
+            n_slot += (int64_t)n_row_of(b, s) * p->n_head * (b->kv_len[s] / ATTN_SPAN + 2);
+        }
+    n_short = n;
+    if (n_slot > p->slot_max) p->slot_max = 0;
+    if (p->slot_max > 0) sort_seqs(p, n_short);
+    for (int s = 0; s < b->n_seq; s++)
+        if (n_row_of(b, s) > p->unit_max) p->seq[n++] = s;
+    for (int i = 0; i < n; i++) {
+        p->unit0[i] = p->n_unit;
+        add_units(p, spec, p->seq[i]);
+        bool may = p->slot_max > 0 && i > 0 && i < n_short;
+        p->shared[i] = may ? n_common_span(p, p->seq[i - 1], p->seq[i]) : 0;
+    }
+    p->unit0[n] = p->n_unit;
+    return n_short;
+}
+
+/* More than this keeps a thread busy when the others have nothing left. */
+static int64_t cost_limit(const struct attn_plan *p, int n_head_kv, int n_thread)
+{
+    const struct batch *b = p->batch;
+    if (n_thread == 1) return INT64_MAX;
+    int64_t sum = 0;
+    for (int s = 0; s < b->n_seq; s++) {
+        int n = n_row_of(b, s), n_span = (b->kv_len[s] + ATTN_SPAN - 1) / ATTN_SPAN;
+        sum += n / p->unit_max * cost(p, p->unit_max, n_span) + cost(p, n % p->unit_max, n_span);
+    }
+    return sum * n_head_kv / (2 * n_thread);
+}
+
+/* Long pieces first, by powers of two of their cost; the last ones of split rows. */
+static void order_pieces(struct attn_plan *p)
+{
+    int count[64] = {0};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < p->n_piece; i++) {
+            const struct attn_piece *x = &p->piece[i];
+            uint64_t c = (uint64_t)cost(p, x->n_unit, x->span1 - x->span0) | 1;
+            int bucket = __builtin_clzll(c);
+            if (pass == 0)
+                count[bucket]++;
+            else
+                p->run[count[bucket]++] = i;
+        }
+        for (int k = 0, at = 0; k < 64 && pass == 0; k++) {
+            int n = count[k];
+            count[k] = at;
+            at += n;
+        }
+    }
+    p->n_join = 0;
+    for (int i = 0; i < p->n_piece; i++)
+        if (p->piece[i].last && p->piece[i].slot >= 0) p->join[p->n_join++] = i;
+}
+
+void attn_plan_make(struct attn_plan *p, const struct batch *b, const struct attn_spec *spec,
+                    int page_rows, int unit_max, int64_t slot_max, int n_thread)
+{
+    p->batch = b;
+    p->n_unit = p->n_piece = p->n_join = p->n_extra = 0;
+    p->n_slot = 0, p->slot_max = slot_max;
+    p->unit_max = unit_max, p->n_head = spec->n_head, p->n_group = spec->n_head / spec->n_head_kv;
+    p->span_pages = ATTN_SPAN / page_rows;
+    p->cost_max = cost_limit(p, spec->n_head_kv, n_thread);
+    int n_short = order_seqs(p, spec);
+    if (n_short > 0) add_tree(p, 0, n_short, 0, -1);
+    p->slot_max = 0; /* prompts have pieces enough: never split */
+    for (int i = n_short; i < b->n_seq; i++)
+        for (int u = p->unit0[i]; u < p->unit0[i + 1]; u += unit_max) {
+            int end = u + unit_max < p->unit0[i + 1] ? u + unit_max : p->unit0[i + 1];
+            add_pieces(p, p->seq[i], u, end, 0, span_end(p, u, end), -1, true);
+        }
+    order_pieces(p);
+}

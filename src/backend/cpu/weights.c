@@ -1,0 +1,227 @@
+/* weights.c - a model's tensors as panels (kern.h), packed once by all threads.
+ *
+ *   there is a cache -- packed_open --> found: mapped
+ *                           | not there, or damaged
+ *                       packed_make --> packed into a new file of the cache, which is mapped
+ *                           | no space, a read-only folder ...
+ *   there is none   ----> packed into memory
+ *
+ * Packing reads the checkpoint's map front to back, and the map's pages can go then. The panels are
+ * in memory once: as pages of a file, which all processes share, or as the backend's own. */
+#include "cpu_impl.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+
+enum {
+    PIECE_BYTES = 256 << 10, /* fits the L2 cache beside what it is made from */
+    SLICE_PIECES = 256,      /* between two reports of progress */
+};
+
+struct weights {
+    const uint8_t *data;
+    size_t n_byte;
+    struct file_map map; /* that data lies in; zeros: it is the backend's memory */
+};
+
+struct panels cpu_panels(const struct tensor *t)
+{
+    return (struct panels){.type = t->type,
+                           .n_out = (int)t->n_out,
+                           .k = (int)t->k,
+                           .stride = panel_bytes(t->type, (int)t->k),
+                           .data = t->data};
+}
+
+/* ---- layout ---- */
+
+const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows)
+{
+    for (int i = 0; i < l->n_place; i++)
+        if (l->place[i].rows == rows) return &l->place[i];
+    return NULL;
+}
+
+static void add_place(struct layout *l, const struct tensor *t)
+{
+    struct weight_place *p = &l->place[l->n_place++];
+    *p = (struct weight_place){.name = t->name ? t->name : "",
+                               .rows = t->data,
+                               .row_bytes = (int64_t)qtype_bytes(t->type, t->k),
+                               .to = cpu_panels(t),
+                               .at = l->n_byte,
+                               .piece0 = l->n_piece};
+    p->to.data = NULL;
+    int per = (int)(PIECE_BYTES / p->to.stride), n_panel = panel_count(p->to.n_out);
+    p->panels_per_piece = per > 1 ? per : 1;
+    size_t piece_bytes = (size_t)(p->panels_per_piece * p->to.stride);
+    if (piece_bytes > l->piece_bytes_max) l->piece_bytes_max = piece_bytes;
+    l->n_piece += (n_panel + p->panels_per_piece - 1) / p->panels_per_piece;
+    l->n_byte += (size_t)(n_panel * p->to.stride);
+}
+
+int layout_init(struct layout *l, struct tensor *const *tensor, int n, struct err *e)
+{
+    *l = (struct layout){.place = calloc((size_t)n + 1, sizeof *l->place)};
+    if (!l->place) return err_memory(e, "the tensor list", (size_t)n * sizeof *l->place);
+    for (int i = 0; i < n; i++)
+        if (!layout_place(l, tensor[i]->data)) add_place(l, tensor[i]);
+    return 0;
+}
+
+void layout_deinit(struct layout *l)
+{
+    free(l->place);
+    *l = (struct layout){0};
+}
+
+/* ---- pieces ---- */
+
+struct piece layout_piece(const struct layout *l, int i)
+{
+    int lo = 0, hi = l->n_place - 1;
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+        if (l->place[mid].piece0 <= i)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    const struct weight_place *p = &l->place[lo];
+    int first = (i - p->piece0) * p->panels_per_piece, rest = panel_count(p->to.n_out) - first;
+    int n = rest < p->panels_per_piece ? rest : p->panels_per_piece;
+    return (struct piece){.place = p,
+                          .first = first,
+                          .n = n,
+                          .at = p->at + (size_t)(first * p->to.stride),
+                          .n_byte = (size_t)(n * p->to.stride)};
+}
+
+void piece_pack(uint8_t *to, const struct piece *p)
+{
+    const struct weight_place *from = p->place;
+    struct panels w = from->to;
+    w.n_out -= p->first * PANEL;
+    panel_pack(to, &w, from->rows + (int64_t)p->first * PANEL * from->row_bytes, from->row_bytes, 0,
+               p->n);
+}
+
+struct slice {
+    pool_fn *fn;
+    void *job;
+    int first;
+};
+
+static void slice_piece(void *ctx, int i, int worker)
+{
+    const struct slice *s = ctx;
+    s->fn(s->job, s->first + i, worker);
+}
+
+void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
+                const struct weights_options *o)
+{
+    for (int i = 0, n; i < l->n_piece; i += n) {
+        n = l->n_piece - i < SLICE_PIECES ? l->n_piece - i : SLICE_PIECES;
+        pool_run(c->pool, slice_piece, &(struct slice){fn, job, i}, n);
+        struct piece last = layout_piece(l, i + n - 1);
+        if (o->progress) o->progress(o->ctx, last.at + last.n_byte, l->n_byte);
+    }
+}
+
+/* ---- the op ---- */
+
+struct pack_job {
+    const struct layout *l;
+    uint8_t *region;
+};
+
+static void pack_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    const struct pack_job *j = ctx;
+    struct piece p = layout_piece(j->l, i);
+    piece_pack(j->region + p.at, &p);
+}
+
+static int pack_into_memory(struct weights *w, struct cpu_backend *c, const struct layout *l,
+                            const struct weights_options *o, struct err *e)
+{
+    uint8_t *region = c->base.op->alloc(&c->base, l->n_byte);
+    if (!region) return err_memory(e, "the packed weights", l->n_byte);
+    pieces_run(c, l, pack_piece, &(struct pack_job){l, region}, o);
+    w->data = region;
+    return 0;
+}
+
+/* false: the weights must do without the cache, and why has been said. */
+static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backend *c,
+                      const struct layout *l, const struct weights_options *o)
+{
+    struct err e;
+    *how = WEIGHTS_MAPPED;
+    int rc = packed_open(&w->map, &w->data, c, l, o, &e);
+    if (rc == 0) return true;
+    if (rc == ERR_FORMAT) log_warn("%s; the weights are packed again", e.text);
+    *how = WEIGHTS_KEPT;
+    rc = packed_make(&w->map, &w->data, c, l, o, &e);
+    if (rc != 0) log_warn("the packed weights are not kept for the next start: %s", e.text);
+    return rc == 0;
+}
+
+static int open_weights(struct weights *w, enum weights_how *how, struct cpu_backend *c,
+                        const struct layout *l, const struct weights_options *o, struct err *e)
+{
+    w->n_byte = l->n_byte;
+    if (o->cache && l->n_byte >= o->cache->n_byte_min && use_cache(w, how, c, l, o)) return 0;
+    *how = WEIGHTS_PACKED;
+    return pack_into_memory(w, c, l, o, e);
+}
+
+int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
+                const struct weights_options *o, struct weights_info *info, struct err *e)
+{
+    static const struct weights_options nowhere;
+    int64_t start = time_us();
+    struct weights_info did = {0};
+    struct layout l;
+    struct weights *w = *out = calloc(1, sizeof *w);
+    int rc = layout_init(&l, tensor, n, e);
+    if (rc == 0 && !w) rc = err_memory(e, "the packed weights", sizeof *w);
+    if (rc == 0) rc = open_weights(w, &did.how, cpu_of(b), &l, o ? o : &nowhere, e);
+    for (int i = 0; i < n && rc == 0; i++)
+        tensor[i]->data = w->data + layout_place(&l, tensor[i]->data)->at;
+    did.n_byte = (int64_t)l.n_byte;
+    did.us = time_us() - start;
+    if (info) *info = did;
+    layout_deinit(&l);
+    return rc;
+}
+
+int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
+                       struct tensor *const *tensor, int n, const struct weights_options *o,
+                       struct err *e)
+{
+    struct layout l;
+    int rc = layout_init(&l, tensor, n, e);
+    enum weights_verdict *by_place = rc == 0 ? calloc((size_t)n + 1, sizeof *by_place) : NULL;
+    if (rc == 0 && !by_place) rc = err_memory(e, "verdicts", (size_t)n * sizeof *by_place);
+    if (rc == 0) rc = packed_verify(by_place, cpu_of(b), &l, o, e);
+    for (int i = 0; i < n && rc == 0; i++)
+        verdict[i] = by_place[layout_place(&l, tensor[i]->data) - l.place];
+    free(by_place);
+    layout_deinit(&l);
+    return rc;
+}
+
+void cpu_weights_close(struct backend *b, struct weights *w)
+{
+    if (!w) return;
+    if (w->map.data)
+        file_map_close(&w->map);
+    else
+        b->op->release(b, (void *)w->data, w->n_byte);
+    free(w);
+}

@@ -1,0 +1,120 @@
+/* cores.c - see cores.h. Read from sched_getaffinity, sysfs and the control groups, v2 or v1. */
+#include "cores.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The first one or two numbers of a small file; how many there were ("max" is none). */
+static int read_numbers(const char *path, long long *a, long long *b)
+{
+    FILE *f = fopen(path, "re");
+    if (!f) return 0;
+    int n = fscanf(f, "%lld %lld", a, b);
+    fclose(f);
+    return n < 0 ? 0 : n;
+}
+
+/* The lowest CPU of cpu's core: "0,64" or "0-1". Itself where the system does not say. */
+static int first_of_core(const char *folder, int cpu)
+{
+    static const char *const name[] = {"core_cpus_list", "thread_siblings_list"};
+    char path[512];
+    long long first, unused;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/cpu%d/topology/%s", folder, cpu, name[i]);
+        if (read_numbers(path, &first, &unused) >= 1) return (int)first;
+    }
+    return cpu;
+}
+
+static void read_cpus(struct cores *c, const char *folder)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0 || CPU_COUNT(&set) == 0) {
+        CPU_ZERO(&set);
+        CPU_SET(0, &set);
+    }
+    int first[CORES_CPU_MAX];
+    for (int cpu = 0; cpu < CPU_SETSIZE && c->n_cpu < CORES_CPU_MAX; cpu++) {
+        if (!CPU_ISSET(cpu, &set)) continue;
+        int core = 0, lowest = first_of_core(folder, cpu);
+        while (core < c->n_core && first[core] != lowest) core++;
+        if (core == c->n_core) first[c->n_core++] = lowest;
+        c->cpu[c->n_cpu].cpu = cpu;
+        c->cpu[c->n_cpu++].core = core;
+    }
+}
+
+/* CPUs that one control group's folder allows; 0: as many as there are. */
+static int folder_quota(const char *folder, bool v2)
+{
+    char path[1200];
+    long long quota = -1, period = 0, unused;
+    snprintf(path, sizeof path, "%s/%s", folder, v2 ? "cpu.max" : "cpu.cfs_quota_us");
+    int n = read_numbers(path, &quota, &period);
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (!v2 && n == 1 && read_numbers(path, &period, &unused) == 1) n = 2;
+    return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
+}
+
+/* A group is held to the limits of all groups above it. In a container the path may be the host's:
+ * then only the upper folders are there. */
+static void apply_quota(struct cores *c, const char *root, char *group, bool v2)
+{
+    for (;;) {
+        char folder[1024];
+        snprintf(folder, sizeof folder, "%s%s", root, group);
+        int n = folder_quota(folder, v2);
+        if (n > 0 && n < c->n_quota) c->n_quota = n;
+        char *slash = strrchr(group, '/');
+        if (!slash) return;
+        *slash = 0;
+    }
+}
+
+/* Lines "0::/group" (v2) and "4:cpu,cpuacct:/group" (v1). */
+static void read_quota(struct cores *c, const struct cores_places *at)
+{
+    FILE *f = fopen(at->groups, "re");
+    char line[768], root[256];
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0;
+        bool v2 = names[1] == 0, v1 = strncmp(names + 1, "cpu", 3) == 0 && strchr(",", names[4]);
+        snprintf(root, sizeof root, "%s%s", at->cgroup, v2 ? "" : "/cpu");
+        if (v1 || v2) apply_quota(c, root, group, v2);
+    }
+    if (f) fclose(f);
+}
+
+void cores_read_at(struct cores *c, const struct cores_places *at)
+{
+    c->n_cpu = c->n_core = 0;
+    read_cpus(c, at->cpu);
+    c->n_quota = c->n_cpu;
+    read_quota(c, at);
+}
+
+void cores_read(struct cores *c)
+{
+    cores_read_at(c, &(struct cores_places){.cpu = "/sys/devices/system/cpu",
+                                            .cgroup = "/sys/fs/cgroup",
+                                            .groups = "/proc/self/cgroup"});
+}
+
+void cores_make(struct cores *c, int n_cpu, int n_core)
+{
+    *c = (struct cores){.n_cpu = n_cpu, .n_core = n_core, .n_quota = n_cpu};
+    for (int i = 0; i < n_cpu; i++) c->cpu[i].cpu = i, c->cpu[i].core = i % n_core;
+}
+
+int cores_usable(void)
+{
+    struct cores c;
+    cores_read(&c);
+    return c.n_quota < c.n_core ? c.n_quota : c.n_core;
+}

@@ -1,0 +1,304 @@
+/* filecache.c - see filecache.h.
+ *
+ *   NAME              settled
+ *   NAME.BOOT         made since the system's start number BOOT (os_boot_id)
+ *   .NAME.PID-TIME    being made; its maker holds a lock on it
+ *
+ * A file's time of last access is the time it was last used: it is set by hand, because many
+ * systems do not keep it. */
+#include "filecache.h"
+#include "hash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STALE_S = 60 /* a temporary name so old, without a lock, is a dead process's */ };
+static const uint64_t n_byte_most = 100ull * 1000 * 1000 * 1000;
+
+int filecache_dir(char *out, size_t n_out, const char *name, struct err *e)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n;
+    if (cache && cache[0] == '/')
+        n = snprintf(out, n_out, "%s/quoth/%s", cache, name);
+    else if (home && home[0] == '/')
+        n = snprintf(out, n_out, "%s/.cache/quoth/%s", home, name);
+    else
+        return err_set(e, ERR_MISSING, "neither XDG_CACHE_HOME nor HOME names a folder");
+    return n >= 0 && (size_t)n < n_out ? 0 : err_set(e, ERR_ARG, "%s: path too long", out);
+}
+
+/* ---- names ---- */
+
+static bool is_of(const char *entry, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(entry, name, n) == 0 && (entry[n] == 0 || entry[n] == '.');
+}
+
+static void unsettled_name(char *out, size_t n_out, const char *name)
+{
+    snprintf(out, n_out, "%s.%016llx", name, (unsigned long long)os_boot_id());
+}
+
+static int open_dir(const struct filecache *c)
+{
+    if (!c->dir) return -1;
+    return open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static DIR *list_dir(int dir)
+{
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    return d;
+}
+
+/* The folder's entry for `name`: the settled one, the one of this start, or any. */
+static bool find_entry(int dir, const char *name, char *entry, size_t n_entry)
+{
+    struct stat st;
+    snprintf(entry, n_entry, "%s", name);
+    if (fstatat(dir, entry, &st, 0) == 0) return true;
+    unsettled_name(entry, n_entry, name);
+    if (fstatat(dir, entry, &st, 0) == 0) return true;
+    DIR *d = list_dir(dir);
+    struct dirent *f = NULL;
+    while (d && (f = readdir(d)) && !is_of(f->d_name, name)) continue;
+    if (f) snprintf(entry, n_entry, "%s", f->d_name);
+    if (d) closedir(d);
+    return f != NULL;
+}
+
+/* ---- what is there ---- */
+
+int filecache_open(struct file_map *m, bool *settled, const struct filecache *c, const char *name,
+                   struct err *e)
+{
+    char entry[NAME_MAX + 1] = "", now[NAME_MAX + 1];
+    *m = (struct file_map){0};
+    int dir = open_dir(c), fd = -1;
+    if (dir >= 0 && find_entry(dir, name, entry, sizeof entry))
+        fd = openat(dir, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (dir >= 0) close(dir);
+    if (fd < 0)
+        return err_set(e, ERR_MISSING, "%s holds no %s", c->dir ? c->dir : "no folder", name);
+    struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+    futimens(fd, used); /* refused where the file is another user's, and then nothing is lost */
+    unsettled_name(now, sizeof now, name);
+    *settled = !strchr(entry, '.') || (os_boot_id() && strcmp(entry, now) == 0);
+    int rc = file_map_fd(m, fd, entry, e);
+    close(fd);
+    return rc;
+}
+
+/* Where the system's starts cannot be told apart, none of them is known to be over. */
+void filecache_settle(const struct filecache *c, const char *name)
+{
+    char entry[NAME_MAX + 1];
+    int dir = open_dir(c);
+    if (dir < 0) return;
+    if (os_boot_id() && find_entry(dir, name, entry, sizeof entry)) renameat(dir, entry, dir, name);
+    close(dir);
+}
+
+void filecache_remove(const struct filecache *c, const char *name)
+{
+    char entry[NAME_MAX + 1];
+    int dir = open_dir(c);
+    if (dir < 0) return;
+    while (find_entry(dir, name, entry, sizeof entry) && unlinkat(dir, entry, 0) == 0) continue;
+    close(dir);
+}
+
+/* ---- room ---- */
+
+struct kept {
+    char name[NAME_MAX + 1];
+    uint64_t n_byte;
+    struct timespec used;
+};
+
+typedef VEC(struct kept) kept_list;
+
+static int by_use(const void *pa, const void *pb)
+{
+    const struct kept *a = pa, *b = pb;
+    if (a->used.tv_sec != b->used.tv_sec) return a->used.tv_sec < b->used.tv_sec ? -1 : 1;
+    return (a->used.tv_nsec > b->used.tv_nsec) - (a->used.tv_nsec < b->used.tv_nsec);
+}
+
+/* Its maker holds the lock as long as he lives. */
+static void remove_if_stale(int dir, const char *temp, const struct stat *st)
+{
+    int fd = time(NULL) - st->st_mtime < STALE_S ? -1 : openat(dir, temp, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) unlinkat(dir, temp, 0);
+    close(fd);
+}
+
+/* All files, used longest ago first; what dead processes left is removed. false: no memory. */
+static bool list_kept(int dir, kept_list *list)
+{
+    DIR *d = list_dir(dir);
+    bool ok = true;
+    for (struct dirent *f; d && ok && (f = readdir(d));) {
+        struct stat st;
+        if (fstatat(dir, f->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode))
+            continue;
+        struct kept k = {.n_byte = (uint64_t)st.st_blocks * 512, .used = st.st_atim};
+        snprintf(k.name, sizeof k.name, "%s", f->d_name);
+        if (k.name[0] == '.')
+            remove_if_stale(dir, k.name, &st);
+        else
+            ok = vec_push(list, k);
+    }
+    if (d) closedir(d);
+    if (ok && list->n) qsort(list->v, list->n, sizeof *list->v, by_use);
+    return ok;
+}
+
+static double mib(uint64_t n_byte)
+{
+    return (double)n_byte / 1048576.0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t disk_free(int dir)
+{
+    struct statvfs s;
+    return fstatvfs(dir, &s) == 0 ? (uint64_t)s.f_bavail * s.f_frsize : 0;
+}
+
+/* Remove files until n_byte more may be there; none at all where that would not be enough. */
+static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
+                        struct err *e)
+{
+    uint64_t used = 0, free_now = disk_free(dir), most = c->n_byte_max;
+    for (size_t i = 0; i < list->n; i++) used += list->v[i].n_byte;
+    if (most == 0) most = least(n_byte_most, (used + free_now) / 4);
+    most = least(most, used + free_now);
+    if (n_byte > most)
+        return err_set(e, ERR_LIMIT, "%s: %.1f MiB are more than the %.1f MiB that it may take",
+                       c->dir, mib(n_byte), mib(most));
+    for (size_t i = 0; i < list->n && (used + n_byte > most || n_byte > free_now); i++) {
+        if (unlinkat(dir, list->v[i].name, 0) != 0) continue;
+        used -= list->v[i].n_byte;
+        free_now += list->v[i].n_byte;
+    }
+    return 0;
+}
+
+static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct err *e)
+{
+    kept_list list = {0};
+    int rc = list_kept(dir, &list) ? make_room_in(dir, c, &list, n_byte, e)
+                                   : err_memory(e, c->dir, list.n * sizeof *list.v);
+    vec_deinit(&list);
+    return rc;
+}
+
+/* ---- making ---- */
+
+/* Take the disk's space now, where the file system can: else filecache_put will say when there is
+ * none left. Beyond the process's limit the system would send a signal. */
+static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)
+{
+    struct rlimit most;
+    bool fits = getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
+                n_byte <= most.rlim_cur;
+    if (!fits)
+        return err_set(e, ERR_LIMIT, "%s: %.1f MiB are more than this process may write (ulimit)",
+                       f->cache->dir, mib(n_byte));
+    int rc;
+    while ((rc = fallocate(f->fd, 0, 0, (off_t)n_byte)) != 0 && errno == EINTR) continue;
+    if (rc == 0) return 0;
+    if (errno == EOPNOTSUPP && ftruncate(f->fd, (off_t)n_byte) == 0) return 0;
+    return err_set(e, ERR_LIMIT, "%s: cannot take %.1f MiB: %s", f->cache->dir, mib(n_byte),
+                   strerror(errno));
+}
+
+static int open_temp(struct filecache_file *f, struct err *e)
+{
+    int n = snprintf(f->temp, sizeof f->temp, "%s/.%s.%d-%llx", f->cache->dir, f->name,
+                     (int)getpid(), (unsigned long long)time_wall_us());
+    if (n < 0 || (size_t)n >= sizeof f->temp)
+        return err_set(e, ERR_ARG, "%s: path too long", f->cache->dir);
+    f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (f->fd < 0)
+        return err_set(e, ERR_IO, "%s: cannot write there: %s", f->cache->dir, strerror(errno));
+    flock(f->fd, LOCK_EX | LOCK_NB);
+    return 0;
+}
+
+int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
+                    uint64_t n_byte, struct err *e)
+{
+    *f = (struct filecache_file){.cache = c, .fd = -1};
+    snprintf(f->name, sizeof f->name, "%s", name);
+    if (!c->dir) return err_set(e, ERR_MISSING, "neither XDG_CACHE_HOME nor HOME names a folder");
+    int rc = dir_make(c->dir, e), dir = rc == 0 ? open_dir(c) : -1;
+    if (rc == 0 && dir < 0) rc = err_set(e, ERR_IO, "%s: cannot open: %s", c->dir, strerror(errno));
+    if (rc == 0) rc = make_room(dir, c, n_byte, e);
+    if (dir >= 0) close(dir);
+    if (rc == 0) rc = open_temp(f, e);
+    if (rc == 0) rc = set_size(f, n_byte, e);
+    if (rc != 0) filecache_abandon(f);
+    return rc;
+}
+
+int filecache_put(const struct filecache_file *f, uint64_t at, const void *data, size_t n)
+{
+    const char *p = data;
+    while (n > 0) {
+        ssize_t put = pwrite(f->fd, p, n, (off_t)at);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return put < 0 ? errno : EIO;
+        p += put;
+        at += (uint64_t)put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e)
+{
+    char name[NAME_MAX + 1], path[4096];
+    int rc = file_map_fd(m, f->fd, f->temp, e);
+    unsettled_name(name, sizeof name, f->name);
+    if (rc == 0 &&
+        !(path_join(path, sizeof path, f->cache->dir, name) && rename(f->temp, path) == 0))
+        rc = err_set(e, ERR_IO, "%s: cannot rename: %s", f->temp, strerror(errno));
+    if (rc != 0) {
+        file_map_close(m);
+        filecache_abandon(f);
+        return rc;
+    }
+    close(f->fd);
+    f->fd = -1;
+    return 0;
+}
+
+void filecache_abandon(struct filecache_file *f)
+{
+    if (f->fd < 0) return;
+    unlink(f->temp);
+    close(f->fd);
+    f->fd = -1;
+}

@@ -1,0 +1,275 @@
+/* draw.c - the line being typed, on the screen: wrapped, redrawn in place, right after a resize.
+ *
+ * libedit edits but does not draw: what it writes differs with how a text came about (a row may be
+ * wrapped by the terminal or by a newline, trailing blanks be written or not), and so does what a
+ * resize makes of it. Here every row of a long line ends with a newline of our own, and with a
+ * written character, no blank. No terminal joins such rows when it becomes wider; when it becomes
+ * narrower each is cut, or folded by itself (enum reflow), into a number of rows that can be
+ * counted. So, after a resize:
+ *
+ *   the rows above the cursor, at the new width --> up by as many --> clear from there --> draw
+ *
+ * (1) A row is full only if the next one exists, so the cursor never waits behind the last column,
+ *     where terminals differ. (2) A wide character that does not fit begins the next row. (3) Only
+ *     relative movements are written, downwards only newlines. (4) Where a text has more rows than
+ *     the screen, a window of them around the cursor is shown. */
+#include "draw.h"
+
+#include "base/utf8.h"
+
+#include <stdlib.h>
+
+enum { TAB_WIDTH = 8 };
+
+/* ---- characters ---- */
+
+static bool is_control(wchar_t c)
+{
+    return c < L' ' || (c >= 0x7F && c < 0xA0);
+}
+
+static bool is_blank(wchar_t c)
+{
+    return c == L' ' || c == L'\t';
+}
+
+/* Columns of c in a given column; a newline takes none. */
+static int width_of(const struct draw *d, wchar_t c, int column)
+{
+    if (c == L'\t') {
+        int tab = TAB_WIDTH - column % TAB_WIDTH, left = d->size.n_column - column;
+        return tab < left ? tab : left;
+    }
+    if (c == L'\n') return 0;
+    if (is_control(c)) return c < 0x80 ? 2 : 1;
+    return utf8_width((uint32_t)c);
+}
+
+static void put(struct draw *d, wchar_t c, int column)
+{
+    char bytes[4];
+    if (c == L'\t')
+        fprintf(d->out, "%*s", width_of(d, c, column), "");
+    else if (is_control(c) && c < 0x80)
+        fprintf(d->out, "^%c", (char)(c ^ 0x40));
+    else if (c != L'\n')
+        fwrite(bytes, 1, (size_t)utf8_encode(bytes, is_control(c) ? 0xFFFD : (uint32_t)c), d->out);
+}
+
+/* ---- rows ---- */
+
+static void end_row(struct draw *d, size_t end)
+{
+    struct draw_row *row = &d->rows.v[d->rows.n - 1], next = {end, end};
+    for (row->end = end; row->end > row->begin;) {
+        wchar_t last = d->text.v[row->end - 1];
+        if (!is_blank(last) && last != L'\n') break;
+        row->end--;
+    }
+    (void)vec_push(&d->rows, next);
+}
+
+static void lay_out(struct draw *d)
+{
+    struct draw_row first = {0};
+    int column = 0;
+    d->rows.n = 0;
+    if (!vec_push(&d->rows, first)) return;
+    for (size_t i = 0; i < d->text.n; i++) {
+        wchar_t c = d->text.v[i];
+        if (column + width_of(d, c, column) > d->size.n_column) end_row(d, i), column = 0;
+        column += width_of(d, c, column);
+        if (c == L'\n' || column >= d->size.n_column) end_row(d, i + 1), column = 0;
+    }
+    d->rows.v[d->rows.n - 1].end = d->text.n;
+}
+
+static int row_of(const struct draw *d, size_t i)
+{
+    int row = (int)d->rows.n - 1;
+    while (row > 0 && d->rows.v[row].begin > i) row--;
+    return row;
+}
+
+static int column_of(const struct draw *d, int row, size_t i)
+{
+    int column = 0;
+    for (size_t k = d->rows.v[row].begin; k < i; k++) column += width_of(d, d->text.v[k], column);
+    return column;
+}
+
+/* How many rows a terminal of n_column columns folds the characters begin..end of a row into. */
+static int folds(const struct draw *d, size_t begin, size_t end, int n_column)
+{
+    int n = 1, column = 0, folded = 0;
+    for (size_t i = begin; i < end; i++) {
+        int width = width_of(d, d->text.v[i], column);
+        bool wide = width == 2 && !is_control(d->text.v[i]) && d->text.v[i] != L'\t';
+        int cell = wide ? 2 : 1;
+        for (int left = width; left > 0; left -= cell) {
+            if (folded + cell > n_column) n++, folded = 0;
+            folded += cell;
+        }
+        column += width;
+    }
+    return n;
+}
+
+/* Rows from the top of the drawing to the cursor, after the terminal has got n_column columns. A
+ * cursor behind the end of a row stays with the row's last character. */
+static int rows_above(const struct draw *d, int n_column)
+{
+    int above = d->at - d->top;
+    if (d->reflow == REFLOW_NONE) return above;
+    for (int i = d->top; i <= d->at; i++) {
+        const struct draw_row *row = &d->rows.v[i];
+        size_t end = i == d->at && d->cursor < row->end ? d->cursor + 1 : row->end;
+        if (i < d->at || d->reflow == REFLOW_ALL) above += folds(d, row->begin, end, n_column) - 1;
+    }
+    return above;
+}
+
+/* ---- the screen ---- */
+
+/* The cursor to a row and column; rows that are not yet on the screen come into being. */
+static void move_to(struct draw *d, int row, int column)
+{
+    if (row == d->at && column == d->column) return;
+    fputc('\r', d->out);
+    if (row < d->at) fprintf(d->out, "\033[%dA", d->at - row);
+    for (; d->at < row; d->at++) fputc('\n', d->out);
+    if (column > 0) fprintf(d->out, "\033[%dC", column);
+    d->at = row;
+    d->column = column;
+}
+
+/* Draw from the character on, where the cursor is, up to row `last`. */
+static void put_rows(struct draw *d, size_t from, int last)
+{
+    for (;;) {
+        for (; from < d->rows.v[d->at].end; from++) {
+            put(d, d->text.v[from], d->column);
+            d->column += width_of(d, d->text.v[from], d->column);
+        }
+        if (d->at >= last) return;
+        fputs("\r\n", d->out);
+        d->column = 0;
+        from = d->rows.v[++d->at].begin;
+    }
+}
+
+/* Everything from row `top` on, where the window's top was. */
+static void put_window(struct draw *d, int top)
+{
+    int n = (int)d->rows.n, n_row = d->size.n_row;
+    move_to(d, d->top, 0);
+    if (!d->blank) fputs("\033[J", d->out);
+    d->at = d->top = top;
+    put_rows(d, d->rows.v[top].begin, n - top > n_row ? top + n_row - 1 : n - 1);
+}
+
+/* Where drawing must begin, if the first `same` characters of n_old are still there: not behind
+ * blanks that ended a row, or do so now, and not behind a row that may go on in another way. */
+static size_t first_change(const struct draw *d, size_t same, size_t n_old, int *row)
+{
+    *row = row_of(d, same);
+    if (*row > 0 && same == d->rows.v[*row].begin &&
+        column_of(d, *row - 1, d->rows.v[*row - 1].end) < d->size.n_column)
+        --*row;
+    size_t from = same < d->rows.v[*row].end ? same : d->rows.v[*row].end;
+    while (same < n_old && from > d->rows.v[*row].begin && is_blank(d->text.v[from - 1])) from--;
+    return from;
+}
+
+static void put_change(struct draw *d, size_t same, size_t n_old)
+{
+    int row, last = d->top + d->size.n_row - 1;
+    size_t from = first_change(d, same, n_old, &row);
+    if (last >= (int)d->rows.n) last = (int)d->rows.n - 1;
+    if (row < d->top) row = d->top, from = d->rows.v[row].begin;
+    if (row > last || (same == n_old && same == d->text.n)) return;
+    move_to(d, row, column_of(d, row, from));
+    if (from < n_old) fputs("\033[J", d->out);
+    put_rows(d, from, last);
+}
+
+/* The window of rows moves no more than it must. */
+static int window_top(const struct draw *d, int cursor_row)
+{
+    if ((int)d->rows.n <= d->size.n_row) return 0;
+    if (cursor_row >= d->top + d->size.n_row) return cursor_row - d->size.n_row + 1;
+    return cursor_row < d->top ? cursor_row : d->top;
+}
+
+/* ---- a line ---- */
+
+static size_t n_same(const wchar_t *a, size_t n_a, const wchar_t *b, size_t n_b)
+{
+    size_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n]) n++;
+    return n;
+}
+
+void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size)
+{
+    d->text.n = 0;
+    while (*prompt && vec_push(&d->text, *prompt)) prompt++;
+    d->n_prompt = d->cursor = d->text.n;
+    d->size = size;
+    draw_forget(d);
+}
+
+void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
+{
+    size_t n_old = d->text.n, prompt = d->n_prompt;
+    size_t same = prompt + n_same(d->text.v + prompt, n_old - prompt, text, n);
+    d->text.n = prompt;
+    for (size_t i = 0; i < n && vec_push(&d->text, text[i]); i++) continue;
+    d->cursor = prompt + cursor < d->text.n ? prompt + cursor : d->text.n;
+    lay_out(d);
+    if (d->rows.n == 0) return; /* no memory */
+    int row = row_of(d, d->cursor), top = window_top(d, row);
+    if (d->blank || top != d->top)
+        put_window(d, top);
+    else
+        put_change(d, same, n_old);
+    d->blank = false;
+    move_to(d, row, column_of(d, row, d->cursor));
+    fflush(d->out);
+}
+
+void draw_resize(struct draw *d, struct screen_size size)
+{
+    int above = d->blank ? 0 : rows_above(d, size.n_column);
+    fputc('\r', d->out);
+    if (above > 0) fprintf(d->out, "\033[%dA", above);
+    fputs("\033[J", d->out);
+    d->size = size;
+    draw_forget(d);
+}
+
+void draw_forget(struct draw *d)
+{
+    d->blank = true;
+    d->top = d->at = d->column = 0;
+    lay_out(d);
+}
+
+void draw_end(struct draw *d, const char *mark)
+{
+    int n = (int)d->rows.n;
+    bool all = !d->blank && n <= d->size.n_row;
+    if (n == 0) return;
+    d->size.n_row = n;
+    if (!all) put_window(d, 0);
+    move_to(d, n - 1, column_of(d, n - 1, d->text.n));
+    fprintf(d->out, "%s\r\n", mark);
+    fflush(d->out);
+    draw_forget(d);
+}
+
+void draw_deinit(struct draw *d)
+{
+    vec_deinit(&d->text);
+    vec_deinit(&d->rows);
+}

@@ -1,0 +1,423 @@
+/* dummy.c - models of random weights: for measuring any shape and number format, and for trying
+ * the rest of quoth, without a download (vLLM's --load-format dummy).
+ *
+ *   --shape NAME        dummy_shape.def -> metadata ------+
+ *   folder              config.json     -> metadata ------+-> struct shape -> tensors
+ *   GGUF                metadata and list of tensors as they are
+ *
+ * then a type for each tensor (mixture.c), the tokenizer (dummy_vocab.c) and the bytes
+ * (dummy_data.c). Matrices are N(0, 1/k), so that a layer's output is about as large as its input
+ * whatever the shape; norms are ones. What a llama 3.1 config says about rope becomes the tensor
+ * rope_freqs, as GGUF has it. */
+#include "format_impl.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct shape {
+    const char *name, *arch;
+    int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab;
+    bool tied;
+    int context;
+    double rope_base, rope_factor, eps; /* rope_factor: of llama 3.1's scaling; 0: none */
+};
+
+static const struct shape shapes[] = {
+#define SHAPE(...) {__VA_ARGS__},
+#include "dummy_shape.def"
+#undef SHAPE
+};
+
+struct maker {
+    struct checkpoint *c;
+    const struct dummy_options *o;
+    struct shape shape;
+    double rope_low, rope_high, rope_context; /* of llama 3.1's scaling */
+    struct mixture mixture;
+    bool mixed; /* there is a mixture; else tensors have the types they come with */
+    struct err *e;
+    int rc; /* sticky, of config_int */
+};
+
+/* ---- a named shape ---- */
+
+static int unknown_shape(const char *name, struct err *e)
+{
+    char list[400] = "";
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", shapes[i].name);
+    }
+    return err_set(e, ERR_ARG, "\"%.40s\" is no shape; there are %s", name, list);
+}
+
+static int find_shape(struct maker *m)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        if (strcmp(shapes[i].name, m->o->shape) == 0) {
+            m->shape = shapes[i];
+            m->rope_low = 1, m->rope_high = 4, m->rope_context = 8192;
+            return 0;
+        }
+    return unknown_shape(m->o->shape, m->e);
+}
+
+static int add_u32(struct maker *m, const char *key, int64_t x)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", m->shape.arch, key);
+    return checkpoint_add_u32(m->c, full, (uint32_t)x, m->e);
+}
+
+static int add_f32(struct maker *m, const char *key, double x)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", m->shape.arch, key);
+    return checkpoint_add_f32(m->c, full, (float)x, m->e);
+}
+
+static int shape_meta(struct maker *m)
+{
+    const struct shape *s = &m->shape;
+    const struct {
+        const char *key;
+        int64_t value;
+    } whole[] = {
+        {"block_count", s->n_layer},         {"context_length", s->context},
+        {"embedding_length", s->d},          {"feed_forward_length", s->d_ff},
+        {"attention.head_count", s->n_head}, {"attention.head_count_kv", s->n_head_kv},
+        {"attention.key_length", s->d_head}, {"attention.value_length", s->d_head},
+        {"rope.dimension_count", s->d_head}, {"vocab_size", s->n_vocab},
+    };
+    char name[80];
+    int n = snprintf(name, sizeof name, "%s of random weights", s->name);
+    int rc = checkpoint_add_text(m->c, "general.architecture", s->arch, strlen(s->arch), m->e);
+    if (rc == 0) rc = checkpoint_add_text(m->c, "general.name", name, (size_t)n, m->e);
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0] && rc == 0; i++)
+        rc = add_u32(m, whole[i].key, whole[i].value);
+    if (rc == 0) rc = add_f32(m, "rope.freq_base", s->rope_base);
+    if (rc == 0) rc = add_f32(m, "attention.layer_norm_rms_epsilon", s->eps);
+    return rc;
+}
+
+/* ---- a folder with a config.json ---- */
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* A key of the config under the name that GGUF has for it; NULL: not to be taken. GGUF calls
+ * mistral llama. The token ids belong to a tokenizer that is not taken. */
+static const char *config_key(const struct maker *m, const char *arch, const char *key, char *out,
+                              size_t n_out)
+{
+    size_t n = strlen(arch);
+    if (begins(key, "tokenizer.ggml.")) return NULL;
+    if (!begins(key, arch) || key[n] != '.') return key;
+    if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
+    snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
+    return out;
+}
+
+/* Numbers come from JSON in 64 bits; readers of GGUF want 32. */
+static int add_narrow(struct maker *m, const char *key, const struct meta *v)
+{
+    if (strcmp(key, "general.architecture") == 0)
+        return checkpoint_add_text(m->c, key, m->shape.arch, strlen(m->shape.arch), m->e);
+    if (v->type == VT_F64) return checkpoint_add_f32(m->c, key, (float)meta_real(v, 0), m->e);
+    int64_t x = meta_int(v, -1);
+    if (v->type == VT_I64 && x >= 0 && x <= UINT32_MAX)
+        return checkpoint_add_u32(m->c, key, (uint32_t)x, m->e);
+    return checkpoint_add_meta(m->c, key, v, m->e);
+}
+
+/* The value of "ARCH.key"; there is an architecture. */
+static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
+{
+    char full[160];
+    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+    snprintf(full, sizeof full, "%s.%s", arch, key);
+    return checkpoint_meta(c, full);
+}
+
+/* A size in [1, hi], as the model folder will want it; otherwise -1: required. The first failure
+ * sticks. */
+static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
+                      int64_t otherwise)
+{
+    const struct meta *v = arch_meta(config, key);
+    int64_t x = meta_int(v, v ? 0 : otherwise);
+    if (m->rc == 0 && (x < 1 || x > hi))
+        m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s is %s, expected 1 to %d",
+                        config->path, key, v ? "something else" : "missing", hi);
+    return m->rc == 0 ? (int)x : 1;
+}
+
+static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
+{
+    const char *type = meta_text(arch_meta(config, "rope.scaling.type"), NULL);
+    if (!type || strcmp(type, "llama3") != 0) return;
+    m->shape.rope_factor = meta_real(arch_meta(config, "rope.scaling.factor"), 0);
+    m->rope_low = meta_real(arch_meta(config, "rope.scaling.low_freq_factor"), 1);
+    m->rope_high = meta_real(arch_meta(config, "rope.scaling.high_freq_factor"), 4);
+    m->rope_context = meta_real(arch_meta(config, "rope.scaling.original_context_length"), 8192);
+}
+
+static int read_config(struct maker *m, const struct checkpoint *config)
+{
+    struct shape *s = &m->shape;
+    s->name = config->path;
+    s->arch = meta_text(checkpoint_meta(config, "general.architecture"), NULL);
+    if (strcmp(s->arch, "mistral") == 0) s->arch = "llama";
+    s->n_layer = config_int(m, config, "block_count", 4096, -1);
+    s->d = config_int(m, config, "embedding_length", 1 << 20, -1);
+    s->d_ff = config_int(m, config, "feed_forward_length", 1 << 22, -1);
+    s->n_head = config_int(m, config, "attention.head_count", 65536, -1);
+    s->n_vocab = config_int(m, config, "vocab_size", 1 << 24, -1);
+    s->n_head_kv = config_int(m, config, "attention.head_count_kv", s->n_head, s->n_head);
+    s->d_head = config_int(m, config, "attention.key_length", 65536, s->d / s->n_head);
+    s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
+    s->tied = meta_bool(arch_meta(config, "tie_word_embeddings"), false);
+    read_rope_scaling(m, config);
+    return m->rc;
+}
+
+static int take_config(struct maker *m, struct checkpoint *config)
+{
+    int rc = read_config(m, config);
+    const char *arch = meta_text(checkpoint_meta(config, "general.architecture"), NULL);
+    for (size_t i = 0; i < config->meta.n && rc == 0; i++) {
+        char own[300];
+        const char *key = config_key(m, arch, config->meta.v[i].key, own, sizeof own);
+        if (key) rc = add_narrow(m, key, &config->meta.v[i].value);
+    }
+    return rc;
+}
+
+/* ---- tensors ---- */
+
+static struct dummy_fill fill_of(const struct tensor_info *t)
+{
+    size_t n = strlen(t->name);
+    bool is_norm = n > 11 && strcmp(t->name + n - 11, "norm.weight") == 0;
+    if (is_norm || begins(t->name, "rope_")) return (struct dummy_fill){.mean = 1};
+    if (t->n_dim == 1) return (struct dummy_fill){.sd = 0.02f};
+    return (struct dummy_fill){.sd = 1 / sqrtf((float)t->dim[0])};
+}
+
+static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixture_site *about)
+{
+    struct mixture_site site = *about;
+    site.name = t->name, site.type = t->type, site.n_dim = t->n_dim, site.k = t->dim[0];
+    if (m->mixed) t->type = mixture_type(&m->mixture, &site);
+    if (!tensor_set_bytes(t))
+        return err_set(m->e, ERR_LIMIT, "%s: tensor %s is too large", m->c->path, t->name);
+    int rc = checkpoint_add_tensor(m->c, t, m->e);
+    return rc ? rc : dummy_add(m->c, fill_of(t), m->e);
+}
+
+enum size { ONE, D, D_FF, D_HEAD, D_Q, D_KV, N_VOCAB };
+
+/* What a layer of each architecture has; arch NULL: all. */
+static const struct part {
+    const char *arch, *name;
+    enum size k, n_out; /* ONE: a vector, F32 */
+} parts[] = {
+    {NULL, "attn_norm.weight", D, ONE},
+    {NULL, "attn_q.weight", D, D_Q},
+    {NULL, "attn_k.weight", D, D_KV},
+    {NULL, "attn_v.weight", D, D_KV},
+    {"qwen2", "attn_q.bias", D_Q, ONE},
+    {"qwen2", "attn_k.bias", D_KV, ONE},
+    {"qwen2", "attn_v.bias", D_KV, ONE},
+    {"qwen3", "attn_q_norm.weight", D_HEAD, ONE},
+    {"qwen3", "attn_k_norm.weight", D_HEAD, ONE},
+    {NULL, "attn_output.weight", D_Q, D},
+    {NULL, "ffn_norm.weight", D, ONE},
+    {NULL, "ffn_gate.weight", D, D_FF},
+    {NULL, "ffn_up.weight", D, D_FF},
+    {NULL, "ffn_down.weight", D_FF, D},
+};
+
+static int64_t size_of(const struct shape *s, enum size size)
+{
+    const int64_t n[] = {
+        [ONE] = 1,
+        [D] = s->d,
+        [D_FF] = s->d_ff,
+        [D_HEAD] = s->d_head,
+        [D_Q] = (int64_t)s->n_head * s->d_head,
+        [D_KV] = (int64_t)s->n_head_kv * s->d_head,
+        [N_VOCAB] = s->n_vocab,
+    };
+    return n[size];
+}
+
+static int add_sized(struct maker *m, const char *name, enum size k, enum size n_out)
+{
+    const struct shape *s = &m->shape;
+    struct tensor_info t = {.name = name,
+                            .name_raw = name,
+                            .type = n_out == ONE ? QT_f32 : QT_bf16,
+                            .n_dim = n_out == ONE ? 1 : 2,
+                            .dim = {size_of(s, k), size_of(s, n_out), 1, 1}};
+    struct mixture_site about = {
+        .n_layer = s->n_layer, .n_group = s->n_head / s->n_head_kv, .tied = s->tied};
+    return add_tensor(m, &t, &about);
+}
+
+static int add_layer(struct maker *m, int il)
+{
+    int rc = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && rc == 0; i++) {
+        const struct part *p = &parts[i];
+        char name[64];
+        if (p->arch && strcmp(p->arch, m->shape.arch) != 0) continue;
+        snprintf(name, sizeof name, "blk.%d.%s", il, p->name);
+        rc = add_sized(m, name, p->k, p->n_out);
+    }
+    return rc;
+}
+
+/* By what llama 3.1's scaling divides each rotary frequency: long waves by the factor, short ones
+ * by 1, a ramp between. */
+static float rope_divisor(const struct maker *m, int i)
+{
+    double wave = 2 * M_PI * pow(m->shape.rope_base, 2.0 * i / m->shape.d_head),
+           turns = m->rope_context / wave, factor = m->shape.rope_factor;
+    if (turns > m->rope_high) return 1;
+    if (turns < m->rope_low) return (float)factor;
+    double smooth = (turns - m->rope_low) / (m->rope_high - m->rope_low);
+    return (float)(1 / ((1 - smooth) / factor + smooth));
+}
+
+static int add_rope_freqs(struct maker *m)
+{
+    int n = m->shape.d_head / 2;
+    float *v = arena_push(&m->c->arena, (size_t)n * sizeof *v, 64);
+    if (!v) return err_memory(m->e, "rope_freqs", (unsigned long long)n * sizeof *v);
+    for (int i = 0; i < n; i++) v[i] = rope_divisor(m, i);
+    struct tensor_info t = {.name = "rope_freqs.weight",
+                            .name_raw = "rope_freqs.weight",
+                            .type = QT_f32,
+                            .n_dim = 1,
+                            .dim = {n, 1, 1, 1},
+                            .data = (const uint8_t *)v};
+    return add_tensor(m, &t, &(struct mixture_site){0});
+}
+
+static int add_tensors(struct maker *m)
+{
+    int rc = add_sized(m, "token_embd.weight", D, N_VOCAB);
+    if (rc == 0 && m->shape.rope_factor > 0) rc = add_rope_freqs(m);
+    for (int il = 0; il < m->shape.n_layer && rc == 0; il++) rc = add_layer(m, il);
+    if (rc == 0) rc = add_sized(m, "output_norm.weight", D, ONE);
+    if (rc == 0 && !m->shape.tied) rc = add_sized(m, "output.weight", D, N_VOCAB);
+    return rc;
+}
+
+/* ---- a GGUF ---- */
+
+/* Everything but the weights. Of a mixture's rules, those of the file's own are forgotten. */
+static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
+{
+    int rc = 0;
+    for (size_t i = 0; i < g->meta.n && rc == 0; i++) {
+        const char *key = g->meta.v[i].key;
+        bool own_type = m->mixed && strcmp(key, "general.file_type") == 0;
+        if (!own_type) rc = checkpoint_add_meta(m->c, key, &g->meta.v[i].value, m->e);
+    }
+    return rc;
+}
+
+static int take_gguf(struct maker *m, const struct checkpoint *g)
+{
+    if (g->kind != CKPT_GGUF || g->tensor.n == 0)
+        return err_set(m->e, ERR_UNSUPPORTED,
+                       "%s: the shape of a random model comes from a GGUF or from a folder with a "
+                       "config.json",
+                       g->path);
+    if (!checkpoint_meta(g, "general.architecture"))
+        return err_set(m->e, ERR_MISSING, "%s: metadata general.architecture is missing", g->path);
+    int rc = take_gguf_meta(m, g);
+    int64_t n_head = meta_int(arch_meta(g, "attention.head_count"), 1),
+            n_kv = meta_int(arch_meta(g, "attention.head_count_kv"), n_head);
+    struct mixture_site about = {
+        .n_layer = (int)meta_int(arch_meta(g, "block_count"), 1),
+        .n_group = n_kv > 0 ? (int)(n_head / n_kv) : 1,
+        .tied = checkpoint_tensor(g, "output.weight") == NULL,
+    };
+    for (size_t i = 0; i < g->tensor.n && rc == 0; i++) {
+        struct tensor_info t = g->tensor.v[i];
+        if (!begins(t.name, "rope_")) t.data = NULL; /* those are tables, not weights */
+        t.file = 0;
+        rc = add_tensor(m, &t, &about);
+    }
+    const struct tensor_info *embd = checkpoint_tensor(g, "token_embd.weight");
+    m->shape.n_vocab = embd && embd->dim[1] <= INT_MAX ? (int)embd->dim[1] : 1;
+    return rc;
+}
+
+/* ---- opening ---- */
+
+static int add_ends(struct maker *m)
+{
+    int rc = 0, file_type = m->mixed ? m->mixture.file_type : -1;
+    if (file_type >= 0)
+        rc = checkpoint_add_u32(m->c, "general.file_type", (uint32_t)file_type, m->e);
+    if (rc == 0 && !checkpoint_meta(m->c, "general.quantization_version"))
+        rc = checkpoint_add_u32(m->c, "general.quantization_version", 2, m->e);
+    if (rc == 0 && !checkpoint_meta(m->c, "tokenizer.ggml.model"))
+        rc = dummy_vocab(m->c, m->shape.n_vocab, m->e);
+    return rc;
+}
+
+static int fill_named(struct maker *m)
+{
+    int rc = find_shape(m);
+    if (rc == 0) rc = shape_meta(m);
+    return rc ? rc : add_tensors(m);
+}
+
+static int fill_from_folder(struct maker *m)
+{
+    struct checkpoint *config;
+    int rc = checkpoint_begin(&config, m->o->model, m->e);
+    if (config) dummy_keep(m->c, config);
+    if (rc == 0) rc = hf_config_load(config, config->path, m->e);
+    if (rc == 0) rc = take_config(m, config);
+    return rc ? rc : add_tensors(m);
+}
+
+static int fill_from_gguf(struct maker *m)
+{
+    struct checkpoint *g;
+    int rc = checkpoint_open_header(&g, m->o->model, m->e);
+    if (rc != 0) return rc;
+    dummy_keep(m->c, g);
+    return take_gguf(m, g);
+}
+
+static int fill(struct maker *m)
+{
+    if (m->o->shape) return fill_named(m);
+    return dir_exists(m->o->model) ? fill_from_folder(m) : fill_from_gguf(m);
+}
+
+int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e)
+{
+    struct maker m = {.o = o, .e = e, .mixed = o->quant != NULL};
+    int rc = checkpoint_begin(&m.c, o->shape ? o->shape : o->model, e);
+    if (rc == 0) rc = dummy_new(m.c, o->seed, e);
+    if (rc == 0 && m.mixed) rc = mixture_init(&m.mixture, o->quant, o->pure, e);
+    if (rc == 0) m.c->kind = CKPT_GGUF;
+    if (rc == 0) rc = fill(&m);
+    if (rc == 0) rc = add_ends(&m);
+    if (rc == 0) rc = dummy_finish(m.c, o->no_data, e);
+    *out = rc == 0 ? m.c : NULL;
+    if (rc != 0) checkpoint_close(m.c);
+    return rc;
+}

@@ -1,0 +1,210 @@
+/* dummy_data.c - the bytes of random weights, made fast.
+ *
+ * Encoding billions of random numbers would take minutes (hours, in the formats that search a
+ * grid). So for each number format and spread a tile is encoded once: 128 cells of 256 numbers.
+ * A tensor is a sequence of cells of its tile, cell number j being the one that a hash of (seed,
+ * tensor, j) picks: no two rows are alike, any part of a tensor can be made alone, and making it
+ * costs a copy. An 8 B model in 4 bits takes a few seconds, most of which is the system clearing
+ * the pages.
+ *
+ * The numbers are sums of twelve uniform ones, which is normal enough and equal on every machine. */
+#include "format_impl.h"
+
+#include "base/cores.h"
+#include "base/os.h"
+#include "base/pool.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELL = 256, TILE_CELLS = 128, PIECE_BYTES = 1 << 20, ALIGN_BYTES = 64 };
+
+struct tile {
+    enum qtype type;
+    struct dummy_fill fill;
+    size_t cell_bytes;
+    uint8_t *data; /* owned, [TILE_CELLS, cell_bytes] */
+};
+
+struct source { /* of one tensor's bytes */
+    int tile;   /* -1: the tensor has its own */
+    uint64_t seed;
+};
+
+struct dummy {
+    uint64_t seed;
+    struct pool *pool;             /* owned; NULL once all is made */
+    struct checkpoint *checkpoint; /* owned: whose shape was taken, or NULL */
+    VEC(struct tile) tile;
+    VEC(struct source) source; /* [n_tensor] */
+    uint8_t *memory;           /* owned: the tensors' bytes, or NULL */
+    size_t memory_bytes;
+};
+
+int dummy_new(struct checkpoint *c, uint64_t seed, struct err *e)
+{
+    c->dummy = calloc(1, sizeof *c->dummy);
+    if (!c->dummy) return err_memory(e, "a model of random weights", sizeof *c->dummy);
+    c->dummy->seed = seed;
+    return pool_open(&c->dummy->pool, cores_usable(), e);
+}
+
+void dummy_keep(struct checkpoint *c, struct checkpoint *take_source)
+{
+    c->dummy->checkpoint = take_source;
+}
+
+void dummy_drop(struct dummy *d)
+{
+    if (!d) return;
+    for (size_t i = 0; i < d->tile.n; i++) free(d->tile.v[i].data);
+    vec_deinit(&d->tile);
+    vec_deinit(&d->source);
+    os_free(d->memory, d->memory_bytes);
+    pool_close(d->pool);
+    checkpoint_close(d->checkpoint);
+    free(d);
+}
+
+/* ---- tiles ---- */
+
+static float normal(uint64_t *state)
+{
+    float sum = -6;
+    for (int i = 0; i < 12; i++) sum += rng_float(state);
+    return sum;
+}
+
+struct tile_job {
+    const struct tile *tile;
+    uint64_t seed;
+};
+
+static void encode_cell(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    const struct tile_job *j = ctx;
+    const struct tile *t = j->tile;
+    float x[CELL];
+    uint64_t state = j->seed + (uint64_t)chunk;
+    state = rng_next(&state); /* neighbouring seeds of one stream would overlap */
+    for (int i = 0; i < CELL; i++) x[i] = t->fill.mean + t->fill.sd * normal(&state);
+    qtype_info[t->type].ops->encode(t->data + (size_t)chunk * t->cell_bytes, x, CELL, NULL);
+}
+
+/* Plain integers and what cannot be encoded stay zero. */
+static int make_tile(struct dummy *d, struct tile *t, struct err *e)
+{
+    t->cell_bytes = qtype_bytes(t->type, CELL);
+    t->data = calloc(TILE_CELLS, t->cell_bytes);
+    if (!t->data) return err_memory(e, "random weights", TILE_CELLS * t->cell_bytes);
+    struct tile_job j = {t, hash_bytes(&t->fill, sizeof t->fill, d->seed + (uint64_t)t->type)};
+    const struct qtype_ops *ops = qtype_info[t->type].ops;
+    if (ops && ops->encode) pool_run(d->pool, encode_cell, &j, TILE_CELLS);
+    return 0;
+}
+
+/* The index of the tile, made if it is new; or ERR_*. */
+static int find_tile(struct dummy *d, enum qtype type, struct dummy_fill fill, struct err *e)
+{
+    for (size_t i = 0; i < d->tile.n; i++) {
+        const struct tile *t = &d->tile.v[i];
+        if (t->type == type && t->fill.mean == fill.mean && t->fill.sd == fill.sd) return (int)i;
+    }
+    struct tile t = {.type = type, .fill = fill};
+    int rc = make_tile(d, &t, e);
+    if (rc == 0 && vec_push(&d->tile, t)) return (int)d->tile.n - 1;
+    free(t.data);
+    return rc ? rc : err_memory(e, "random weights", sizeof t);
+}
+
+/* ---- tensors ---- */
+
+int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e)
+{
+    struct dummy *d = c->dummy;
+    const struct tensor_info *t = &c->tensor.v[c->tensor.n - 1];
+    int tile = t->data ? -1 : find_tile(d, t->type, fill, e);
+    if (tile < -1) return tile;
+    struct source s = {tile, hash_bytes(t->name, strlen(t->name), d->seed)};
+    return vec_push(&d->source, s) ? 0 : err_memory(e, "the tensor list", sizeof s);
+}
+
+static size_t pick(uint64_t seed, uint64_t cell)
+{
+    uint64_t state = seed + cell * 0x9E3779B97F4A7C15u; /* splitmix's own step: random access */
+    return (size_t)(rng_next(&state) % TILE_CELLS);
+}
+
+void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out)
+{
+    const struct source *s = &d->source.v[i];
+    const struct tile *t = &d->tile.v[s->tile];
+    for (size_t done = 0; done < n;) {
+        size_t cell = (at + done) / t->cell_bytes, from = (at + done) % t->cell_bytes,
+               part = t->cell_bytes - from < n - done ? t->cell_bytes - from : n - done;
+        memcpy(out + done, t->data + pick(s->seed, cell) * t->cell_bytes + from, part);
+        done += part;
+    }
+}
+
+struct make_job {
+    const struct dummy *d;
+    int tensor;
+    uint8_t *out;
+    size_t n;
+};
+
+static void make_piece(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    const struct make_job *j = ctx;
+    size_t at = (size_t)chunk * PIECE_BYTES, n = j->n - at < PIECE_BYTES ? j->n - at : PIECE_BYTES;
+    dummy_bytes(j->d, j->tensor, at, n, j->out + at);
+}
+
+static size_t padded(size_t n)
+{
+    return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+/* Everything behind one another in one piece of memory. */
+static int make_all(struct dummy *d, struct checkpoint *c, struct err *e)
+{
+    size_t total = ALIGN_BYTES;
+    for (size_t i = 0; i < c->tensor.n; i++)
+        if (!c->tensor.v[i].data) total += padded(c->tensor.v[i].n_byte);
+    uint64_t room = os_memory_free();
+    if (total > room)
+        return err_set(e, ERR_LIMIT, "%s: %zu MiB of random weights do not fit into %llu MiB",
+                       c->path, total >> 20, (unsigned long long)(room >> 20));
+    uint8_t *at = d->memory = os_alloc(d->memory_bytes = total);
+    if (!at) return err_memory(e, "random weights", total);
+    for (size_t i = 0; i < c->tensor.n; i++) {
+        struct tensor_info *t = &c->tensor.v[i];
+        if (t->data) continue;
+        struct make_job j = {d, (int)i, at, t->n_byte};
+        pool_run(d->pool, make_piece, &j, (int)((t->n_byte + PIECE_BYTES - 1) / PIECE_BYTES));
+        t->data = at;
+        at += padded(t->n_byte);
+    }
+    return 0;
+}
+
+int dummy_finish(struct checkpoint *c, bool no_data, struct err *e)
+{
+    int rc = no_data ? 0 : make_all(c->dummy, c, e);
+    pool_close(c->dummy->pool);
+    c->dummy->pool = NULL;
+    return rc;
+}
+
+const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
+                                uint8_t *scratch)
+{
+    const struct tensor_info *t = &c->tensor.v[i];
+    if (t->data) return t->data + at;
+    dummy_bytes(c->dummy, i, at, n, scratch);
+    return scratch;
+}

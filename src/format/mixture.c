@@ -1,0 +1,147 @@
+/* mixture.c - which number format each tensor of a model gets: a published mixture (mixture.def)
+ * or one format for all.
+ *
+ *   not a matrix, a norm, a router          its own type
+ *   the head (tied: the embedding)          Q6_K; Q8_0 where the rest is, or rows are no multiple
+ *                                           of 256; a float format as the rest
+ *   a tensor that a rule names              the rule's type
+ *   any other matrix                        the mixture's type
+ *   rows that are no multiple of a block    the type of smaller blocks that llama.cpp takes then */
+#include "format_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum where { EVERYWHERE, MORE_BITS, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, GROUPS_OF_4 };
+
+static const struct mixture_name {
+    const char *name;
+    enum qtype type;
+    int file_type;
+} names[] = {
+#define MIXTURE(name, type, file_type) {name, QT_##type, file_type},
+#include "mixture.def"
+};
+
+static const struct mixture_rule {
+    const char *mixture, *tensor;
+    enum where where;
+    enum qtype type;
+} rules[] = {
+#define MIXTURE_RULE(mixture, tensor, where, type) {mixture, tensor, where, QT_##type},
+#include "mixture.def"
+};
+
+static int unknown(const char *name, struct err *e)
+{
+    char list[400] = "";
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", names[i].name);
+    }
+    return err_set(e, ERR_ARG,
+                   "\"%.40s\" is no number format that can be computed with (F16, Q4_K, IQ2_XS "
+                   "...) and none of the mixtures %s",
+                   name, list);
+}
+
+int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcasecmp(names[i].name, name) != 0) continue;
+        *m = (struct mixture){names[i].name, names[i].type, names[i].file_type, pure};
+        return 0;
+    }
+    int type = qtype_of_name(name);
+    if (type < 0 || !qtype_info[type].ops) return unknown(name, e);
+    *m = (struct mixture){qtype_info[type].name, (enum qtype)type, -1, pure};
+    return 0;
+}
+
+/* ---- one tensor ---- */
+
+/* "blk.12.attn_v.weight" -> 12 and "attn_v"; -1 outside layers. */
+static int layer_of(const char *name, const char **part)
+{
+    char *end = (char *)name;
+    *part = name;
+    if (strncmp(name, "blk.", 4) != 0) return -1;
+    long il = strtol(name + 4, &end, 10);
+    if (*end != '.') return -1;
+    *part = end + 1;
+    return (int)il;
+}
+
+static bool holds(enum where w, int il, const struct mixture_site *s)
+{
+    int n = s->n_layer;
+    switch (w) {
+    case EVERYWHERE:
+        return true;
+    case MORE_BITS: /* the first and the last eighth, and every third layer between */
+        return il < n / 8 || il >= 7 * n / 8 || (il - n / 8) % 3 == 2;
+    case FIRST_2:
+        return il < 2;
+    case FIRST_4:
+        return il < 4;
+    case FIRST_8TH:
+        return il < n / 8;
+    case FIRST_16TH:
+        return il < n / 16;
+    case GROUPS_OF_4: /* so many query heads share a KV head that attn_v is small */
+        return s->n_group >= 4;
+    }
+    return false;
+}
+
+static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
+{
+    const char *part;
+    int il = layer_of(s->name, &part);
+    size_t n = strcspn(part, ".");
+    for (size_t i = 0; il >= 0 && i < sizeof rules / sizeof rules[0]; i++) {
+        const struct mixture_rule *r = &rules[i];
+        if (strcmp(r->mixture, m->name) == 0 && strlen(r->tensor) == n &&
+            strncmp(r->tensor, part, n) == 0 && holds(r->where, il, s))
+            return r->type;
+    }
+    return m->type;
+}
+
+static bool is_head(const struct mixture_site *s)
+{
+    return strcmp(s->name, s->tied ? "token_embd.weight" : "output.weight") == 0;
+}
+
+static bool is_matrix(const struct mixture_site *s)
+{
+    size_t n = strlen(s->name);
+    return s->n_dim >= 2 && n > 7 && strcmp(s->name + n - 7, ".weight") == 0 &&
+           !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight");
+}
+
+/* Where rows are no whole number of blocks. */
+static enum qtype smaller_blocks(enum qtype t, int64_t k)
+{
+    static const uint8_t instead[QT_COUNT] = {
+        [QT_q2_k] = QT_q4_0,   [QT_q3_k] = QT_q4_0,  [QT_q4_k] = QT_q5_0, [QT_q5_k] = QT_q5_1,
+        [QT_q6_k] = QT_q8_0,   [QT_tq1_0] = QT_q4_0, [QT_q2_0] = QT_q4_0, [QT_q1_0] = QT_q4_0,
+        [QT_nvfp4] = QT_mxfp4, [QT_tq2_0] = QT_q4_0,
+    };
+    if (k % qtype_info[t].block == 0) return t;
+    enum qtype other = instead[t] ? (enum qtype)instead[t] : QT_iq4_nl;
+    return k % qtype_info[other].block == 0 ? other : QT_f16;
+}
+
+enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s)
+{
+    if (!is_matrix(s)) return s->type;
+    enum qtype t = m->type;
+    bool is_float = qtype_info[t].block == 1;
+    if (!m->pure && !is_float && is_head(s))
+        t = t == QT_q8_0 || s->k % 256 ? QT_q8_0 : QT_q6_k;
+    else if (!m->pure)
+        t = by_rule(m, s);
+    return smaller_blocks(t, s->k);
+}

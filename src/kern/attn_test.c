@@ -1,0 +1,310 @@
+/* attn_test.c - goal: attention is softmax, and every level gives the bits of the reference.
+ * Method: random rows through spans of blocks, compared with double precision and, level by level,
+ * bit for bit; what no row sees holds NaN. K and V through every type, at odd lengths. */
+#include "../../tests/unit.h"
+
+#include "base/rng.h"
+#include "kern_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ROW_MAX = 70, D_MAX = 576, SPAN_BLOCKS = 3, SPANS = 2 };
+enum { POS_MAX = SPANS * ATTN_SPAN };
+
+static void random_floats(float *x, int n, float size, uint64_t *rng)
+{
+    for (int i = 0; i < n; i++) x[i] = (rng_float(rng) + rng_float(rng) - 1) * size;
+}
+
+/* Some rows and everything they meet: SPAN_BLOCKS blocks of each span. */
+struct scene {
+    int n_row, d_k, d_v;
+    int32_t from[ROW_MAX], to[ROW_MAX], pos[ROW_MAX];
+    float slope[ROW_MAX], scale, softcap;
+    bool biased;
+    float q[ROW_MAX * D_MAX];
+    _Alignas(64) float k[SPANS * SPAN_BLOCKS][ATTN_BLOCK * D_MAX];
+    _Alignas(64) float v[SPANS * SPAN_BLOCKS][ATTN_BLOCK * D_MAX];
+};
+
+/* What a level computes of it. */
+struct result {
+    _Alignas(64) float m[ROW_MAX + ATTN_TILE], l[ROW_MAX * ATTN_TILE], o[ROW_MAX * D_MAX];
+    float top[ROW_MAX], sum[ROW_MAX], out[ROW_MAX * D_MAX], y[ROW_MAX * D_MAX];
+};
+
+static int block_pos(int block)
+{
+    return block / SPAN_BLOCKS * ATTN_SPAN + block % SPAN_BLOCKS * ATTN_BLOCK;
+}
+
+static bool anyone_sees(const struct scene *s, int pos)
+{
+    for (int r = 0; r < s->n_row; r++)
+        if (s->from[r] <= pos && pos < s->to[r]) return true;
+    return false;
+}
+
+static void scene_rows(struct scene *s, int n_row, int d_k, int d_v, bool windows, uint64_t *rng)
+{
+    s->n_row = n_row, s->d_k = d_k, s->d_v = d_v;
+    s->scale = 0.3f, s->softcap = rng_below(rng, 3) ? 0 : 5, s->biased = rng_below(rng, 3) == 0;
+    random_floats(s->q, n_row * d_k, 2, rng);
+    random_floats(s->slope, n_row, 0.1f, rng);
+    for (int r = 0; r < n_row; r++) {
+        s->to[r] = windows ? 1 + (int)rng_below(rng, POS_MAX - 1) : POS_MAX;
+        s->from[r] = windows && rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)s->to[r]) : 0;
+        if (r && rng_below(rng, 2)) s->from[r] = s->from[r - 1], s->to[r] = s->to[r - 1];
+        s->pos[r] = s->to[r] - 1;
+    }
+}
+
+static void scene_kv(struct scene *s, uint64_t *rng)
+{
+    int d_k = s->d_k, d_v = s->d_v, stride = attn_stride(d_v);
+    for (int b = 0; b < SPANS * SPAN_BLOCKS; b++) {
+        random_floats(s->k[b], ATTN_BLOCK * d_k, 2, rng);
+        random_floats(s->v[b], ATTN_BLOCK * stride, 2, rng);
+        for (int i = 0; i < ATTN_BLOCK; i++) {
+            bool seen = anyone_sees(s, block_pos(b) + i);
+            float *k = s->k[b] + i / ATTN_TILE * ATTN_TILE * d_k + i % ATTN_TILE;
+            for (int d = 0; d < d_k && !seen; d++) k[d * ATTN_TILE] = NAN;
+            for (int d = 0; d < stride; d++)
+                if (!seen || d >= d_v) s->v[b][i * stride + d] = d < d_v ? NAN : 0;
+        }
+    }
+}
+
+static struct attn_rows rows_of(const struct scene *s, struct result *r)
+{
+    return (struct attn_rows){s->n_row, s->d_k, s->d_v,  s->scale, s->softcap,
+                              s->q,     s->from, s->to,  s->pos,   s->biased ? s->slope : NULL,
+                              r->m,     r->l,    r->o};
+}
+
+static void span_begin(const struct scene *s, struct result *r)
+{
+    for (int i = 0; i < s->n_row; i++) r->m[i] = -INFINITY;
+    memset(r->l, 0, sizeof r->l);
+    memset(r->o, 0, sizeof r->o);
+}
+
+static void span_end(const struct kern *kern, const struct scene *s, struct result *r, int span)
+{
+    for (int i = 0; i < s->n_row; i++)
+        if (s->from[i] < (span + 1) * ATTN_SPAN && s->to[i] > span * ATTN_SPAN)
+            kern->attn_merge(&r->top[i], &r->sum[i], r->out + i * s->d_v, &r->m[i],
+                             r->l + i * ATTN_TILE, r->o + i * attn_stride(s->d_v), s->d_v);
+}
+
+static void total_begin(const struct scene *s, struct result *r)
+{
+    for (int i = 0; i < s->n_row; i++) r->top[i] = -INFINITY, r->sum[i] = 0;
+    memset(r->out, 0, sizeof r->out);
+}
+
+static void total_end(const struct kern *kern, const struct scene *s, struct result *r)
+{
+    for (int i = 0; i < s->n_row; i++)
+        kern->attn_finish(r->y + i * s->d_v, r->out + i * s->d_v, r->sum[i], s->d_v);
+}
+
+/* NaN may differ in sign and payload. */
+static bool same(const float *a, const float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (bits_of_f32(a[i]) != bits_of_f32(b[i]) && !(a[i] != a[i] && b[i] != b[i])) return false;
+    return true;
+}
+
+static void compare(const struct kern *ref, const struct kern *isa, const struct scene *s)
+{
+    static struct result want, got;
+    struct attn_rows a = rows_of(s, &want), b = rows_of(s, &got);
+    bool equal = true;
+    total_begin(s, &want), total_begin(s, &got);
+    for (int span = 0; span < SPANS; span++) {
+        span_begin(s, &want), span_begin(s, &got);
+        for (int i = span * SPAN_BLOCKS; i < (span + 1) * SPAN_BLOCKS; i++) {
+            ref->attn_block(&a, s->k[i], s->v[i], block_pos(i));
+            isa->attn_block(&b, s->k[i], s->v[i], block_pos(i));
+            equal &= same(want.m, got.m, s->n_row) && same(want.l, got.l, s->n_row * ATTN_TILE);
+            for (int r = 0; r < s->n_row; r++)
+                equal &= same(want.o + r * attn_stride(s->d_v), got.o + r * attn_stride(s->d_v),
+                              s->d_v);
+        }
+        span_end(ref, s, &want, span), span_end(isa, s, &got, span);
+    }
+    total_end(ref, s, &want), total_end(isa, s, &got);
+    equal &= same(want.y, got.y, s->n_row * s->d_v);
+    if (!equal)
+        test_fail(__FILE__, __LINE__, "%s: %d rows, d_k %d, d_v %d, softcap %g, %s bias", isa->name,
+                  s->n_row, s->d_k, s->d_v, (double)s->softcap, s->biased ? "with" : "no");
+}
+
+TEST(attention_every_level_equals_reference)
+{
+    static const int heads[][2] = {{64, 64},   {128, 128}, {80, 80},  {24, 24},   {96, 96}, {192, 128},
+                                   {256, 256}, {576, 512}, {1, 1},    {17, 33},   {3, 48},  {112, 112}};
+    static struct scene s;
+    struct kern ref, isa;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 5;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        for (size_t h = 0; h < sizeof heads / sizeof heads[0]; h++)
+            for (int n = 1; n <= ROW_MAX; n += h < 2 && n < 19 ? 1 : h < 2 ? 17 : 29)
+                for (int windows = 0; windows < 2; windows++) {
+                    scene_rows(&s, n, heads[h][0], heads[h][1], windows, &rng);
+                    scene_kv(&s, &rng);
+                    compare(&ref, &isa, &s);
+                }
+    }
+}
+
+/* Softmax in double precision of what a row sees; zero when that is nothing. */
+static double exact_value(const struct scene *s, int r, int d)
+{
+    double top = -INFINITY, sum = 0, out = 0;
+    static double score[POS_MAX];
+    for (int pass = 0; pass < 2; pass++)
+        for (int b = 0; b < SPANS * SPAN_BLOCKS; b++)
+            for (int i = 0; i < ATTN_BLOCK; i++) {
+                int pos = block_pos(b) + i;
+                if (pos < s->from[r] || pos >= s->to[r]) continue;
+                const float *k = s->k[b] + i / ATTN_TILE * ATTN_TILE * s->d_k + i % ATTN_TILE;
+                double t = 0;
+                for (int j = 0; j < s->d_k && !pass; j++)
+                    t += (double)s->q[r * s->d_k + j] * k[j * ATTN_TILE];
+                t *= s->scale;
+                if (s->softcap != 0) t = s->softcap * tanh(t / s->softcap);
+                if (s->biased) t += (double)s->slope[r] * (pos - s->pos[r]);
+                if (!pass) {
+                    score[pos] = t;
+                    top = t > top ? t : top;
+                } else {
+                    double p = exp(score[pos] - top);
+                    sum += p;
+                    out += p * s->v[b][i * attn_stride(s->d_v) + d];
+                }
+            }
+    return sum == 0 ? 0 : out / sum;
+}
+
+TEST(attention_is_softmax_in_double)
+{
+    static struct scene s;
+    static struct result got;
+    struct kern ref;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 6;
+    double worst = 0;
+    for (int n = 0; n < 12; n++) {
+        scene_rows(&s, 5, 64, 40, n % 2, &rng);
+        s.to[1] = 1, s.from[1] = 0; /* one token */
+        s.from[2] = s.to[2];        /* nothing   */
+        if (n % 2) s.from[3] = ATTN_SPAN + 5, s.to[3] = ATTN_SPAN + 6;
+        scene_kv(&s, &rng);
+        struct attn_rows a = rows_of(&s, &got);
+        total_begin(&s, &got);
+        for (int b = 0; b < SPANS * SPAN_BLOCKS; b++) {
+            if (b % SPAN_BLOCKS == 0) span_begin(&s, &got);
+            ref.attn_block(&a, s.k[b], s.v[b], block_pos(b));
+            if (b % SPAN_BLOCKS == SPAN_BLOCKS - 1) span_end(&ref, &s, &got, b / SPAN_BLOCKS);
+        }
+        total_end(&ref, &s, &got);
+        for (int r = 0; r < s.n_row; r++)
+            for (int d = 0; d < s.d_v; d += 3) {
+                double err = fabs(got.y[r * s.d_v + d] - exact_value(&s, r, d));
+                worst = err > worst || err != err ? err : worst;
+            }
+    }
+    test_note("worst error %.2g", worst);
+    EXPECT(worst <= 3e-6);
+}
+
+/* A sink is a key without a value: it takes its part of the softmax. */
+TEST(an_attention_sink_joins_the_sum)
+{
+    struct kern isa;
+    struct err e;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        float m = 0.5f, l = 3, out[5] = {1, 2, 3, 4, 5}, y[5];
+        float sink = 1.25f, one[ATTN_TILE] = {1}, none[ATTN_TILE] = {0};
+        isa.attn_merge(&m, &l, out, &sink, one, none, 5);
+        isa.attn_finish(y, out, l, 5);
+        for (int i = 0; i < 5; i++)
+            EXPECT(fabs(y[i] - (i + 1) * exp(0.5) / (3 * exp(0.5) + exp(1.25))) < 1e-6);
+    }
+}
+
+/* ---- K and V in pages ---- */
+
+/* Values of every kind: usual, tiny, huge, special. */
+static void odd_floats(float *x, int n, uint64_t *rng)
+{
+    for (int i = 0; i < n; i++)
+        x[i] = rng_below(rng, 4) ? (rng_float(rng) - 0.5f) * 20 : f32_of_bits((uint32_t)rng_next(rng));
+}
+
+static void compare_kv(const struct kern *ref, const struct kern *isa, int t, int d, uint64_t *rng)
+{
+    static uint8_t a[ATTN_TILE * D_MAX * 4], b[ATTN_TILE * D_MAX * 4];
+    static float x[ATTN_TILE * D_MAX], want[ATTN_TILE * D_MAX], got[ATTN_TILE * D_MAX];
+    float scale[ATTN_TILE];
+    size_t size = t == KV_F32 ? 4 : t == KV_F16 || t == KV_BF16 ? 2 : 1, n = (size_t)d * size;
+    memset(a, 0xA5, sizeof a), memset(b, 0xA5, sizeof b);
+    for (int i = 0; i < 8; i++) {
+        odd_floats(x, d, rng);
+        if (t == KV_Q8 && i < 6) random_floats(x, d, i < 5 ? 4 : 1e-37f, rng);
+        float sa = ref->kv_put[t](a, x, d), sb = isa->kv_put[t](b, x, d);
+        if (!same(&sa, &sb, 1) || memcmp(a, b, n + 64) != 0)
+            test_fail(__FILE__, __LINE__, "%s: kv_put of type %d, %d values", isa->name, t, d);
+    }
+    for (size_t i = 0; i < n * ATTN_TILE; i++) a[i] = (uint8_t)rng_next(rng);
+    random_floats(scale, ATTN_TILE, 1, rng);
+    const float *s = t == KV_Q8 ? scale : NULL;
+    ref->kv_get_k[t](want, a, s, d, a), isa->kv_get_k[t](got, a, s, d, a);
+    if (!same(want, got, ATTN_TILE * d))
+        test_fail(__FILE__, __LINE__, "%s: kv_get_k of type %d, d %d", isa->name, t, d);
+    /* exactly as many bytes as there are: the sanitizers see a read past them */
+    uint8_t *end = malloc(n * 7);
+    memcpy(end, a, n * 7);
+    ref->kv_get_v[t](want, a, s, 7, d, a), isa->kv_get_v[t](got, end, s, 7, d, NULL);
+    free(end);
+    if (!same(want, got, 7 * attn_stride(d)))
+        test_fail(__FILE__, __LINE__, "%s: kv_get_v of type %d, d %d", isa->name, t, d);
+}
+
+TEST(kv_every_level_equals_reference)
+{
+    struct kern ref, isa;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 7;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        for (int t = 0; t < KV_TYPE_COUNT; t++)
+            for (int d = 1; d <= 256; d += d < 40 ? 1 : 24) compare_kv(&ref, &isa, t, d, &rng);
+    }
+}
+
+TEST(kv_codes_are_those_of_quant)
+{
+    struct kern isa;
+    struct err e;
+    static uint8_t code[256];
+    static float k[256];
+    for (int i = 0; i < 256; i++) code[i] = (uint8_t)i;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        isa.kv_get_k[KV_FP8_E4M3](k, code, NULL, 16, code);
+        for (int i = 0; i < 256; i++) EXPECT(bits_of_f32(k[i]) == bits_of_f32(f32_of_e4m3(code[i])));
+        isa.kv_get_k[KV_FP8_E5M2](k, code, NULL, 16, code);
+        for (int i = 0; i < 256; i++) EXPECT(bits_of_f32(k[i]) == bits_of_f32(f32_of_e5m2(code[i])));
+    }
+}

@@ -1,0 +1,10 @@
+/* attn.c - attention in AVX2; see ../tmpl/attn.h and ../tmpl/kv.h. */
+#include "kern/avx2/vec.h"
+#include "kern/tmpl/attn.h"
+#include "kern/tmpl/kv.h"
+
+void kern_attn_avx2(struct kern *k)
+{
+    attn_slots(k);
+    kv_slots(k);
+}

@@ -1,0 +1,57 @@
+/* dot.h - integer dot products of AVX2, for tmpl/linear_q8.h.
+ *
+ * vpmaddubsw adds two products u8 x s8 in 16 bits and saturates: two products with bytes up to 129
+ * fit, and sums of several such pairs where the bytes are smaller (4 bits: 15 * 127 * 2 * 4 =
+ * 15,240). Wider bytes come signed: |w| x (a with the sign of w). */
+#ifndef QUOTH_KERN_AVX2_DOT_H
+#define QUOTH_KERN_AVX2_DOT_H
+
+#include "vec.h"
+
+#include <string.h>
+
+enum {
+    STRIPS = 1, /* 8 registers of codes: of 16 */
+    WIDE_SIGNED = 1,
+};
+
+/* clang-format off */
+static inline vi vi_dot16(vi acc, vi a, vi b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+static inline vi vi_table(const uint8_t *t) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)); }
+static inline vi vi_lut(vi table, vi codes) { return _mm256_shuffle_epi8(table, codes); }
+/* clang-format on */
+static inline vi vi_bcast4(const void *p)
+{
+    int x;
+    memcpy(&x, p, sizeof x);
+    return _mm256_set1_epi32(x);
+}
+
+struct dot {
+    vi sum, part; /* of 32 bits; of pairs of products in 16 bits */
+};
+static inline struct dot dot_from(vi sum)
+{
+    return (struct dot){sum, sum};
+}
+static inline vi dot_sum(struct dot d)
+{
+    return d.sum;
+}
+
+static inline vi pairs(vi w, vi a, int max)
+{
+    if (max > 129) return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w));
+    return _mm256_maddubs_epi16(w, a);
+}
+
+static inline struct dot dot_step(struct dot d, vi w, vi a, int max, int i)
+{
+    const int n_fit = max > 129 ? 1 : INT16_MAX / (2 * 127 * max); /* pairs that a part can hold */
+    const int n = n_fit >= 4 ? 4 : n_fit >= 2 ? 2 : 1;
+    d.part = i % n ? _mm256_add_epi16(d.part, pairs(w, a, max)) : pairs(w, a, max);
+    if (i % n == n - 1) d.sum = vi_dot16(d.sum, d.part, _mm256_set1_epi16(1));
+    return d;
+}
+
+#endif

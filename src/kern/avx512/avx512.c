@@ -1,0 +1,10 @@
+/* avx512.c - the slots that AVX-512 (F BW VL DQ VNNI) does better than AVX2, one file per family
+ * beside this one. */
+#include "kern/kern_impl.h"
+
+void kern_init_avx512(struct kern *k)
+{
+    kern_linear_avx512(k);
+    kern_ops_avx512(k);
+    kern_attn_avx512(k);
+}

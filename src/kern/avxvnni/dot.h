@@ -1,0 +1,43 @@
+/* dot.h - integer dot products of AVX-VNNI, for tmpl/linear_q8.h. */
+#ifndef QUOTH_KERN_AVXVNNI_DOT_H
+#define QUOTH_KERN_AVXVNNI_DOT_H
+
+#include "../avx2/vec.h"
+
+#include <string.h>
+
+enum {
+    STRIPS = 1, /* 8 registers of codes: of 16 */
+    WIDE_SIGNED = 0,
+};
+
+/* clang-format off */
+static inline vi vi_dot16(vi acc, vi a, vi b) { return _mm256_dpwssd_avx_epi32(acc, a, b); }
+static inline vi vi_table(const uint8_t *t) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)); }
+static inline vi vi_lut(vi table, vi codes) { return _mm256_shuffle_epi8(table, codes); }
+/* clang-format on */
+static inline vi vi_bcast4(const void *p)
+{
+    int x;
+    memcpy(&x, p, sizeof x);
+    return _mm256_set1_epi32(x);
+}
+
+struct dot {
+    vi sum;
+};
+static inline struct dot dot_from(vi sum)
+{
+    return (struct dot){sum};
+}
+static inline vi dot_sum(struct dot d)
+{
+    return d.sum;
+}
+static inline struct dot dot_step(struct dot d, vi u, vi s, int max, int i)
+{
+    (void)max, (void)i;
+    return (struct dot){_mm256_dpbusd_avx_epi32(d.sum, u, s)};
+}
+
+#endif

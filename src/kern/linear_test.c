@@ -1,0 +1,397 @@
+/* linear_test.c - goal: packing loses nothing; the reference of linear layers is what quant.h and
+ * kern.h say and lies within its bound of the exact result; every level gives its bits and writes
+ * nothing else. And how fast each is. Method: random rows of every weight type at odd sizes, bit
+ * comparison; double precision; timing beside the bandwidth of a plain read. */
+#include "../../tests/unit.h"
+
+#include "base/cpu.h"
+#include "base/rng.h"
+#include "kern_impl.h"
+#include "panel_impl.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { K_MAX = 1280, N_OUT_MAX = 83, N_ROW_MAX = 70, GUARD = 32 };
+
+/* Weights as published and as panels. */
+struct weights {
+    uint8_t *rows;
+    int64_t row_bytes;
+    struct panels p;
+};
+
+static void random_floats(float *x, int n, float size, uint64_t *rng)
+{
+    for (int i = 0; i < n; i++) x[i] = (rng_float(rng) + rng_float(rng) - 1) * size;
+}
+
+static void weights_pack(struct weights *w, enum qtype t, int n_out, int k)
+{
+    w->row_bytes = (int64_t)qtype_bytes(t, k);
+    w->p = (struct panels){.type = t, .n_out = n_out, .k = k, .stride = panel_bytes(t, k)};
+    uint8_t *data = aligned_alloc(64, (size_t)(panel_count(n_out) * w->p.stride));
+    w->p.data = data;
+    panel_pack(data, &w->p, w->rows, w->row_bytes, 0, panel_count(n_out));
+}
+
+/* Any bytes that decode to finite numbers of ordinary size; half of them at an end of their range. */
+static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
+{
+    float y[BLOCK_MAX], size;
+    do {
+        size = 0;
+        for (int i = 0; i < qtype_info[t].n_byte; i++) {
+            uint64_t r = rng_next(rng);
+            block[i] = r & 256 ? (uint8_t)r : r & 512 ? 255 : 0;
+        }
+        qtype_info[t].ops->decode(y, block, qtype_info[t].block);
+        for (int i = 0; i < qtype_info[t].block; i++) size += fabsf(y[i]);
+    } while (!(size < 1e4f));
+}
+
+/* Encoded from random values; or random blocks, if `any` or where encoding is slow (the IQ formats'
+ * search). */
+static struct weights random_weights(enum qtype t, int n_out, int k, bool any, uint64_t *rng)
+{
+    struct weights w;
+    int64_t n = (int64_t)k * n_out;
+    float *x = malloc((size_t)n * sizeof *x);
+    w.rows = malloc(qtype_bytes(t, n));
+    random_floats(x, (int)n, 1, rng);
+    any |= strncmp(qtype_info[t].name, "IQ", 2) == 0 || !qtype_info[t].ops->encode;
+    if (!any) qtype_info[t].ops->encode(w.rows, x, n, NULL);
+    for (int64_t i = 0; i < n && any; i += qtype_info[t].block)
+        random_block(w.rows + qtype_bytes(t, i), t, rng);
+    free(x);
+    weights_pack(&w, t, n_out, k);
+    return w;
+}
+
+static void weights_free(struct weights *w)
+{
+    free(w->rows);
+    free((void *)w->p.data);
+}
+
+/* Random activations (every other row at the ends of its range), and what act[] makes of them. */
+struct acts {
+    float *x; /* [n_row, k] */
+    struct act a;
+};
+
+static struct acts random_acts(const struct kern *kern, enum act_type t, int n_row, int k,
+                               uint64_t *rng)
+{
+    struct acts s;
+    s.x = malloc((size_t)n_row * (size_t)k * sizeof(float));
+    random_floats(s.x, n_row * k, 3, rng);
+    for (int i = k; i < n_row * k; i++)
+        if (i / k % 2) s.x[i] = rng_below(rng, 8) ? 3 : -3;
+    s.a = (struct act){.type = t, .n_row = n_row, .k = k};
+    s.a.x = aligned_alloc(64, act_x_bytes(t, n_row, k) + 64);
+    s.a.scale = aligned_alloc(64, act_scale_bytes(n_row, k));
+    s.a.sum = aligned_alloc(64, act_sum_bytes(n_row, k));
+    for (int i = 0; i < n_row; i++) kern->act[t](&s.a, i, s.x + (int64_t)i * k);
+    return s;
+}
+
+static void acts_free(struct acts *s)
+{
+    free(s->x), free(s->a.x), free(s->a.scale), free(s->a.sum);
+}
+
+/* ---- packing ---- */
+
+static int k_step(enum qtype t)
+{
+    return qtype_info[t].block < 32 ? 37 : qtype_info[t].block;
+}
+
+TEST(panels_hold_every_weight_exactly)
+{
+    uint64_t rng = 2;
+    static float want[K_MAX], got[K_MAX];
+    for (int i = 0; i < QT_COUNT; i++) {
+        enum qtype t = (enum qtype)i;
+        if (!qtype_info[t].ops) continue;
+        for (int k = k_step(t); k <= K_MAX; k += 3 * k_step(t)) {
+            struct weights w = random_weights(t, 21, k, true, &rng);
+            for (int r = 0; r < 21; r++) {
+                qtype_info[t].ops->decode(want, w.rows + r * w.row_bytes, k);
+                panel_row(got, &w.p, r);
+                if (memcmp(want, got, (size_t)k * sizeof *got) != 0)
+                    test_fail(__FILE__, __LINE__, "%s, k %d: row %d came back changed",
+                              qtype_info[t].name, k, r);
+            }
+            weights_free(&w);
+        }
+    }
+}
+
+/* ---- the reference is dot_group ---- */
+
+TEST(reference_of_panels_is_the_dot_product_of_the_format)
+{
+    struct kern ref;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 4;
+    for (int i = 0; i < QT_COUNT; i++) {
+        enum qtype t = (enum qtype)i;
+        if (!qtype_is_block(t)) continue;
+        int k = qtype_info[t].block == 256 ? 768 : 640, n_row = 3, n_out = 17;
+        struct weights w = random_weights(t, n_out, k, true, &rng);
+        struct acts s = random_acts(&ref, ACT_Q8, n_row, k, &rng);
+        float y[3 * 17];
+        ref.linear[ACT_Q8][t](&(struct linear_out){.y = y, .stride = n_out}, &w.p, 0, 2, &s.a, 0,
+                              n_row);
+        for (int o = 0; o < n_out; o++)
+            for (int r = 0; r < n_row; r++) {
+                float c = 0;
+                for (int g = 0; g < k; g += ACT_GROUP) {
+                    int8_t q[ACT_GROUP];
+                    int n = k - g < ACT_GROUP ? k - g : ACT_GROUP;
+                    for (int j = 0; j < n; j++)
+                        q[j] = ((int8_t *)s.a.x)[((g + j) / 64 * n_row + r) * 64 + (g + j) % 64];
+                    float sum = qtype_info[t].ops->dot_group(
+                        w.rows + o * w.row_bytes + qtype_bytes(t, g), q, n);
+                    c = fmaf(sum, s.a.scale[g / ACT_GROUP * n_row + r], c);
+                }
+                if (c != y[r * n_out + o])
+                    test_fail(__FILE__, __LINE__, "%s: %g, not %g", qtype_info[t].name,
+                              (double)y[r * n_out + o], (double)c);
+            }
+        acts_free(&s);
+        weights_free(&w);
+    }
+}
+
+/* ---- every level ---- */
+
+static void fill(float *y, int n)
+{
+    for (int i = 0; i < n; i++) y[i] = 12345.5f;
+}
+
+struct shape {
+    int n_out, k, n_row; /* of the whole layer */
+    int panel, n_panel, row, n_row_part;
+};
+
+static void compare(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
+                    const struct shape *s, uint64_t *rng)
+{
+    static float want[N_ROW_MAX * N_OUT_MAX + GUARD], got[N_ROW_MAX * N_OUT_MAX + GUARD];
+    static float bias[N_OUT_MAX];
+    bool any = rng_below(rng, 2);
+    struct weights w = random_weights(t, s->n_out, s->k, any, rng), up;
+    struct acts a = random_acts(ref, (enum act_type)act, s->n_row, s->k, rng);
+    random_floats(bias, s->n_out, 1, rng);
+    int n = s->n_row * s->n_out + GUARD;
+    for (int form = 0; form < 3; form++) { /* plain; with bias, added; glu */
+        struct linear_out o = {.stride = s->n_out};
+        if (form == 1) o.bias = bias, o.add = true;
+        fill(want, n), fill(got, n);
+        if (form < 2) {
+            o.y = want;
+            ref->linear[act][t](&o, &w.p, s->panel, s->n_panel, &a.a, s->row, s->n_row_part);
+            o.y = got;
+            isa->linear[act][t](&o, &w.p, s->panel, s->n_panel, &a.a, s->row, s->n_row_part);
+        } else {
+            up = random_weights(t, s->n_out, s->k, any, rng);
+            o.y = want;
+            ref->linear_glu[act][t](&o, &w.p, &up.p, s->panel, s->n_panel, &a.a, s->row,
+                                    s->n_row_part);
+            o.y = got;
+            isa->linear_glu[act][t](&o, &w.p, &up.p, s->panel, s->n_panel, &a.a, s->row,
+                                    s->n_row_part);
+            weights_free(&up);
+        }
+        if (memcmp(want, got, (size_t)n * sizeof *got) != 0)
+            test_fail(__FILE__, __LINE__,
+                      "%s: linear %s, act %d, form %d, %d x %d, %d rows from %d differs from ref",
+                      isa->name, qtype_info[t].name, act, form, s->n_out, s->k, s->n_row_part,
+                      s->row);
+    }
+    acts_free(&a);
+    weights_free(&w);
+}
+
+static struct shape random_shape(enum qtype t, uint64_t *rng)
+{
+    struct shape s;
+    int step = k_step(t);
+    s.k = step * (1 + (int)rng_below(rng, (uint64_t)(K_MAX / step)));
+    s.n_out = 1 + (int)rng_below(rng, N_OUT_MAX);
+    s.n_row = 1 + (int)rng_below(rng, rng_below(rng, 2) ? 9 : N_ROW_MAX);
+    s.panel = (int)rng_below(rng, (uint64_t)panel_count(s.n_out));
+    s.n_panel = 1 + (int)rng_below(rng, (uint64_t)(panel_count(s.n_out) - s.panel));
+    s.row = (int)rng_below(rng, (uint64_t)s.n_row);
+    s.n_row_part = 1 + (int)rng_below(rng, (uint64_t)(s.n_row - s.row));
+    if (s.n_row_part > LINEAR_ROWS) s.n_row_part = LINEAR_ROWS;
+    return s;
+}
+
+TEST(linear_every_level_equals_reference)
+{
+    struct kern ref, isa;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 3;
+    int n = 0, n_each = test_long() ? 60 : 6;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        for (int act = 0; act < ACT_COUNT; act++)
+            for (int t = 0; t < QT_COUNT; t++)
+                for (int i = 0; i < n_each && ref.linear[act][t]; i++, n++) {
+                    struct shape s = random_shape((enum qtype)t, &rng);
+                    if (isa.linear[act][t] != ref.linear[act][t])
+                        compare(&ref, &isa, act, (enum qtype)t, &s, &rng);
+                }
+    }
+    EXPECT(n > 100);
+}
+
+/* |y - exact| <= rounding of the activations + rounding of the sums: half a step of each group's
+ * scale times sum |w|, and (k / 32 + 40) ulps of sum |a w|. */
+static void check_bound(const struct kern *ref, int act, enum qtype t, int k, uint64_t *rng)
+{
+    enum { N_OUT = 19, N_ROW = 9 };
+    static float row[K_MAX];
+    float y[N_ROW * N_OUT];
+    struct weights w = random_weights(t, N_OUT, k, false, rng);
+    struct acts a = random_acts(ref, (enum act_type)act, N_ROW, k, rng);
+    ref->linear[act][t](&(struct linear_out){.y = y, .stride = N_OUT}, &w.p, 0, 2, &a.a, 0, N_ROW);
+    for (int o = 0; o < N_OUT; o++) {
+        qtype_info[t].ops->decode(row, w.rows + o * w.row_bytes, k);
+        for (int i = 0; i < N_ROW; i++) {
+            double exact = 0, size = 0, bound = 0;
+            for (int j = 0; j < k; j++) {
+                double x = a.x[i * k + j], p = x * row[j];
+                exact += p;
+                size += fabs(p);
+                if (act == ACT_Q8)
+                    bound += 0.5001 * a.a.scale[j / ACT_GROUP * N_ROW + i] * fabs((double)row[j]);
+                if (act == ACT_BF16) bound += fabs(p) * 0x1p-8;
+            }
+            bound += size * (k / 32 + 40) * 0x1p-23;
+            if (!(fabs(y[i * N_OUT + o] - exact) <= bound))
+                test_fail(__FILE__, __LINE__, "linear %s, act %d, k %d: %g, not %g +- %g",
+                          qtype_info[t].name, act, k, (double)y[i * N_OUT + o], exact, bound);
+        }
+    }
+    acts_free(&a);
+    weights_free(&w);
+}
+
+TEST(linear_reference_is_within_its_bound_of_double)
+{
+    struct kern ref;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 11;
+    for (int act = 0; act < ACT_COUNT; act++)
+        for (int t = 0; t < QT_COUNT; t++)
+            if (ref.linear[act][t])
+                check_bound(&ref, act, (enum qtype)t, qtype_info[t].block >= 32 ? 768 : 771, &rng);
+}
+
+/* ---- activations ---- */
+
+TEST(activations_quantize_as_stated)
+{
+    struct kern ref;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 1;
+    struct acts s = random_acts(&ref, ACT_Q8, 1, 320, &rng);
+    const int8_t *q = s.a.x;
+    float x[320];
+    for (int i = 0; i < 320; i++) x[i] = (float)(i - 160);
+    ref.act[ACT_Q8](&s.a, 0, x);
+    EXPECT(s.a.scale[0] == 160.0f / 127.0f && s.a.scale[1] == 159.0f / 127.0f);
+    EXPECT_INT(q[0], -127);
+    EXPECT_INT(q[160], 0);
+    EXPECT_INT(q[319], 127);
+    for (int i = 0; i < 256; i++)
+        EXPECT(fabsf((float)q[i] * s.a.scale[0] - x[i]) <= 0.501f * s.a.scale[0]);
+    for (int u = 0; u < 20; u++) {
+        int sum = 0;
+        for (int i = 0; i < 16; i++) sum += q[u * 16 + i];
+        EXPECT_INT(s.a.sum[u], sum);
+    }
+    memset(x, 0, sizeof x);
+    ref.act[ACT_Q8](&s.a, 0, x);
+    EXPECT(s.a.scale[0] == 0 && q[17] == 0);
+    x[3] = 1e-40f; /* 127 / amax would overflow */
+    ref.act[ACT_Q8](&s.a, 0, x);
+    EXPECT(s.a.scale[0] == 0 && q[3] == 0);
+    x[5] = NAN;
+    ref.act[ACT_Q8](&s.a, 0, x);
+    EXPECT(isnan(s.a.scale[0]) && q[5] == 0);
+    x[5] = -INFINITY;
+    ref.act[ACT_Q8](&s.a, 0, x);
+    EXPECT(isnan(s.a.scale[0]));
+    acts_free(&s);
+}
+
+/* ---- speed ---- */
+
+/* Time that this thread computed: others may share the core. */
+static int64_t thread_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* GB/s of packed bytes of a layer too large for the L2 cache, and G multiply-adds per second. */
+static void time_linear(const struct kern *k, int act, enum qtype t, int n_row)
+{
+    uint64_t rng = 9;
+    const int n_k = 2048, n_out = 2048;
+    struct weights one = random_weights(t, 16, n_k, false, &rng);
+    struct panels p = one.p;
+    uint8_t *data = aligned_alloc(64, (size_t)(panel_count(n_out) * p.stride));
+    for (int i = 0; i < panel_count(n_out); i++)
+        memcpy(data + i * p.stride, one.p.data, (size_t)p.stride);
+    p.data = data, p.n_out = n_out;
+    struct acts a = random_acts(k, (enum act_type)act, n_row, n_k, &rng);
+    float *y = malloc((size_t)n_row * (size_t)n_out * sizeof *y);
+    struct linear_out o = {.y = y, .stride = n_out};
+    double best = INFINITY; /* of several runs: others share the caches and the memory */
+    for (int run = 0; run < 8; run++) {
+        int n = 0;
+        int64_t from = thread_us(), us;
+        do {
+            for (int r = 0; r < n_row; r += LINEAR_ROWS)
+                k->linear[act][t](&o, &p, 0, panel_count(n_out), &a.a, r,
+                                  n_row - r < LINEAR_ROWS ? n_row - r : LINEAR_ROWS);
+            n++;
+        } while ((us = thread_us() - from) < 10000);
+        best = fmin(best, (double)us * 1e-6 / n);
+    }
+    test_note("%-7s %-8s act %d, %3d rows: %6.1f GB/s %7.1f GMAC/s", k->name, qtype_info[t].name,
+              act, n_row, (double)(panel_count(n_out) * p.stride) / best * 1e-9,
+              (double)n_row * n_out * n_k / best * 1e-9);
+    acts_free(&a);
+    free(y), free(data);
+    weights_free(&one);
+}
+
+TEST(linear_speed)
+{
+    struct kern k;
+    struct err e;
+    const char *level = getenv("QUOTH_CPU"), *type = getenv("QUOTH_TYPE");
+    if (!test_long() && !level && !type) SKIP("set QUOTH_TYPE or QUOTH_CPU to time linear layers");
+    NEED_OK(kern_open(&k, level, &e), &e);
+    static const int n_row[] = {1, 2, 4, 8, 16, 32, 64};
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!qtype_info[t].ops || (type && qtype_of_name(type) != t)) continue;
+        int act = qtype_is_block((enum qtype)t) ? ACT_Q8 : t == QT_bf16 ? ACT_BF16 : ACT_F32;
+        for (size_t i = 0; i < sizeof n_row / sizeof *n_row; i++)
+            time_linear(&k, act, (enum qtype)t, n_row[i]);
+    }
+}

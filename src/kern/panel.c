@@ -1,0 +1,352 @@
+/* panel.c - weights interleaved for SIMD: 16 output rows a panel, one geometry for every ISA.
+ *
+ *     panel   [ group of 256 k ][ group ] ...              64-byte aligned
+ *     group   [ scales, padded to 64 ][ unit of 32 k ] x n_unit
+ *     unit    low plane, then high plane (5, 6 and 3 bits have one)
+ *
+ * Everything in a unit is made of 64-byte vectors [16 outputs][4 k]: what one integer dot
+ * instruction multiplies with four broadcast activations. A unit has eight such k-quads. Where codes
+ * are narrower than a byte, a vector holds 2, 4 or 8 consecutive quads, the first in the low bits:
+ *
+ *     bits  low plane             high plane
+ *      8    8 vectors
+ *      6    4 of 4-bit codes      2 of the upper two bits
+ *      5    4 of 4-bit codes      1 of the fifth bits
+ *      4    4 of 4-bit codes
+ *      3    2 of 2-bit codes      1 of the third bits
+ *      2    2 of 2-bit codes
+ *      1    1 of bits
+ *
+ * A level that works on 8 or 4 outputs at once takes the halves or quarters of each vector. Formats
+ * whose codes stand for other numbers (code books, FP4) have a table of bytes; the IQ2 and IQ1 points
+ * become 3-bit codes, the IQ3 points 4-bit ones, because their grids would have to be looked up
+ * value by value: more bytes, but read at the memory's speed. Nothing else grows by more than 4 %.
+ * Packing loses nothing: the integers of struct block come back exactly. */
+#include "panel_impl.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { NO = 255 }; /* no such code */
+
+const uint8_t panel_level[LEVELS_COUNT][16] = {
+    [LEVELS_NONE] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
+    [LEVELS_IQ4] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
+    [LEVELS_E2M1] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
+    [LEVELS_IQ2] = {0, 18, 35, 51, 68, 86, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
+    [LEVELS_IQ3X] = {0, 10, 18, 26, 34, 42, 50, 58, 66, 74, 82, 90, 98, 106, 114, 124},
+    [LEVELS_IQ3S] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30},
+    [LEVELS_IQ1] = {0, 2, 8, 10, 16, 18, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
+    [LEVELS_SIGN] = {0, 2, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
+};
+
+const struct panel_format *panel_format_of(enum qtype t)
+{
+    static const struct panel_format *const format[QT_COUNT] = {
+#define PANEL(id, ...) [QT_##id] = &panel_format_##id,
+#include "panels.def"
+#undef PANEL
+    };
+    return format[t];
+}
+
+int64_t panel_bytes(enum qtype t, int k)
+{
+    const struct panel_format *f = panel_format_of(t);
+    if (!f) return (panel_float_bytes(t, k) + 63) / 64 * 64;
+    int64_t n = (int64_t)(k / ACT_GROUP) * panel_group_bytes(f, GROUP_UNITS);
+    return k % ACT_GROUP ? n + panel_group_bytes(f, k % ACT_GROUP / UNIT) : n;
+}
+
+/* ---- packing ---- */
+
+static uint16_t half_of(float x, float unit)
+{
+    return f16_of_f32(x / unit);
+}
+
+static void put_u16(uint8_t *at, int i, uint16_t h)
+{
+    memcpy(at + 2 * i, &h, 2);
+}
+
+/* The scales of block b, whose first value is k value `at` of the group, for one lane. */
+static void pack_scales(uint8_t *s, const struct panel_format *f, const struct block *b, int at,
+                        int lane)
+{
+    int exponent;
+    switch (f->scales) {
+    case PANEL_F16:
+        put_u16(s, at / UNIT * 16 + lane, half_of(b->d, f->unit));
+        break;
+    case PANEL_F16_MIN:
+        put_u16(s, at / UNIT * 32 + lane, half_of(b->d, f->unit));
+        put_u16(s, at / UNIT * 32 + 16 + lane, half_of(b->dmin, 1));
+        break;
+    case PANEL_E8M0:
+        frexpf(b->d, &exponent);
+        s[at / UNIT * 16 + lane] = (uint8_t)(exponent + 127);
+        break;
+    case PANEL_E4M3:
+        for (int j = 0; j < 4; j++) s[(at / 16 + j) * 16 + lane] = (uint8_t)b->scale[j];
+        break;
+    case PANEL_I8:
+        put_u16(s, lane, half_of(b->d, f->unit));
+        for (int j = 0; j < ACT_GROUP / f->sub; j++) s[32 + j * 16 + lane] = (uint8_t)b->scale[j];
+        break;
+    case PANEL_I6_MIN:
+        put_u16(s, lane, half_of(b->d, f->unit));
+        put_u16(s, 16 + lane, half_of(b->dmin, 1));
+        for (int j = 0; j < 8; j++)
+            s[64 + j * 16 + lane] = (uint8_t)((b->scale[j] & 15) | (b->min[j] & 15) << 4);
+        for (int j = 0; j < 4; j++)
+            s[192 + j * 16 + lane] = (uint8_t)(b->scale[j] >> 4 | b->min[j] >> 4 << 2 |
+                                               b->scale[j + 4] >> 4 << 4 | b->min[j + 4] >> 4 << 6);
+        break;
+    case PANEL_I4_MIN:
+        put_u16(s, lane, half_of(b->d, f->unit));
+        put_u16(s, 16 + lane, half_of(b->dmin, 1));
+        for (int j = 0; j < 16; j++)
+            s[64 + j * 16 + lane] = (uint8_t)(b->scale[j] | b->min[j] << 4);
+        break;
+    case PANEL_ONE:
+        put_u16(s, at / f->block * 16 + lane, half_of(b->d, f->unit));
+        break;
+    }
+}
+
+/* code[256]: the code of each byte value, for one format. */
+static void code_table(uint8_t *code, const struct panel_format *f)
+{
+    memset(code, 0, 256);
+    for (int i = 0; i < 256 && f->levels == LEVELS_NONE; i++) code[i] = (uint8_t)i;
+    for (int i = 15; i >= 0 && f->levels != LEVELS_NONE; i--)
+        code[panel_level[f->levels][i]] = (uint8_t)i;
+}
+
+/* codes [16][256] of a group's rows -> its units. `width` bits from bit `from` of each code go into
+ * a plane of 8 / width quads a vector. */
+static void pack_plane(uint8_t *to, uint8_t (*code)[ACT_GROUP], int unit, int width, int from)
+{
+    int quads = 8 / width, mask = (1 << width) - 1;
+    for (int v = 0; v < width; v++)
+        for (int lane = 0; lane < PANEL; lane++)
+            for (int i = 0; i < 4; i++) {
+                int byte = 0;
+                for (int q = 0; q < quads; q++)
+                    byte |= (code[lane][unit * UNIT + (v * quads + q) * 4 + i] >> from & mask)
+                            << (q * width);
+                to[v * 64 + lane * 4 + i] = (uint8_t)byte;
+            }
+}
+
+static void pack_codes(uint8_t *to, const struct panel_format *f, uint8_t (*code)[ACT_GROUP],
+                       int n_unit)
+{
+    int low = f->bits == 8 ? 8 : f->bits >= 4 ? 4 : f->bits >= 2 ? 2 : 1;
+    for (int u = 0; u < n_unit; u++, to += f->bits * 64) {
+        pack_plane(to, code, u, low, 0);
+        if (f->bits > low) pack_plane(to + low * 64, code, u, f->bits - low, low);
+    }
+}
+
+static void pack_group(uint8_t *to, enum qtype t, const struct panel_format *f, const uint8_t *rows,
+                       int64_t row_bytes, int n_lane, int n_unit, const uint8_t *code_of)
+{
+    uint8_t code[PANEL][ACT_GROUP] = {{0}};
+    int block = qtype_info[t].block;
+    struct block b;
+    memset(to, 0, (size_t)panel_scale_bytes(f, n_unit));
+    for (int lane = 0; lane < n_lane; lane++)
+        for (int at = 0; at < n_unit * UNIT; at += block) {
+            qtype_info[t].ops->unpack(&b, rows + lane * row_bytes + qtype_bytes(t, at));
+            pack_scales(to, f, &b, at, lane);
+            for (int i = 0; i < block; i++)
+                code[lane][at + i] = code_of[(uint8_t)(b.q[i] + f->zero)];
+        }
+    pack_codes(to + panel_scale_bytes(f, n_unit), f, code, n_unit);
+}
+
+static void pack_float(uint8_t *to, enum qtype t, const uint8_t *rows, int64_t row_bytes,
+                       int n_lane, int k)
+{
+    int n_byte = qtype_info[t].n_byte, run = t == QT_bf16 ? 2 : 1;
+    memset(to, 0, (size_t)panel_bytes(t, k));
+    for (int i = 0; i < k; i++)
+        for (int lane = 0; lane < n_lane; lane++)
+            memcpy(to + ((i / run * PANEL + lane) * run + i % run) * n_byte,
+                   rows + lane * row_bytes + (int64_t)i * n_byte, (size_t)n_byte);
+}
+
+void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_t row_bytes,
+                int first, int n)
+{
+    const struct panel_format *f = panel_format_of(w->type);
+    uint8_t code_of[256];
+    if (f) code_table(code_of, f);
+    for (int p = first; p < first + n; p++) {
+        uint8_t *panel = to + p * w->stride;
+        const uint8_t *from = rows + (int64_t)p * PANEL * row_bytes;
+        int n_lane = w->n_out - p * PANEL < PANEL ? w->n_out - p * PANEL : PANEL;
+        if (!f) pack_float(panel, w->type, from, row_bytes, n_lane, w->k);
+        for (int g = 0; f && g < w->k; g += ACT_GROUP) {
+            int n_unit = group_units(g, w->k);
+            pack_group(panel, w->type, f, from + qtype_bytes(w->type, g), row_bytes, n_lane, n_unit,
+                       code_of);
+            panel += panel_group_bytes(f, n_unit);
+        }
+    }
+}
+
+/* ---- back again: one output of a panel ---- */
+
+static float half_at(const uint8_t *s, int i)
+{
+    uint16_t h;
+    memcpy(&h, s + 2 * i, 2);
+    return f32_of_f16(h);
+}
+
+static void lane_scales(struct lane_group *l, const struct panel_format *f, const uint8_t *s,
+                        int n_unit, int lane)
+{
+    for (int j = 0; j < n_unit && f->scales == PANEL_F16; j++)
+        l->d[j] = half_at(s, j * 16 + lane) * f->unit;
+    for (int j = 0; j < n_unit && f->scales == PANEL_F16_MIN; j++) {
+        l->d[j] = half_at(s, j * 32 + lane) * f->unit;
+        l->m[j] = half_at(s, j * 32 + 16 + lane);
+    }
+    for (int j = 0; j < n_unit && f->scales == PANEL_E8M0; j++)
+        l->d[j] = ldexpf(1.0f, s[j * 16 + lane] - 128);
+    for (int j = 0; j < 2 * n_unit && f->scales == PANEL_E4M3; j++) {
+        int code = s[j * 16 + lane] & 127;
+        l->d[j] = code == 127 ? 0.0f : f32_of_e4m3((uint8_t)code) * 0.5f;
+    }
+    for (int j = 0; j * f->block < n_unit * UNIT && f->scales == PANEL_ONE; j++)
+        l->d[j] = half_at(s, j * 16 + lane) * f->unit;
+}
+
+static void lane_int_scales(struct lane_group *l, const struct panel_format *f, const uint8_t *s,
+                            int lane)
+{
+    l->d[0] = half_at(s, lane) * f->unit;
+    if (f->scales == PANEL_I8)
+        for (int j = 0; j < ACT_GROUP / f->sub; j++) l->scale[j] = (int8_t)s[32 + j * 16 + lane];
+    else
+        l->m[0] = half_at(s, 16 + lane);
+    for (int j = 0; j < 16 && f->scales == PANEL_I4_MIN; j++) {
+        l->scale[j] = s[64 + j * 16 + lane] & 15;
+        l->min[j] = s[64 + j * 16 + lane] >> 4;
+    }
+    for (int j = 0; j < 8 && f->scales == PANEL_I6_MIN; j++) {
+        int low = s[64 + j * 16 + lane], high = s[192 + (j & 3) * 16 + lane] >> (j & 4);
+        l->scale[j] = (int16_t)((low & 15) | (high & 3) << 4);
+        l->min[j] = (int16_t)(low >> 4 | (high >> 2 & 3) << 4);
+    }
+}
+
+static int plane_code(const uint8_t *plane, int width, int quad, int at)
+{
+    int quads = 8 / width;
+    return plane[quad / quads * 64 + at] >> (quad % quads * width) & ((1 << width) - 1);
+}
+
+void panel_lane_group(struct lane_group *l, const struct panel_format *f, const uint8_t *group,
+                      int n_unit, int lane)
+{
+    int low = f->bits == 8 ? 8 : f->bits >= 4 ? 4 : f->bits >= 2 ? 2 : 1;
+    bool integer = f->scales == PANEL_I8 || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
+    l->n = n_unit * UNIT;
+    if (integer)
+        lane_int_scales(l, f, group, lane);
+    else
+        lane_scales(l, f, group, n_unit, lane);
+    const uint8_t *unit = group + panel_scale_bytes(f, n_unit);
+    for (int i = 0; i < l->n; i++) {
+        const uint8_t *u = unit + i / UNIT * f->bits * 64;
+        int quad = i % UNIT / 4, at = lane * 4 + i % 4;
+        int code = plane_code(u, low, quad, at);
+        if (f->bits > low) code |= plane_code(u + low * 64, f->bits - low, quad, at) << low;
+        int byte = f->levels == LEVELS_NONE ? code : panel_level[f->levels][code];
+        l->q[i] = (int8_t)(byte - f->zero);
+    }
+}
+
+static void lane_decode(float *y, const struct panel_format *f, const struct lane_group *l)
+{
+    for (int i = 0; i < l->n; i++) {
+        float step, low = 0;
+        switch (f->scales) {
+        case PANEL_F16_MIN:
+            low = -l->m[i / UNIT];
+            step = l->d[i / UNIT];
+            break;
+        case PANEL_E4M3:
+            step = l->d[i / 16];
+            break;
+        case PANEL_I8:
+        case PANEL_I6_MIN:
+        case PANEL_I4_MIN:
+            step = l->d[0] * (float)l->scale[i / f->sub];
+            low = f->scales == PANEL_I8 ? 0 : l->m[0] * (float)l->min[i / f->sub];
+            break;
+        case PANEL_ONE:
+            step = l->d[i / f->block];
+            break;
+        default:
+            step = l->d[i / UNIT];
+        }
+        y[i] = step * (float)l->q[i] - low;
+    }
+}
+
+static const uint8_t *float_at(enum qtype t, const uint8_t *panel, int k, int lane)
+{
+    int run = t == QT_bf16 ? 2 : 1;
+    return panel + ((int64_t)(k / run * PANEL + lane) * run + k % run) * qtype_info[t].n_byte;
+}
+
+int panel_row_group(float *y, const struct panels *w, int r, int g)
+{
+    const struct panel_format *f = panel_format_of(w->type);
+    const uint8_t *panel = w->data + r / PANEL * w->stride;
+    int n = w->k - g < ACT_GROUP ? w->k - g : ACT_GROUP;
+    if (f) {
+        struct lane_group l;
+        panel_lane_group(&l, f,
+                         panel + (int64_t)(g / ACT_GROUP) * panel_group_bytes(f, GROUP_UNITS),
+                         n / UNIT, r % PANEL);
+        lane_decode(y, f, &l);
+    } else
+        for (int i = 0; i < n; i++)
+            qtype_info[w->type].ops->decode(y + i, float_at(w->type, panel, g + i, r % PANEL), 1);
+    return n;
+}
+
+void panel_row(float *y, const struct panels *w, int r)
+{
+    for (int g = 0; g < w->k; g += ACT_GROUP) panel_row_group(y + g, w, r, g);
+}
+
+/* ---- activations ---- */
+
+size_t act_x_bytes(enum act_type t, int n_row, int k)
+{
+    /* AMX loads 16 rows at once */
+    if (t == ACT_Q8) return (size_t)n_row * ((size_t)(k + 63) / 64 * 64) + PANEL * 64;
+    return (size_t)n_row * ((size_t)(k + ACT_GROUP - 1) / ACT_GROUP) * ACT_GROUP *
+           (t == ACT_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
+size_t act_scale_bytes(int n_row, int k)
+{
+    return ((size_t)n_row * (size_t)((k + ACT_GROUP - 1) / ACT_GROUP) * sizeof(float) + 127) / 64 *
+           64;
+}
+
+/* Kernels load the sums of 16 rows at once: 64 bytes more than there are. */
+size_t act_sum_bytes(int n_row, int k)
+{
+    return ((size_t)n_row * (size_t)((k + UNIT - 1) / UNIT) * 2 * sizeof(int16_t) + 127) / 64 * 64;
+}

@@ -1,0 +1,153 @@
+/* panel_impl.h - private to src/kern: how panels lie in memory; panel.c draws it.
+ *
+ * A panel is its groups of 256 k (the last one shorter), one after the other; a group is n_unit units
+ * of 32 k: all its scales, padded to 64 bytes, then the codes unit after unit. */
+#ifndef QUOTH_KERN_PANEL_IMPL_H
+#define QUOTH_KERN_PANEL_IMPL_H
+
+#include "kern.h"
+
+enum { UNIT = 32, GROUP_UNITS = ACT_GROUP / UNIT };
+
+enum panel_levels {
+    LEVELS_NONE,
+    LEVELS_IQ4,
+    LEVELS_E2M1,
+    LEVELS_IQ2,
+    LEVELS_IQ3X,
+    LEVELS_IQ3S,
+    LEVELS_IQ1,
+    LEVELS_SIGN,
+    LEVELS_COUNT
+};
+
+/* What a group's scales are; every row of the tables holds the 16 outputs side by side.
+ *   PANEL_F16      f16 d [n_unit]                  an f32 scale per 32 values
+ *   PANEL_F16_MIN  f16 {d, m} [n_unit]             and a minimum: value = d * q + m
+ *   PANEL_E8M0     u8 [n_unit]                     2^(e - 128)
+ *   PANEL_E4M3     u8 [2 n_unit]                   NVFP4's, per 16 values
+ *   PANEL_I8       f16 d, i8 [256 / sub]           integer scales
+ *   PANEL_I6_MIN   f16 d, f16 dmin, u8 [8], u8 [4] 6-bit scales s and minimums m per 32 values:
+ *                  low nibbles s | m << 4 of sub-block j, then byte j: bits 4 and 5 of s j, m j,
+ *                  s j+4, m j+4 from bit 0 up
+ *   PANEL_I4_MIN   f16 d, f16 dmin, u8 [16]        4-bit s | m << 4 per 16 values
+ *   PANEL_ONE      f16 d [256 / block]             nothing but d */
+enum panel_scales {
+    PANEL_F16,
+    PANEL_F16_MIN,
+    PANEL_E8M0,
+    PANEL_E4M3,
+    PANEL_I8,
+    PANEL_I6_MIN,
+    PANEL_I4_MIN,
+    PANEL_ONE
+};
+
+struct panel_format {
+    int bits;
+    enum panel_levels levels;
+    int zero, sub;
+    enum panel_scales scales;
+    float unit;
+    int block;
+};
+
+#define PANEL(id, ...) static const struct panel_format panel_format_##id = {__VA_ARGS__};
+#include "panels.def"
+#undef PANEL
+
+/* NULL for float types. */
+const struct panel_format *panel_format_of(enum qtype t);
+
+/* The byte of each code, [LEVELS_COUNT][16]; LEVELS_NONE: the code itself. */
+extern const uint8_t panel_level[LEVELS_COUNT][16];
+
+/* The largest byte of a format: its largest code, or the largest number of its table. */
+static inline int panel_byte_max(const struct panel_format *f)
+{
+    switch (f->levels) {
+    case LEVELS_IQ4:
+        return 241;
+    case LEVELS_E2M1:
+        return 24;
+    case LEVELS_IQ2:
+        return 86;
+    case LEVELS_IQ3X:
+        return 124;
+    case LEVELS_IQ3S:
+        return 30;
+    case LEVELS_IQ1:
+        return 18;
+    case LEVELS_SIGN:
+        return 2;
+    default:
+        return (1 << f->bits) - 1;
+    }
+}
+
+static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
+{
+    int n = 0; /* bytes per output */
+    switch (f->scales) {
+    case PANEL_F16:
+        n = 2 * n_unit;
+        break;
+    case PANEL_F16_MIN:
+        n = 4 * n_unit;
+        break;
+    case PANEL_E8M0:
+        n = n_unit;
+        break;
+    case PANEL_E4M3:
+        n = 2 * n_unit;
+        break;
+    case PANEL_I8:
+        n = 2 + ACT_GROUP / f->sub;
+        break;
+    case PANEL_I6_MIN:
+        n = 4 + 12;
+        break;
+    case PANEL_I4_MIN:
+        n = 4 + 16;
+        break;
+    case PANEL_ONE:
+        n = 2 * ((n_unit * UNIT + f->block - 1) / f->block);
+        break;
+    }
+    return (n * PANEL + 63) / 64 * 64;
+}
+
+static inline int panel_group_bytes(const struct panel_format *f, int n_unit)
+{
+    return panel_scale_bytes(f, n_unit) + n_unit * f->bits * 64;
+}
+
+/* Units of the group that starts at k value g. */
+static inline int group_units(int g, int k)
+{
+    return (k - g < ACT_GROUP ? k - g : ACT_GROUP) / UNIT;
+}
+
+/* Bytes of a k-row of 16 outputs of a float type: f32 [k][16], f16 [k][16], bf16 [k / 2][16][2],
+ * fp8 [k][16]; an odd k of bf16 is filled up with a zero. */
+static inline int64_t panel_float_bytes(enum qtype t, int k)
+{
+    return (int64_t)(t == QT_bf16 ? (k + 1) / 2 * 2 : k) * PANEL * qtype_info[t].n_byte;
+}
+
+/* One output's group as numbers. */
+struct lane_group {
+    int8_t q[ACT_GROUP]; /* values, zero already subtracted */
+    int n;               /* of them */
+    float d[16], m[16]; /* f32 scale and minimum of unit (E4M3: half unit; ONE: block) j; of formats
+                            with integer scales d[0], m[0]: those of the group */
+    int16_t scale[16], min[16]; /* integer scales and minimums of sub-block j */
+};
+void panel_lane_group(struct lane_group *l, const struct panel_format *f, const uint8_t *group,
+                      int n_unit, int lane);
+
+/* y f32 [256]: the values of output r from k value g, a multiple of 256, to the group's end; returns
+ * how many. */
+int panel_row_group(float *y, const struct panels *w, int r, int g);
+
+#endif

@@ -1,0 +1,85 @@
+/* peak.c - how fast this machine multiplies and reads, for `quoth bench roofline` and the choice of
+ * the number of threads. The loops are in peak.c of each level's folder. */
+#include "kern_impl.h"
+
+#include "base/cpu.h"
+#include "base/os.h"
+
+#define PEAK(name, flag) extern const struct peak peak_##name;
+#include "peaks.def"
+#undef PEAK
+
+int peak_list(const struct peak **out, int n_max)
+{
+    static const struct {
+        unsigned flag;
+        const struct peak *peak;
+    } all[] = {
+#define PEAK(name, flag) {flag, &peak_##name},
+#include "peaks.def"
+#undef PEAK
+    };
+    int n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && n < n_max; i++)
+        if ((all[i].flag & ~cpu_flags()) == 0) out[n++] = all[i].peak;
+    return n;
+}
+
+/* Run phases of n_chunk until `us` have passed; returns phases a second. */
+static double phases_per_s(struct pool *p, pool_fn *fn, void *ctx, int n_chunk, int us)
+{
+    int64_t start = time_us(), now;
+    int n = 0;
+    do {
+        pool_run(p, fn, ctx, n_chunk);
+        n++;
+        now = time_us();
+    } while (now - start < us);
+    return n / ((double)(now - start) * 1e-6);
+}
+
+/* ---- arithmetic ---- */
+
+enum { ROUNDS = 4000 }; /* 10 to 200 us */
+
+static void compute_chunk(void *ctx, int chunk, int worker)
+{
+    (void)chunk, (void)worker;
+    (*(peak_fn **)ctx)(ROUNDS);
+}
+
+double peak_rate(struct pool *p, peak_fn *fn, int us)
+{
+    int n_chunk = 4 * pool_n_thread(p);
+    double per_phase = fn(ROUNDS) * n_chunk;
+    return per_phase * phases_per_s(p, compute_chunk, &fn, n_chunk, us);
+}
+
+/* ---- reading ---- */
+
+enum { READ_CHUNK = 64 << 10 };
+
+struct read_job {
+    const struct peak *peak;
+    const uint8_t *data;
+    size_t n_byte;
+};
+
+static void read_chunk(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    const struct read_job *j = ctx;
+    size_t at = (size_t)chunk * READ_CHUNK, left = j->n_byte - at;
+    j->peak->read(j->data + at, left < READ_CHUNK ? left : READ_CHUNK);
+}
+
+double peak_bandwidth(struct pool *p, const void *data, size_t n_byte, int us)
+{
+    const struct peak *list[16];
+    int n = peak_list(list, 16);
+    struct read_job j = {.data = data, .n_byte = n_byte};
+    for (int i = 0; i < n; i++)
+        if (list[i]->read) j.peak = list[i];
+    int n_chunk = (int)((n_byte + READ_CHUNK - 1) / READ_CHUNK);
+    return (double)n_byte * phases_per_s(p, read_chunk, &j, n_chunk, us);
+}

@@ -1,0 +1,180 @@
+/* linear.c - the reference of the linear layers: one output of one row at a time, in the order that
+ * kern.h writes down. */
+#include "kern/panel_impl.h"
+
+#include "kern/kern_impl.h"
+
+static int group_len(int g, int k)
+{
+    return k - g < ACT_GROUP ? k - g : ACT_GROUP;
+}
+
+static const void *act_group(const struct act *x, int row, int g, size_t n_byte)
+{
+    return (const char *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP * n_byte;
+}
+
+/* ---- int8 activations ---- */
+
+/* The row's group as it was before it was laid out in 64s. */
+static void gather_q8(int8_t *q, const struct act *x, int row, int g, int n)
+{
+    for (int i = 0; i < n; i += 64)
+        memcpy(q + i, (const int8_t *)x->x + ((int64_t)(g + i) / 64 * x->n_row + row) * 64, 64);
+}
+
+static int dot(const int8_t *w, const int8_t *a, int n)
+{
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += w[i] * a[i];
+    return sum;
+}
+
+static int sum_of(const int8_t *a, int n)
+{
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i];
+    return sum;
+}
+
+static float dot_int_scales(const struct lane_group *l, int sub, bool has_min, const int8_t *a)
+{
+    int isum = 0, msum = 0;
+    for (int j = 0; j * sub < l->n; j++) {
+        isum += l->scale[j] * dot(l->q + j * sub, a + j * sub, sub);
+        if (has_min) msum += l->min[j] * sum_of(a + j * sub, sub);
+    }
+    float t = fmaf((float)isum, l->d[0], 0.0f);
+    return has_min ? fmaf((float)-msum, l->m[0], t) : t;
+}
+
+/* What dot_group of quant.h computes, from the panel's numbers. */
+static float dot_lane(const struct panel_format *f, const struct lane_group *l, const int8_t *a)
+{
+    int step = f->sub;
+    if (f->scales == PANEL_I8 || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN)
+        return dot_int_scales(l, f->sub, f->scales != PANEL_I8, a);
+    if (f->scales == PANEL_ONE) step = f->block;
+    float t = 0;
+    for (int i = 0; i < l->n; i += step) {
+        int n = l->n - i < step ? l->n - i : step;
+        t = fmaf((float)dot(l->q + i, a + i, n), l->d[i / step], t);
+        if (f->scales == PANEL_F16_MIN) t = fmaf((float)sum_of(a + i, n), l->m[i / step], t);
+    }
+    return t;
+}
+
+/* c [n_row]: one output, all rows. */
+static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int lane,
+                    const struct act *x, int row, int n_row)
+{
+    const struct panel_format *f = panel_format_of(w->type);
+    for (int i = 0; i < n_row; i++) c[i] = 0;
+    for (int g = 0; g < w->k; g += ACT_GROUP) {
+        int n_unit = group_units(g, w->k);
+        struct lane_group l;
+        panel_lane_group(&l, f, panel, n_unit, lane);
+        panel += panel_group_bytes(f, n_unit);
+        for (int i = 0; i < n_row; i++) {
+            int8_t a[ACT_GROUP];
+            gather_q8(a, x, row + i, g, l.n);
+            c[i] = fmaf(dot_lane(f, &l, a), x->scale[(int64_t)(g / ACT_GROUP) * x->n_row + row + i],
+                        c[i]);
+        }
+    }
+}
+
+/* ---- float activations ---- */
+
+static void lane_f32(float *c, const struct panels *w, int r, const struct act *x, int row,
+                     int n_row)
+{
+    float values[ACT_GROUP];
+    for (int g = 0; g < w->k; g += ACT_GROUP) {
+        int n = panel_row_group(values, w, r, g);
+        for (int i = 0; i < n_row; i++) {
+            const float *a = act_group(x, row + i, g, sizeof(float));
+            float t = 0;
+            for (int j = 0; j < n; j++) t = fmaf(values[j], a[j], t);
+            c[i] = g ? c[i] + t : t;
+        }
+    }
+}
+
+static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, int lane,
+                      const struct act *x, int row, int n_row)
+{
+    for (int i = 0; i < n_row; i++) {
+        c[i] = 0;
+        for (int g = 0; g < w->k; g += ACT_GROUP) {
+            const uint16_t *a = act_group(x, row + i, g, sizeof(uint16_t));
+            float t = 0;
+            for (int j = 0; j < group_len(g, w->k); j += 2) {
+                uint16_t p[2];
+                memcpy(p, panel + ((int64_t)(g + j) / 2 * PANEL + lane) * sizeof p, sizeof p);
+                t = dot2_bf16(t, p[0], p[1], a[j], a[j + 1]);
+            }
+            c[i] = g ? c[i] + t : t;
+        }
+    }
+}
+
+/* ---- panels of outputs ---- */
+
+static void put(const struct linear_out *out, const float *c, int r, int row, int n_row)
+{
+    for (int i = 0; i < n_row; i++) {
+        float *y = out->y + (row + i) * out->stride + r;
+        float v = out->bias ? c[i] + out->bias[r] : c[i];
+        *y = out->add ? *y + v : v;
+    }
+}
+
+static void outputs(float *c, const struct panels *w, int r, const struct act *x, int row,
+                    int n_row)
+{
+    const uint8_t *panel = w->data + r / PANEL * w->stride;
+    if (x->type == ACT_Q8)
+        lane_q8(c, w, panel, r % PANEL, x, row, n_row);
+    else if (x->type == ACT_BF16)
+        lane_bf16(c, w, panel, r % PANEL, x, row, n_row);
+    else
+        lane_f32(c, w, r, x, row, n_row);
+}
+
+static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
+                   const struct act *x, int row, int n_row)
+{
+    float c[LINEAR_ROWS];
+    int end = (panel + n_panel) * PANEL;
+    for (int r = panel * PANEL; r < end && r < w->n_out; r++) {
+        outputs(c, w, r, x, row, n_row);
+        put(out, c, r, row, n_row);
+    }
+}
+
+static void linear_glu(const struct linear_out *out, const struct panels *gate,
+                       const struct panels *up, int panel, int n_panel, const struct act *x,
+                       int row, int n_row)
+{
+    float c[LINEAR_ROWS], d[LINEAR_ROWS];
+    int end = (panel + n_panel) * PANEL;
+    for (int r = panel * PANEL; r < end && r < gate->n_out; r++) {
+        outputs(c, gate, r, x, row, n_row);
+        outputs(d, up, r, x, row, n_row);
+        for (int i = 0; i < n_row; i++)
+            out->y[(row + i) * out->stride + r] = c[i] / (1.0f + exp_f32(-c[i])) * d[i];
+    }
+}
+
+void kern_linear_ref(struct kern *k)
+{
+    for (int t = 0; t < QT_COUNT; t++)
+        for (int act = 0; act < ACT_COUNT; act++) {
+            bool has = act == ACT_Q8     ? qtype_is_block((enum qtype)t)
+                       : act == ACT_BF16 ? t == QT_bf16
+                                         : qtype_info[t].ops != NULL;
+            k->linear[act][t] = has ? linear : NULL;
+            k->linear_glu[act][t] = has ? linear_glu : NULL;
+        }
+}

@@ -1,0 +1,90 @@
+/* linear.h - linear layers as strips of VL outputs: which strips run together, and what becomes of
+ * their results. The strips' arithmetic is in linear_q8.h and linear_float.h. */
+#ifndef QUOTH_KERN_TMPL_LINEAR_H
+#define QUOTH_KERN_TMPL_LINEAR_H
+
+#include "exp.h"
+#include "kern/kern_impl.h"
+
+/* c [STRIPS][LINEAR_ROWS][VL] = STRIPS strips; see strips_q8. */
+typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS],
+                       const struct act *x, int row, int n_row, float *c);
+
+enum { PANEL_STRIPS = PANEL / VL };
+
+static inline const uint8_t *strip_panel(const struct panels *w, int strip)
+{
+    return w->data + strip / PANEL_STRIPS * w->stride;
+}
+
+static inline int strip_lane(int strip)
+{
+    return strip % PANEL_STRIPS * VL;
+}
+
+/* Store a strip's results, c [n_row][VL]. */
+static inline void strip_put(const struct linear_out *out, int n_out, int strip, const float *c,
+                             int row, int n_row)
+{
+    int r = strip * VL, n = n_out - r < VL ? n_out - r : VL;
+    if (n <= 0) return;
+    vf bias = out->bias ? vf_load_n(out->bias + r, n) : vf_zero();
+    float *y = out->y + row * out->stride + r;
+    for (int i = 0; i < n_row; i++, y += out->stride, c += VL) {
+        vf v = out->bias ? vf_add(vf_load(c), bias) : vf_load(c);
+        if (out->add) v = vf_add(n == VL ? vf_load(y) : vf_load_n(y, n), v);
+        if (n == VL)
+            vf_store(y, v);
+        else
+            vf_store_n(y, v, n);
+    }
+}
+
+/* Strips two by two; an odd last one runs beside itself. */
+static inline void strips_run(strips_fn *fn, const struct linear_out *out, const struct panels *w,
+                              int panel, int n_panel, const struct act *x, int row, int n_row)
+{
+    _Alignas(64) float c[STRIPS * LINEAR_ROWS * VL];
+    int end = (panel + n_panel) * PANEL_STRIPS;
+    for (int s = panel * PANEL_STRIPS; s < end; s += STRIPS) {
+        int last = s + STRIPS - 1 < end ? s + STRIPS - 1 : s;
+        const uint8_t *at[STRIPS] = {strip_panel(w, s)};
+        int lane[STRIPS] = {strip_lane(s)};
+        at[STRIPS - 1] = strip_panel(w, last), lane[STRIPS - 1] = strip_lane(last);
+        fn(at, lane, x, row, n_row, c);
+        strip_put(out, w->n_out, s, c, row, n_row);
+        if (last > s) strip_put(out, w->n_out, last, c + LINEAR_ROWS * VL, row, n_row);
+    }
+}
+
+/* y = silu(gate) * up of one strip. */
+static inline void strip_put_glu(const struct linear_out *out, int n_out, int strip,
+                                 const float *gate, const float *up, int row, int n_row)
+{
+    int r = strip * VL, n = n_out - r < VL ? n_out - r : VL;
+    if (n <= 0) return;
+    float *y = out->y + row * out->stride + r;
+    for (int i = 0; i < n_row; i++, y += out->stride, gate += VL, up += VL) {
+        vf g = vf_load(gate);
+        vf e = vf_add(vf_set1(1.0f), vf_exp(vf_sub(vf_zero(), g)));
+        vf_store_n(y, vf_mul(vf_div(g, e), vf_load(up)), n);
+    }
+}
+
+/* A strip of gate beside the same strip of up. */
+static inline void strips_run_glu(strips_fn *fn, const struct linear_out *out,
+                                  const struct panels *gate, const struct panels *up, int panel,
+                                  int n_panel, const struct act *x, int row, int n_row)
+{
+    _Alignas(64) float c[2 * LINEAR_ROWS * VL];
+    int end = (panel + n_panel) * PANEL_STRIPS;
+    for (int s = panel * PANEL_STRIPS; s < end; s++) {
+        const uint8_t *at[2] = {strip_panel(gate, s), strip_panel(up, s)};
+        int lane[2] = {strip_lane(s), strip_lane(s)};
+        fn(at, lane, x, row, n_row, c);
+        if (STRIPS == 1) fn(at + 1, lane, x, row, n_row, c + LINEAR_ROWS * VL);
+        strip_put_glu(out, gate->n_out, s, c, c + LINEAR_ROWS * VL, row, n_row);
+    }
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* linear_q8.h - linear layers of block formats with int8 activations, for any vector (vec.h, dot.h).
+ *
+ * One kernel for every format and every number of rows. A strip is VL outputs of a panel; STRIPS (1
+ * or 2) of them run side by side. For each unit of 32 k the codes become bytes in eight registers a
+ * strip, once; then every row of x passes by:
+ *
+ *     acc = -zero * sum of its 32 activations
+ *     eight times:  acc += dot of 4 bytes x 4 broadcast activations     (each strip)
+ *     T = fma(acc, scale, T), or with integer scales I += acc * scale   in the L1 cache
+ *
+ * so that a batch of any size reads each weight byte from memory once and pays the unpacking once,
+ * and there is no batch size at which another kernel takes over. With two strips a row costs 16 dot
+ * instructions and 4 others (f32 scales): at most 80 % of the dot instruction's peak.
+ *
+ * Needs besides vec.h (dot.h of the level):
+ *     STRIPS                1 or 2
+ *     WIDE_SIGNED           1: dot_step takes bytes above 127 less 128, as signed ones
+ *     struct dot            a sum of products to each lane; dot_from(vi) begins it, dot_sum is it
+ *     dot_step(d, u, s, max, i)
+ *                           d + u8 x s8, four to a lane, exact for s of -127 to 127 and u of at most
+ *                           max; step i of four, 0 to 3 (both are constants)
+ *     vi_dot16(acc, a, b)   acc + i16 x i16, two to a lane
+ *     vi_lut(table, codes)  table[code] per byte, codes below 16; vi_table loads one
+ *     vi_bcast4(p)          the four bytes at p in every lane */
+#ifndef QUOTH_KERN_TMPL_LINEAR_Q8_H
+#define QUOTH_KERN_TMPL_LINEAR_Q8_H
+
+#include "unit.h"
+
+/* ---- one unit against all rows ---- */
+
+struct rows {           /* of x, in one group */
+    const int8_t *q;    /* 64 values of the first row; the next 64 k are q_step further */
+    const int16_t *sum; /* the first row's pair of sums; the next unit's sum_step further */
+    const float *scale;
+    int64_t q_step, sum_step;
+    int n;
+};
+
+/* Bytes of a panel fetched ahead: hardware prefetchers stop at each 4 kB page. */
+enum { AHEAD = 4096 };
+
+enum { T_FLOATS = LINEAR_ROWS * VL }; /* [row][VL] of one strip */
+
+struct tile {
+    float *t[STRIPS]; /* of the group: T, or I as integers */
+    float *c[STRIPS]; /* of the row */
+};
+
+/* What the rows start from: -zero * sums of 32 (one array) or of each 16. And the sums as f32. */
+struct starts {
+    int bias[2][LINEAR_ROWS];
+    float sum[LINEAR_ROWS];
+};
+
+static inline int pair16(int low, int high)
+{
+    return (low & 0xFFFF) | (int)((unsigned)high << 16);
+}
+
+ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const struct rows *r, int u)
+{
+    const int16_t *sum = r->sum + u * r->sum_step;
+    const int zero = zero_of(f);
+    bool halves = f->sub == 16;
+    for (int n = 0; n < r->n; n += VL) {
+        vi pair = vi_load(sum + 2 * n), none = vi_zero();
+        if (zero)
+            vi_store(&st->bias[0][n],
+                     vi_dot16(none, pair, vi_set1(pair16(-zero, halves ? 0 : -zero))));
+        if (zero && halves)
+            vi_store(&st->bias[1][n], vi_dot16(none, pair, vi_set1(pair16(0, -zero))));
+        if (f->scales == PANEL_F16_MIN)
+            vf_store(&st->sum[n], vf_of_vi(vi_dot16(none, pair, vi_set1(pair16(1, 1)))));
+    }
+}
+
+/* The sums over 32 k (sub 16: over its halves, lo and hi) of one row with each strip. */
+struct sums {
+    vi lo[STRIPS], hi[STRIPS];
+};
+
+#define STEP(part, i)                                                                              \
+    do {                                                                                           \
+        vi a = vi_bcast4(q + 4 * (i));                                                             \
+        part[0] = dot_step(part[0], w[0].w##i, a, max, (i) % 4);                                   \
+        if (STRIPS == 2)                                                                           \
+            part[STRIPS - 1] = dot_step(part[STRIPS - 1], w[STRIPS - 1].w##i, a, max, (i) % 4);    \
+    } while (0)
+
+ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
+                            const struct starts *st, int n)
+{
+    const int max = panel_byte_max(f), zero = zero_of(f);
+    struct dot lo[STRIPS], hi[STRIPS];
+    lo[0] = dot_from(zero ? vi_set1(st->bias[0][n]) : vi_zero());
+    hi[0] = dot_from(f->sub == 16 && zero ? vi_set1(st->bias[1][n]) : vi_zero());
+    lo[STRIPS - 1] = lo[0], hi[STRIPS - 1] = hi[0];
+    STEP(lo, 0);
+    STEP(hi, 4);
+    STEP(lo, 1);
+    STEP(hi, 5);
+    STEP(lo, 2);
+    STEP(hi, 6);
+    STEP(lo, 3);
+    STEP(hi, 7);
+    struct sums s;
+    for (int i = 0; i < STRIPS; i++) {
+        s.lo[i] = dot_sum(lo[i]), s.hi[i] = dot_sum(hi[i]);
+        if (f->sub != 16) s.lo[i] = vi_add(s.lo[i], s.hi[i]);
+    }
+    return s;
+}
+#undef STEP
+
+/* What a strip's scales are during a unit. */
+struct scales {
+    vf d, d2, m;
+    vi i, i2;
+};
+
+ALWAYS struct scales unit_scales(const struct panel_format *f, const uint8_t *s, int u, int lane)
+{
+    struct scales c = {vf_zero(), vf_zero(), vf_zero(), vi_zero(), vi_zero()};
+    if (is_f32_scaled(f)) c.d = scale_f32(f, s, u, 0, lane);
+    if (f->scales == PANEL_E4M3) c.d2 = scale_f32(f, s, u, 1, lane);
+    if (f->scales == PANEL_F16_MIN) c.m = vf_load_f16(s + ((2 * u + 1) * PANEL + lane) * 2);
+    if (!is_f32_scaled(f) && f->sub) c.i = scale_int(f, s, f->sub == 16 ? 2 * u : u, lane);
+    if (!is_f32_scaled(f) && f->sub == 16) c.i2 = scale_int(f, s, 2 * u + 1, lane);
+    return c;
+}
+
+/* Add a row's sums to its T or I. */
+ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi, const struct scales *c,
+                      float sum)
+{
+    if (is_f32_scaled(f)) {
+        vf x = vf_fma(vf_of_vi(lo), c->d, vf_load(t));
+        if (f->scales == PANEL_E4M3) x = vf_fma(vf_of_vi(hi), c->d2, x);
+        if (f->scales == PANEL_F16_MIN) x = vf_fma(vf_set1(sum), c->m, x);
+        vf_store(t, x);
+    } else {
+        vi x = vi_add(vi_load(t), f->sub ? vi_mul(lo, c->i) : lo);
+        if (f->sub == 16) x = vi_add(x, vi_mul(hi, c->i2));
+        vi_store(t, x);
+    }
+}
+
+ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
+                      const int lane[STRIPS], int u, int scale_bytes, const struct rows *r,
+                      const struct tile *t)
+{
+    struct starts st;
+    struct unit w[STRIPS];
+    struct scales c[STRIPS];
+    const int at = scale_bytes + u * f->bits * 64;
+    starts_of(&st, f, r, u);
+    for (int i = 0; i < f->bits; i++) {
+        __builtin_prefetch(group[0] + at + i * 64 + AHEAD);
+        if (STRIPS == 2) __builtin_prefetch(group[STRIPS - 1] + at + i * 64 + AHEAD);
+    }
+    w[0] = unit_bytes(f, group[0] + at + lane[0] * 4);
+    c[0] = unit_scales(f, group[0], u, lane[0]);
+    if (STRIPS == 2) {
+        w[STRIPS - 1] = unit_bytes(f, group[STRIPS - 1] + at + lane[STRIPS - 1] * 4);
+        c[STRIPS - 1] = unit_scales(f, group[STRIPS - 1], u, lane[STRIPS - 1]);
+    }
+    const int8_t *q = r->q + u / 2 * r->q_step + u % 2 * UNIT;
+    for (int n = 0; n < r->n; n++, q += 64) {
+        struct sums s = row_sums(f, w, q, &st, n);
+        row_scale(f, t->t[0] + n * VL, s.lo[0], s.hi[0], &c[0], st.sum[n]);
+        if (STRIPS == 2)
+            row_scale(f, t->t[STRIPS - 1] + n * VL, s.lo[STRIPS - 1], s.hi[STRIPS - 1],
+                      &c[STRIPS - 1], st.sum[n]);
+    }
+}
+
+/* ---- the ends of blocks and groups ---- */
+
+/* Formats with one scale a block: T = fma(I, d, T), I = 0. T is kept in the upper half of the
+ * strip's memory. */
+ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int u, int lane, float *t,
+                      int n)
+{
+    vf d = scale_f16(f, s, u * UNIT / f->block, lane);
+    for (int i = 0; i < n; i++, t += VL) {
+        vf_store(t + T_FLOATS, vf_fma(vf_of_vi(vi_load(t)), d, vf_load(t + T_FLOATS)));
+        vi_store(t, vi_zero());
+    }
+}
+
+/* sum over units of min * sum of the row's activations */
+ALWAYS vi row_mins(const vi *min, const struct rows *r, int n, int n_unit)
+{
+    vi m = vi_zero();
+    for (int u = 0; u < n_unit; u++)
+        m = vi_dot16(m, vi_bcast4(r->sum + u * r->sum_step + 2 * n), min[u]);
+    return m;
+}
+
+/* C = fma(T, scale of the row's group, C); T = 0 for the next. */
+ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
+                      const struct rows *r, int n_unit, float *t, float *c)
+{
+    const bool has_min = f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
+    vf d = vf_zero(), dmin = vf_zero();
+    vi min[GROUP_UNITS];
+    if (f->sub && !is_f32_scaled(f)) d = scale_f16(f, s, 0, lane);
+    if (has_min) dmin = scale_f16(f, s, 1, lane);
+    for (int u = 0; u < n_unit && has_min; u++) min[u] = min_pair(f, s, u, lane);
+    if (f->scales == PANEL_ONE) t += T_FLOATS;
+    for (int n = 0; n < r->n; n++, t += VL, c += VL) {
+        vf x = vf_load(t);
+        if (!is_f32_scaled(f) && f->sub) x = vf_fma(vf_of_vi(vi_cast(x)), d, vf_zero());
+        if (has_min) x = vf_fma(vf_of_vi(vi_sub(vi_zero(), row_mins(min, r, n, n_unit))), dmin, x);
+        vf_store(c, vf_fma(x, vf_set1(r->scale[n]), vf_load(c)));
+        vf_store(t, vf_zero());
+    }
+}
+
+/* c [STRIPS][LINEAR_ROWS][VL] = the outputs of STRIPS strips, whose panels begin at `panel` and whose
+ * first outputs there are `lane`, for n_row rows. */
+ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[STRIPS],
+                      const int lane[STRIPS], const struct act *x, int row, int n_row, float *c)
+{
+    _Alignas(64) float memory[STRIPS * 2 * T_FLOATS];
+    const uint8_t *group[STRIPS] = {panel[0]};
+    struct tile t = {{memory}, {c}};
+    group[STRIPS - 1] = panel[STRIPS - 1];
+    t.t[STRIPS - 1] = memory + (STRIPS - 1) * 2 * T_FLOATS;
+    t.c[STRIPS - 1] = c + (STRIPS - 1) * T_FLOATS;
+    for (int i = 0; i < STRIPS; i++) {
+        memset(t.t[i], 0, (size_t)n_row * VL * sizeof(float));
+        memset(t.t[i] + T_FLOATS, 0, (size_t)n_row * VL * sizeof(float));
+        memset(t.c[i], 0, (size_t)n_row * VL * sizeof(float));
+    }
+    struct rows r = {
+        .q = (const int8_t *)x->x + (int64_t)row * 64,
+        .sum = x->sum + (int64_t)row * 2,
+        .scale = x->scale + row,
+        .q_step = (int64_t)x->n_row * 64,
+        .sum_step = (int64_t)x->n_row * 2,
+        .n = n_row,
+    };
+    for (int g = 0; g < x->k; g += ACT_GROUP) {
+        const int n_unit = group_units(g, x->k), scale_bytes = panel_scale_bytes(f, n_unit);
+        for (int u = 0; u < n_unit; u++) {
+            unit_rows(f, group, lane, u, scale_bytes, &r, &t);
+            bool ends = f->block && ((u + 1) * UNIT % f->block == 0 || u + 1 == n_unit);
+            for (int i = 0; i < STRIPS && ends; i++)
+                block_end(f, group[i], u, lane[i], t.t[i], n_row);
+        }
+        for (int i = 0; i < STRIPS; i++) {
+            group_end(f, group[i], lane[i], &r, n_unit, t.t[i], t.c[i]);
+            group[i] += panel_group_bytes(f, n_unit);
+        }
+        r.q += ACT_GROUP / 64 * r.q_step;
+        r.sum += GROUP_UNITS * r.sum_step;
+        r.scale += x->n_row;
+    }
+}
+
+#define PANEL(id, ...)                                                                             \
+    static void strips_##id(const uint8_t *const panel[STRIPS], const int lane[STRIPS],            \
+                            const struct act *x, int row, int n_row, float *c)                     \
+    {                                                                                              \
+        strips_q8(&panel_format_##id, panel, lane, x, row, n_row, c);                              \
+    }
+#include "kern/panels.def"
+#undef PANEL
+
+static strips_fn *strips_q8_of(enum qtype t)
+{
+    static strips_fn *const fn[QT_COUNT] = {
+#define PANEL(id, ...) [QT_##id] = strips_##id,
+#include "kern/panels.def"
+#undef PANEL
+    };
+    return fn[t];
+}
+
+#endif

@@ -1,0 +1,168 @@
+/* unit.h - a unit of a panel, 32 k of VL outputs, as bytes; and its scales as vectors. For any vector
+ * (vec.h, dot.h); panel.c draws what is read here. */
+#ifndef QUOTH_KERN_TMPL_UNIT_H
+#define QUOTH_KERN_TMPL_UNIT_H
+
+#include "kern/kern_impl.h"
+#include "kern/panel_impl.h"
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+/* ---- codes -> bytes ---- */
+
+struct unit {
+    vi w0, w1, w2, w3, w4, w5, w6, w7; /* k-quads of a strip */
+};
+
+/* Bits from n up (n > 0) or down of v, masked: 32-bit shifts move bits across bytes, the mask drops
+ * them. */
+ALWAYS vi field(vi v, int up, vi mask)
+{
+    return vi_and(up > 0 ? vi_sll(v, up) : up < 0 ? vi_srl(v, -up) : v, mask);
+}
+
+ALWAYS void unit_low(struct unit *u, int bits, const uint8_t *p)
+{
+    if (bits == 8) {
+        u->w0 = vi_load(p), u->w1 = vi_load(p + 64), u->w2 = vi_load(p + 128);
+        u->w3 = vi_load(p + 192), u->w4 = vi_load(p + 256), u->w5 = vi_load(p + 320);
+        u->w6 = vi_load(p + 384), u->w7 = vi_load(p + 448);
+    } else if (bits >= 4) {
+        vi m = vi_set1_i8(15);
+        vi a = vi_load(p), b = vi_load(p + 64), c = vi_load(p + 128), d = vi_load(p + 192);
+        u->w0 = field(a, 0, m), u->w1 = field(a, -4, m), u->w2 = field(b, 0, m);
+        u->w3 = field(b, -4, m), u->w4 = field(c, 0, m), u->w5 = field(c, -4, m);
+        u->w6 = field(d, 0, m), u->w7 = field(d, -4, m);
+    } else if (bits >= 2) {
+        vi m = vi_set1_i8(3), a = vi_load(p), b = vi_load(p + 64);
+        u->w0 = field(a, 0, m), u->w1 = field(a, -2, m), u->w2 = field(a, -4, m);
+        u->w3 = field(a, -6, m), u->w4 = field(b, 0, m), u->w5 = field(b, -2, m);
+        u->w6 = field(b, -4, m), u->w7 = field(b, -6, m);
+    } else {
+        vi m = vi_set1_i8(1), a = vi_load(p);
+        u->w0 = field(a, 0, m), u->w1 = field(a, -1, m), u->w2 = field(a, -2, m);
+        u->w3 = field(a, -3, m), u->w4 = field(a, -4, m), u->w5 = field(a, -5, m);
+        u->w6 = field(a, -6, m), u->w7 = field(a, -7, m);
+    }
+}
+
+/* One high bit per code, which belongs at bit `at`. */
+ALWAYS void unit_high1(struct unit *u, int at, const uint8_t *p)
+{
+    vi h = vi_load(p), m = vi_set1_i8(1 << at);
+    u->w0 = vi_or(u->w0, field(h, at, m)), u->w1 = vi_or(u->w1, field(h, at - 1, m));
+    u->w2 = vi_or(u->w2, field(h, at - 2, m)), u->w3 = vi_or(u->w3, field(h, at - 3, m));
+    u->w4 = vi_or(u->w4, field(h, at - 4, m)), u->w5 = vi_or(u->w5, field(h, at - 5, m));
+    u->w6 = vi_or(u->w6, field(h, at - 6, m)), u->w7 = vi_or(u->w7, field(h, at - 7, m));
+}
+
+/* Two high bits per code, at bits 4 and 5. */
+ALWAYS void unit_high2(struct unit *u, const uint8_t *p)
+{
+    vi a = vi_load(p), b = vi_load(p + 64), m = vi_set1_i8(0x30);
+    u->w0 = vi_or(u->w0, field(a, 4, m)), u->w1 = vi_or(u->w1, field(a, 2, m));
+    u->w2 = vi_or(u->w2, field(a, 0, m)), u->w3 = vi_or(u->w3, field(a, -2, m));
+    u->w4 = vi_or(u->w4, field(b, 4, m)), u->w5 = vi_or(u->w5, field(b, 2, m));
+    u->w6 = vi_or(u->w6, field(b, 0, m)), u->w7 = vi_or(u->w7, field(b, -2, m));
+}
+
+/* The bytes are handed to dot_step less 128. */
+ALWAYS bool is_signed(const struct panel_format *f)
+{
+    return WIDE_SIGNED && panel_byte_max(f) > 127;
+}
+
+/* value = byte + (is_signed: 128) - zero */
+ALWAYS int zero_of(const struct panel_format *f)
+{
+    return is_signed(f) ? f->zero - 128 : f->zero;
+}
+
+/* The unit at p (already moved to the strip's outputs) as bytes. */
+ALWAYS struct unit unit_bytes(const struct panel_format *f, const uint8_t *p)
+{
+    struct unit u;
+    unit_low(&u, f->bits, p);
+    if (f->bits == 6) unit_high2(&u, p + 256);
+    if (f->bits == 5) unit_high1(&u, 4, p + 256);
+    if (f->bits == 3) unit_high1(&u, 2, p + 128);
+    if (f->levels != LEVELS_NONE) {
+        vi t = vi_table(panel_level[f->levels]);
+        u.w0 = vi_lut(t, u.w0), u.w1 = vi_lut(t, u.w1), u.w2 = vi_lut(t, u.w2);
+        u.w3 = vi_lut(t, u.w3), u.w4 = vi_lut(t, u.w4), u.w5 = vi_lut(t, u.w5);
+        u.w6 = vi_lut(t, u.w6), u.w7 = vi_lut(t, u.w7);
+    }
+    if (is_signed(f)) {
+        vi m = vi_set1_i8(-128);
+        u.w0 = vi_xor(u.w0, m), u.w1 = vi_xor(u.w1, m), u.w2 = vi_xor(u.w2, m);
+        u.w3 = vi_xor(u.w3, m), u.w4 = vi_xor(u.w4, m), u.w5 = vi_xor(u.w5, m);
+        u.w6 = vi_xor(u.w6, m), u.w7 = vi_xor(u.w7, m);
+    }
+    return u;
+}
+
+/* ---- scales: s is the group's scales, `lane` the strip's first output ---- */
+
+ALWAYS vf scale_f16(const struct panel_format *f, const uint8_t *s, int i, int lane)
+{
+    vf d = vf_load_f16(s + (i * PANEL + lane) * 2);
+    return f->unit == 1.0f ? d : vf_mul(d, vf_set1(f->unit));
+}
+
+/* 2^(e - 128), at e < 2 a subnormal */
+ALWAYS vf scale_e8m0(const uint8_t *s, int i, int lane)
+{
+    vi e = vi_load_u8(s + i * PANEL + lane);
+    vf normal = vf_max(vf_cast(vi_sll(e, 23)), vf_set1(0x1p-126f));
+    return vf_mul(normal, vf_select(vf_gt(vf_of_vi(e), vf_zero()), vf_set1(0.5f), vf_set1(0.25f)));
+}
+
+/* e4m3(code) / 2, code 127 being 0; the 2^120 between the exponents' biases makes subnormals right */
+ALWAYS vf scale_e4m3(const uint8_t *s, int i, int lane)
+{
+    vi code = vi_and(vi_load_u8(s + i * PANEL + lane), vi_set1(127));
+    vf x = vf_mul(vf_cast(vi_sll(code, 20)), vf_set1(0x1p119f));
+    return vf_select(vf_gt(vf_of_vi(code), vf_set1(126.5f)), vf_zero(), x);
+}
+
+/* The f32 scale of unit u (E4M3: of its half). */
+ALWAYS vf scale_f32(const struct panel_format *f, const uint8_t *s, int u, int half, int lane)
+{
+    if (f->scales == PANEL_E8M0) return scale_e8m0(s, u, lane);
+    if (f->scales == PANEL_E4M3) return scale_e4m3(s, 2 * u + half, lane);
+    return scale_f16(f, s, f->scales == PANEL_F16_MIN ? 2 * u : u, lane);
+}
+
+ALWAYS vi scale_int(const struct panel_format *f, const uint8_t *s, int j, int lane)
+{
+    if (f->scales == PANEL_I8) return vi_load_i8(s + 32 + j * PANEL + lane);
+    vi low = vi_and(vi_load_u8(s + 64 + j * PANEL + lane), vi_set1(15));
+    if (f->scales == PANEL_I4_MIN) return low;
+    vi high = vi_srl(vi_load_u8(s + 192 + (j & 3) * PANEL + lane), j & 4);
+    return vi_or(low, vi_sll(vi_and(high, vi_set1(3)), 4));
+}
+
+ALWAYS vi min_int(const struct panel_format *f, const uint8_t *s, int j, int lane)
+{
+    vi low = vi_srl(vi_load_u8(s + 64 + j * PANEL + lane), 4);
+    if (f->scales == PANEL_I4_MIN) return low;
+    vi high = vi_srl(vi_load_u8(s + 192 + (j & 3) * PANEL + lane), (j & 4) + 2);
+    return vi_or(low, vi_sll(vi_and(high, vi_set1(3)), 4));
+}
+
+/* The minimums of unit u's halves, as pairs to be multiplied with the pairs of sums. */
+ALWAYS vi min_pair(const struct panel_format *f, const uint8_t *s, int u, int lane)
+{
+    if (f->sub == UNIT) {
+        vi m = min_int(f, s, u, lane);
+        return vi_or(m, vi_sll(m, 16));
+    }
+    return vi_or(min_int(f, s, 2 * u, lane), vi_sll(min_int(f, s, 2 * u + 1, lane), 16));
+}
+
+ALWAYS bool is_f32_scaled(const struct panel_format *f)
+{
+    return f->scales <= PANEL_E4M3;
+}
+
+#endif

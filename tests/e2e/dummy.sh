@@ -1,0 +1,54 @@
+#!/bin/sh
+# dummy.sh - goal: random weights stand in for a model wherever one is wanted, the same ones every time; written as a GGUF
+# they are that model; quoth bench measures them. Method: what commands print, compared.
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+
+# check NAME CONDITION
+check()
+{
+    if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; [ ! -s err ] || head -c 300 err; fi
+}
+say() { "$QUOTH" run "$@" --raw --temperature 0 --max-tokens 24 --max-model-len 64 -q 2>err; }
+
+mkdir folder
+cat >folder/config.json <<'END'
+{"model_type": "qwen3", "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 400, "max_position_embeddings": 256, "rms_norm_eps": 1e-06,
+ "rope_theta": 10000.0, "tie_word_embeddings": true}
+END
+say folder 'Once upon' --load-format dummy >want
+check 'a folder with a config.json alone generates from random weights' '[ -s want ]'
+say folder 'Once upon' --load-format dummy --threads 1 --max-num-batched-tokens 2 >got
+check 'the same every time' 'cmp -s want got'
+say folder 'Once upon' --load-format dummy --dummy-seed 7 >got
+check 'another seed says something else' '[ -s got ] && ! cmp -s want got'
+say folder 'Once upon' >got
+check 'without --load-format dummy the weights are missed' '[ $? = 1 ] && grep -q safetensors err'
+
+for type in BF16 Q4_K_M IQ2_XS; do
+    say --shape tiny --quant $type 'Once upon' >want
+    "$QUOTH" bench kernels --shape tiny --quant $type -o $type.gguf 2>err
+    check "$type written as a GGUF" '[ $? = 0 ] && [ -s $type.gguf ]'
+    say $type.gguf 'Once upon' >got
+    check "$type in the file says what it says in memory" '[ -s want ] && cmp -s want got'
+done
+"$QUOTH" inspect --shape tiny --quant Q4_K_M | tail -n +3 >want
+"$QUOTH" inspect Q4_K_M.gguf | tail -n +3 >got
+check 'inspect shows the same of both' 'cmp -s want got'
+"$QUOTH" bench kernels Q4_K_M.gguf --load-format dummy --quant Q8_0 -o again.gguf 2>err
+check 'the shape of a GGUF in another format' '"$QUOTH" inspect again.gguf | grep -q "blk.0.ffn_up.weight *Q8_0"'
+"$QUOTH" run --shape tinny hello 2>err
+check 'a wrong shape lists them' '[ $? = 1 ] && grep -q "llama-1b" err'
+
+"$QUOTH" bench kernels --shape tiny --quant Q8_0 -p 40 -n 4 --batch 1,3 --batch-gen 2 -d 0,33 -r 2 --json --no-limits >rows 2>err
+check 'bench kernels measures prompts, generation and batches at two depths' '[ "$(grep -c "\"tokens_per_s\":[0-9]" rows)" = 8 ]'
+check 'and names them' 'grep -q "\"test\":\"tg2 x 3\",\"n_prompt\":0,\"n_gen\":2,\"n_seq\":3,\"depth\":33" rows'
+"$QUOTH" bench kernels --shape tiny --quant Q4_K_M --op all -p 40 --batch 1,3 -d 33 -r 1 --json --no-limits >rows 2>err
+check 'and single ops' '[ $? = 0 ] && [ "$(sed "s/.*\"op\":\"//; s/\".*//" rows | sort -u | wc -l)" = 7 ]'
+check 'linear layers by name, type and rows' 'grep -q "\"ffn_down\",\"type\":\"Q6_K\",\"n_out\":256,\"k\":768,\"rows\":40," rows'
+"$QUOTH" bench kernels --shape tiny --quant Q8_0 --op linear -p none --batch 1 -r 1 --json >rows 2>err
+check 'as parts of what the machine allows' 'grep -q "\"of_read\":[0-9.]*,.*\"of_peak\":[0-9.]*}" rows'
+"$QUOTH" bench kernels --shape tiny --batch 1,x 2>err
+check 'a bad list is refused' '[ $? = 1 ] && grep -q "batch" err'
