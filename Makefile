@@ -23,6 +23,7 @@ KERN_x86_64  := avx2 avxvnni avx512 avx512x amx
 KERN_aarch64 := neon neon_i8mm
 KERN_OTHER   := $(filter-out ref $(KERN_$(ARCH)),$(notdir $(wildcard src/kern/*)))
 $(BUILD)/src/kern/ref/%.o:       ISA = -O3
+$(BUILD)/src/kern/panel.o $(BUILD)/src/quant/%.o: ISA = -O3
 $(BUILD)/src/kern/avx2/%.o:      ISA = -O3 -mavx2 -mfma -mf16c
 $(BUILD)/src/kern/avxvnni/%.o:   ISA = -O3 -mavx2 -mfma -mf16c -mavxvnni
 $(BUILD)/src/kern/avx512/%.o:    ISA = -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni

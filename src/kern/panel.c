@@ -116,67 +116,112 @@ static void pack_scales(uint8_t *s, const struct panel_format *f, const struct b
     }
 }
 
-/* code[256]: the code of each byte value, for one format. */
+/* code[256]: the code of each byte value, for a format with a table. */
 static void code_table(uint8_t *code, const struct panel_format *f)
 {
     memset(code, 0, 256);
-    for (int i = 0; i < 256 && f->levels == LEVELS_NONE; i++) code[i] = (uint8_t)i;
-    for (int i = 15; i >= 0 && f->levels != LEVELS_NONE; i--)
+    for (int i = 15; i >= 0; i--)
         code[panel_level[f->levels][i]] = (uint8_t)i;
 }
 
-/* codes [16][256] of a group's rows -> its units. `width` bits from bit `from` of each code go into
- * a plane of 8 / width quads a vector. */
-static void pack_plane(uint8_t *to, uint8_t (*code)[ACT_GROUP], int unit, int width, int from)
+/* Bits of a code in the low plane. */
+static int low_bits(int bits)
 {
-    int quads = 8 / width, mask = (1 << width) - 1;
-    for (int v = 0; v < width; v++)
-        for (int lane = 0; lane < PANEL; lane++)
-            for (int i = 0; i < 4; i++) {
-                int byte = 0;
-                for (int q = 0; q < quads; q++)
-                    byte |= (code[lane][unit * UNIT + (v * quads + q) * 4 + i] >> from & mask)
-                            << (q * width);
-                to[v * 64 + lane * 4 + i] = (uint8_t)byte;
-            }
+    return bits == 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
 }
 
-static void pack_codes(uint8_t *to, const struct panel_format *f, uint8_t (*code)[ACT_GROUP],
-                       int n_unit)
+/* Four codes of one output, k ascending. Codes never cross bytes, so that four move at once. */
+typedef uint32_t codes4[PANEL]; /* of each output */
+
+/* `width` bits from bit `from` of each code of a unit go into a plane of 8 / width quads a vector. */
+static inline void pack_plane(uint8_t *to, const codes4 *code, int width, int from)
 {
-    int low = f->bits == 8 ? 8 : f->bits >= 4 ? 4 : f->bits >= 2 ? 2 : 1;
-    for (int u = 0; u < n_unit; u++, to += f->bits * 64) {
-        pack_plane(to, code, u, low, 0);
-        if (f->bits > low) pack_plane(to + low * 64, code, u, f->bits - low, low);
+    const int n_quad = 8 / width;
+    const uint32_t mask = 0x01010101u * ((1u << width) - 1);
+    for (int v = 0; v < width; v++, code += n_quad) {
+        codes4 sum = {0};
+        for (int q = 0; q < n_quad; q++)
+            for (int lane = 0; lane < PANEL; lane++)
+                sum[lane] |= (code[q][lane] >> from & mask) << (q * width);
+        memcpy(to + v * sizeof sum, sum, sizeof sum);
     }
+}
+
+/* Constant widths, so that the loops above become vectors. */
+static void pack_unit(uint8_t *to, int bits, const codes4 *code)
+{
+    const int low = low_bits(bits);
+    switch (low) {
+    case 8:
+        pack_plane(to, code, 8, 0);
+        break;
+    case 4:
+        pack_plane(to, code, 4, 0);
+        break;
+    case 2:
+        pack_plane(to, code, 2, 0);
+        break;
+    default:
+        pack_plane(to, code, 1, 0);
+    }
+    if (bits - low == 1) pack_plane(to + low * 64, code, 1, low);
+    if (bits - low == 2) pack_plane(to + low * 64, code, 2, low);
+}
+
+/* The codes of a block's values, whose bytes are q + zero. code_of: NULL where they are the codes. */
+static void codes_of_block(codes4 *code, int lane, const struct block *b, int n, int zero,
+                           const uint8_t *code_of)
+{
+    uint8_t byte[BLOCK_MAX];
+    for (int i = 0; i < n; i++) byte[i] = (uint8_t)(b->q[i] + zero);
+    for (int i = 0; i < n && code_of; i++) byte[i] = code_of[byte[i]];
+    for (int i = 0; i < n / 4; i++) memcpy(&code[i][lane], byte + 4 * i, 4);
 }
 
 static void pack_group(uint8_t *to, enum qtype t, const struct panel_format *f, const uint8_t *rows,
                        int64_t row_bytes, int n_lane, int n_unit, const uint8_t *code_of)
 {
-    uint8_t code[PANEL][ACT_GROUP] = {{0}};
-    int block = qtype_info[t].block;
+    codes4 code[ACT_GROUP / 4];
+    const int block = qtype_info[t].block;
     struct block b;
+    if (n_lane < PANEL) memset(code, 0, sizeof code);
     memset(to, 0, (size_t)panel_scale_bytes(f, n_unit));
     for (int lane = 0; lane < n_lane; lane++)
         for (int at = 0; at < n_unit * UNIT; at += block) {
             qtype_info[t].ops->unpack(&b, rows + lane * row_bytes + qtype_bytes(t, at));
             pack_scales(to, f, &b, at, lane);
-            for (int i = 0; i < block; i++)
-                code[lane][at + i] = code_of[(uint8_t)(b.q[i] + f->zero)];
+            codes_of_block(code + at / 4, lane, &b, block, f->zero, code_of);
         }
-    pack_codes(to + panel_scale_bytes(f, n_unit), f, code, n_unit);
+    to += panel_scale_bytes(f, n_unit);
+    for (int u = 0; u < n_unit; u++, to += f->bits * 64) pack_unit(to, f->bits, code + u * UNIT / 4);
 }
 
+/* n elements of n_byte from each of n_lane rows, side by side. */
+static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_bytes, int n_lane, int n,
+                              int n_byte)
+{
+    for (int i = 0; i < n; i++)
+        for (int lane = 0; lane < n_lane; lane++)
+            memcpy(to + (i * PANEL + lane) * n_byte, rows + lane * row_bytes + i * n_byte,
+                   (size_t)n_byte);
+}
+
+/* BF16 by pairs of k, all others one by one. */
 static void pack_float(uint8_t *to, enum qtype t, const uint8_t *rows, int64_t row_bytes,
                        int n_lane, int k)
 {
-    int n_byte = qtype_info[t].n_byte, run = t == QT_bf16 ? 2 : 1;
-    memset(to, 0, (size_t)panel_bytes(t, k));
-    for (int i = 0; i < k; i++)
-        for (int lane = 0; lane < n_lane; lane++)
-            memcpy(to + ((i / run * PANEL + lane) * run + i % run) * n_byte,
-                   rows + lane * row_bytes + (int64_t)i * n_byte, (size_t)n_byte);
+    const bool pairs = t == QT_bf16;
+    const int n_byte = pairs ? 4 : qtype_info[t].n_byte, n = pairs ? k / 2 : k;
+    const size_t size = (size_t)panel_bytes(t, k), kept = n_lane < PANEL ? 0 : size - 64;
+    memset(to + kept, 0, size - kept);
+    if (n_byte == 1)
+        interleave(to, rows, row_bytes, n_lane, n, 1);
+    else if (n_byte == 2)
+        interleave(to, rows, row_bytes, n_lane, n, 2);
+    else
+        interleave(to, rows, row_bytes, n_lane, n, 4);
+    for (int lane = 0; lane < n_lane && pairs && k % 2; lane++)
+        memcpy(to + ((int64_t)n * PANEL + lane) * 4, rows + lane * row_bytes + (int64_t)n * 4, 2);
 }
 
 void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_t row_bytes,
@@ -185,6 +230,7 @@ void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_
     const struct panel_format *f = panel_format_of(w->type);
     uint8_t code_of[256];
     if (f) code_table(code_of, f);
+    const uint8_t *look_up = f && f->levels != LEVELS_NONE ? code_of : NULL;
     for (int p = first; p < first + n; p++) {
         uint8_t *panel = to + p * w->stride;
         const uint8_t *from = rows + (int64_t)p * PANEL * row_bytes;
@@ -193,7 +239,7 @@ void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_
         for (int g = 0; f && g < w->k; g += ACT_GROUP) {
             int n_unit = group_units(g, w->k);
             pack_group(panel, w->type, f, from + qtype_bytes(w->type, g), row_bytes, n_lane, n_unit,
-                       code_of);
+                       look_up);
             panel += panel_group_bytes(f, n_unit);
         }
     }
@@ -255,7 +301,7 @@ static int plane_code(const uint8_t *plane, int width, int quad, int at)
 void panel_lane_group(struct lane_group *l, const struct panel_format *f, const uint8_t *group,
                       int n_unit, int lane)
 {
-    int low = f->bits == 8 ? 8 : f->bits >= 4 ? 4 : f->bits >= 2 ? 2 : 1;
+    const int low = low_bits(f->bits);
     bool integer = f->scales == PANEL_I8 || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
     l->n = n_unit * UNIT;
     if (integer)
