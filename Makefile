@@ -10,8 +10,8 @@ PREFIX  ?= /usr/local
 CC      ?= gcc
 ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
 LIBS    := jansson libpcre2-8 libutf8proc libedit
-PKG     := $(shell pkg-config --cflags $(LIBS))
-LDLIBS  := $(shell pkg-config --libs $(LIBS)) -lm -lpthread
+PKG     := $(if $(LIBS),$(shell pkg-config --cflags $(LIBS)))
+LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
 CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -g -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes \
            -Wmissing-prototypes -Wvla -fno-math-errno -ffp-contract=off -fno-strict-aliasing -Isrc \
@@ -40,8 +40,8 @@ UNSAN := $(patsubst %,$(BUILD)/src/kern/%/linear.o,avx2 avxvnni avx512 avx512x a
 
 ALL   := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%),$(ALL))
-# make unit ROOMS="base quant" BUILD=build-quant: the tests of some folders alone.
-ALL   := $(if $(ROOMS),$(filter $(foreach r,$(ROOMS),src/$(r)/%),$(ALL)),$(ALL))
+# make unit ROOMS="quant kern base/cpu" BUILD=build-some: some folders and files alone, with the tests among them.
+ALL   := $(if $(ROOMS),$(filter $(foreach r,$(ROOMS),src/$(r)/% src/$(r).c),$(ALL)),$(ALL))
 SRC   := $(filter-out %_test.c %_fuzz.c,$(ALL))
 LIB   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC)))
 TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(wildcard tests/*.c $(if $(ROOMS),,tests/sim/*.c tests/golden/*.c)))

@@ -94,7 +94,8 @@ unsigned cpu_float_canonical(void)
 {
     unsigned long former;
     __asm__ volatile("mrs %0, fpcr" : "=r"(former));
-    __asm__ volatile("msr fpcr, %0" : : "r"(former & ~0x1C80000ul)); /* RMode, FZ, FZ16 off */
+    /* off: AHP DN FZ RMode FZ16, the traps, EBF, NEP AH FIZ */
+    __asm__ volatile("msr fpcr, %0" : : "r"(former & ~0x7C8BF07ul));
     return (unsigned)former;
 }
 

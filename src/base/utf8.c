@@ -1,8 +1,6 @@
 /* utf8.c - see utf8.h. Well-formedness by table 3-7 of the Unicode standard. */
 #include "utf8.h"
 
-#include <utf8proc.h>
-
 /* The permitted range of the second byte, by the first; 0 for a first byte that is not one. */
 static int sequence_len(uint8_t c, uint8_t *lo, uint8_t *hi)
 {
@@ -89,9 +87,4 @@ size_t utf8_complete_len(const char *s, size_t n)
         return utf8_decode(s + n - back, back, &cp) == -1 ? n - back : n;
     }
     return n;
-}
-
-int utf8_width(uint32_t cp)
-{
-    return utf8proc_charwidth((utf8proc_int32_t)cp);
 }

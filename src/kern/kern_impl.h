@@ -21,14 +21,17 @@ void kern_act_ref(struct kern *k);
 void kern_linear_avx2(struct kern *k);
 void kern_linear_avxvnni(struct kern *k);
 void kern_linear_avx512(struct kern *k);
+void kern_linear_neon(struct kern *k);
 void kern_ops_ref(struct kern *k);
 void kern_rows_ref(struct kern *k);
 void kern_ops_avx2(struct kern *k);
 void kern_ops_avx512(struct kern *k);
+void kern_ops_neon(struct kern *k);
 void kern_attn_ref(struct kern *k);
 void kern_kv_ref(struct kern *k);
 void kern_attn_avx2(struct kern *k);
 void kern_attn_avx512(struct kern *k);
+void kern_attn_neon(struct kern *k);
 linear_fn linear_q8_avx512; /* what AMX leaves to it */
 linear_glu_fn linear_glu_q8_avx512;
 

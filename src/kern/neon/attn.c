@@ -1,0 +1,10 @@
+/* attn.c - attention in ASIMD; see ../tmpl/attn.h and ../tmpl/kv.h. */
+#include "kern/neon/vec.h"
+#include "kern/tmpl/attn.h"
+#include "kern/tmpl/kv.h"
+
+void kern_attn_neon(struct kern *k)
+{
+    attn_slots(k);
+    kv_slots(k);
+}

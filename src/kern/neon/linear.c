@@ -1,0 +1,9 @@
+/* linear.c - linear layers by Armv8.2 with DotProd. */
+#include "dot.h"
+
+#include "kern/tmpl/linear_level.h"
+
+void kern_linear_neon(struct kern *k)
+{
+    linear_slots(k);
+}

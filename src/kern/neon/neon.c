@@ -1,0 +1,10 @@
+/* neon.c - the slots that ASIMD with DotProd does better than the reference, one file per family
+ * beside this one. */
+#include "kern/kern_impl.h"
+
+void kern_init_neon(struct kern *k)
+{
+    kern_linear_neon(k);
+    kern_ops_neon(k);
+    kern_attn_neon(k);
+}

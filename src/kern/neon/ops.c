@@ -1,0 +1,13 @@
+/* ops.c - elementwise ops, conversions of activations, passes over logits in vectors of ASIMD. */
+#include "kern/kern_impl.h"
+#include "vec.h"
+#include "kern/tmpl/ops.h"
+#include "kern/tmpl/act.h"
+#include "kern/tmpl/rows.h"
+
+void kern_ops_neon(struct kern *k)
+{
+    ops_fill(k);
+    act_fill(k);
+    rows_fill(k);
+}
