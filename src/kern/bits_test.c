@@ -1,0 +1,224 @@
+/* bits_test.c - goal: the reference gives the same bits on every processor and from every compiler,
+ * so that levels which equal it there agree with each other everywhere. Method: hashes of what each
+ * family of kernels makes of fixed inputs, recorded here. A NaN counts as one, whichever it is. */
+#include "../../tests/unit.h"
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "kern_impl.h"
+
+#include <stdlib.h>
+
+struct trial {
+    struct kern ref;
+    uint64_t rng, hash;
+};
+
+static float *randoms(struct trial *t, float *x, int n, float size)
+{
+    for (int i = 0; i < n; i++) x[i] = (rng_float(&t->rng) + rng_float(&t->rng) - 1) * size;
+    return x;
+}
+
+static void take(struct trial *t, const void *data, size_t n_byte)
+{
+    t->hash = hash_bytes(data, n_byte, t->hash);
+}
+
+static void take_floats(struct trial *t, const float *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float y = isnan(x[i]) ? 12345.5f : x[i];
+        take(t, &y, sizeof y);
+    }
+}
+
+/* ---- linear layers ---- */
+
+enum { N_OUT = 21, N_ROW = 3, K_MAX = 800 };
+
+/* Rows of any bytes whose blocks decode to numbers of ordinary size. */
+static void random_rows(struct trial *t, uint8_t *to, enum qtype type, int64_t n)
+{
+    const int block = qtype_info[type].block, n_byte = qtype_info[type].n_byte;
+    for (int64_t i = 0; i < n; i += block, to += n_byte) {
+        float y[BLOCK_MAX], size;
+        do {
+            for (int j = 0; j < n_byte; j++) to[j] = (uint8_t)rng_next(&t->rng);
+            qtype_info[type].ops->decode(y, to, block);
+            size = 0;
+            for (int j = 0; j < block; j++) size += fabsf(y[j]);
+        } while (!(size < 1e4f));
+    }
+}
+
+static void try_type(struct trial *t, enum act_type act, enum qtype type)
+{
+    const int block = qtype_info[type].block, k = block < 32 ? 771 : block < 256 ? 640 : 768;
+    static float x[N_ROW * K_MAX], y[N_ROW * N_OUT];
+    struct panels w = {.type = type, .n_out = N_OUT, .k = k, .stride = panel_bytes(type, k)};
+    uint8_t *rows = malloc(qtype_bytes(type, N_OUT * k));
+    uint8_t *data = aligned_alloc(64, (size_t)(2 * w.stride));
+    struct act a = {.type = act, .n_row = N_ROW, .k = k};
+    a.x = aligned_alloc(64, act_x_bytes(act, N_ROW, k) + 64);
+    a.scale = aligned_alloc(64, act_scale_bytes(N_ROW, k));
+    a.sum = aligned_alloc(64, act_sum_bytes(N_ROW, k));
+    random_rows(t, rows, type, (int64_t)N_OUT * k);
+    panel_pack(data, &w, rows, (int64_t)qtype_bytes(type, k), 0, 2);
+    w.data = data;
+    randoms(t, x, N_ROW * k, 3);
+    for (int i = 0; i < N_ROW; i++) t->ref.act[act](&a, i, x + i * k);
+    struct linear_out out = {.y = y, .stride = N_OUT, .bias = x};
+    t->ref.linear[act][type](&out, &w, 0, 2, &a, 0, N_ROW);
+    take_floats(t, y, N_ROW * N_OUT);
+    t->ref.linear_glu[act][type](&out, &w, &w, 0, 2, &a, 0, N_ROW);
+    take_floats(t, y, N_ROW * N_OUT);
+    free(rows), free(data), free(a.x), free(a.scale), free(a.sum);
+}
+
+static void try_linear(struct trial *t, enum act_type act)
+{
+    for (int type = 0; type < QT_COUNT; type++)
+        if (t->ref.linear[act][type]) try_type(t, act, (enum qtype)type);
+}
+
+static void try_linear_f32(struct trial *t)
+{
+    try_linear(t, ACT_F32);
+}
+
+static void try_linear_bf16(struct trial *t)
+{
+    try_linear(t, ACT_BF16);
+}
+
+static void try_linear_q8(struct trial *t)
+{
+    try_linear(t, ACT_Q8);
+}
+
+/* ---- attention ---- */
+
+enum { D = 40, STRIDE = 48, HEADS = 5 };
+
+static void try_attention(struct trial *t)
+{
+    static const int32_t from[HEADS] = {0, 3, 40, 17, 0}, to[HEADS] = {64, 20, 50, 33, 1};
+    static _Alignas(64) float q[HEADS * D], k[ATTN_BLOCK * D], v[ATTN_BLOCK * STRIDE];
+    static _Alignas(64) float m[16], l[HEADS * ATTN_TILE], o[HEADS * STRIDE];
+    float slope[HEADS], out[D], y[D];
+    for (int form = 0; form < 4; form++) {
+        struct attn_rows a = {HEADS, D, D, 0.3f, form & 1 ? 5 : 0, q, from, to, to, NULL, m, l, o};
+        if (form & 2) a.slope = randoms(t, slope, HEADS, 0.1f);
+        for (int i = 0; i < HEADS; i++) m[i] = -INFINITY;
+        memset(l, 0, sizeof l), memset(o, 0, sizeof o);
+        randoms(t, q, HEADS * D, 2);
+        for (int b = 0; b < 2; b++) {
+            randoms(t, k, ATTN_BLOCK * D, 2), randoms(t, v, ATTN_BLOCK * STRIDE, 2);
+            t->ref.attn_block(&a, k, v, b * ATTN_BLOCK);
+        }
+        take_floats(t, m, HEADS), take_floats(t, l, HEADS * ATTN_TILE);
+        float top = -INFINITY, sum = 0;
+        memset(out, 0, sizeof out);
+        for (int i = 0; i < HEADS; i++) {
+            t->ref.attn_merge(&top, &sum, out, m + i, l + i * ATTN_TILE, o + i * STRIDE, D);
+            t->ref.attn_finish(y, out, sum, D);
+            take_floats(t, y, D);
+        }
+    }
+}
+
+static void try_kv(struct trial *t)
+{
+    static uint8_t code[ATTN_TILE * D * 4];
+    static float x[ATTN_TILE * STRIDE], scale[ATTN_TILE];
+    for (int type = 0; type < KV_TYPE_COUNT; type++)
+        for (float size = 1e-8f; size < 1e8f; size *= 32) {
+            memset(code, 0, sizeof code);
+            float s = t->ref.kv_put[type](code, randoms(t, x, D, size), D);
+            take_floats(t, &s, 1), take(t, code, sizeof code);
+            for (size_t i = 0; i < sizeof code; i++) code[i] = (uint8_t)rng_next(&t->rng);
+            const float *by = type == KV_Q8 ? randoms(t, scale, ATTN_TILE, 1) : NULL;
+            t->ref.kv_get_k[type](x, code, by, D, code);
+            take_floats(t, x, ATTN_TILE * D);
+            t->ref.kv_get_v[type](x, code, by, ATTN_TILE, D, code);
+            take_floats(t, x, ATTN_TILE * STRIDE);
+        }
+}
+
+/* ---- the rest ---- */
+
+/* Every 65,521st f32 there is: infinities, NaNs and subnormals among them. */
+static void try_curves(struct trial *t)
+{
+    for (uint64_t u = 0; u <= 0xFFFFFFFFu; u += 65521) {
+        float x = f32_of_bits((uint32_t)u), y[CURVE_COUNT];
+        for (int i = 0; i < CURVE_COUNT; i++) t->ref.curve[i](y + i, &x, 1);
+        take_floats(t, y, CURVE_COUNT);
+    }
+}
+
+static void try_ops(struct trial *t)
+{
+    enum { N = 203 };
+    static float x[2 * N], g[2 * N], y[2 * N];
+    static uint16_t h[2 * N];
+    for (float size = 1e-8f; size < 1e8f; size *= 8) {
+        randoms(t, x, 2 * N, size), randoms(t, g, 2 * N, 2);
+        t->ref.rms_norm(y, x, g, 2, N, 1e-5f);
+        take_floats(t, y, 2 * N);
+        for (int neox = 0; neox < 2; neox++) t->ref.rope(x, 2, N, g, g + N, N / 2 * 2, neox);
+        take_floats(t, x, 2 * N);
+        t->ref.softmax(y, x, 2 * N), t->ref.add(y, x, 2 * N);
+        take_floats(t, y, 2 * N);
+        t->ref.to_f16(h, x, 2 * N), take(t, h, sizeof h), t->ref.of_f16(y, h, 2 * N);
+        take_floats(t, y, 2 * N);
+        t->ref.to_bf16(h, x, 2 * N), take(t, h, sizeof h), t->ref.of_bf16(y, h, 2 * N);
+        take_floats(t, y, 2 * N);
+    }
+}
+
+static void try_rows(struct trial *t)
+{
+    enum { N = 1003 };
+    static float x[N], w[N], b[N], value[N + 16];
+    static int32_t index[N + 16];
+    for (float size = 0.5f; size < 100; size *= 2) {
+        randoms(t, x, N, size), randoms(t, b, N, size);
+        float max = t->ref.row_max(w, x, N);
+        int n_found = t->ref.row_find(index, value, x, w, N, 0.1f, INFINITY), n_above;
+        take(t, index, (size_t)n_found * sizeof *index), take_floats(t, value, n_found);
+        double sums[3] = {t->ref.row_exp(w, value, x, N, max, 0.7f)};
+        take_floats(t, w, N);
+        sums[1] = t->ref.row_mass(w, x, N, 0.2f, &n_above);
+        sums[2] = t->ref.row_product(x, 0.1f, b, -0.3f, N);
+        take(t, sums, sizeof sums), take(t, &n_above, sizeof n_above);
+    }
+}
+
+TEST(reference_gives_the_recorded_bits)
+{
+    static const struct {
+        const char *name;
+        void (*run)(struct trial *t);
+        uint64_t hash;
+    } family[] = {
+        {"linear, f32", try_linear_f32, 0x956d6c2680b32697u},
+        {"linear, bf16", try_linear_bf16, 0xe4864c5759ce5568u},
+        {"linear, int8", try_linear_q8, 0x3c7b9f40ff90c11au},
+        {"attention", try_attention, 0x34739c8cbf8128bau},
+        {"kv", try_kv, 0xa93f19e7ce3b1a95u},
+        {"curves", try_curves, 0xf85bde846d9fd648u},
+        {"ops", try_ops, 0xb0a17eb1662f5b0fu},
+        {"rows", try_rows, 0xaaaa77950e42ce80u},
+    };
+    struct err e;
+    for (size_t i = 0; i < sizeof family / sizeof *family; i++) {
+        struct trial t = {.rng = 1};
+        NEED_OK(kern_open(&t.ref, "ref", &e), &e);
+        family[i].run(&t);
+        if (t.hash != family[i].hash)
+            test_fail(__FILE__, __LINE__, "%s: 0x%016llx", family[i].name,
+                      (unsigned long long)t.hash);
+    }
+}
