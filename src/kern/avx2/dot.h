@@ -8,6 +8,8 @@
 
 #include "vec.h"
 
+#include "kern/tmpl/pair_none.h"
+
 #include <string.h>
 
 enum {
@@ -25,6 +27,10 @@ static inline vi vi_bcast4(const void *p)
     int x;
     memcpy(&x, p, sizeof x);
     return _mm256_set1_epi32(x);
+}
+static inline vi vi_quad(const int8_t *q, int i)
+{
+    return vi_bcast4(q + 4 * i);
 }
 
 struct dot {

@@ -4,6 +4,8 @@
 
 #include "vec.h"
 
+#include "kern/tmpl/pair_none.h"
+
 #include <string.h>
 
 enum {
@@ -21,6 +23,10 @@ static inline vi vi_bcast4(const void *p)
     int x;
     memcpy(&x, p, sizeof x);
     return _mm512_set1_epi32(x);
+}
+static inline vi vi_quad(const int8_t *q, int i)
+{
+    return vi_bcast4(q + 4 * i);
 }
 
 struct dot {

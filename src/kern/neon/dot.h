@@ -1,35 +1,21 @@
 /* dot.h - integer dot products of Armv8.2 with DotProd, for tmpl/linear_q8.h. SDOT takes signed bytes on
- * both sides: wide codes come less 128. */
+ * both sides: wide codes come less 128. It names the quad of activations by number, so that four quads
+ * are one load. */
 #ifndef QUOTH_KERN_NEON_DOT_H
 #define QUOTH_KERN_NEON_DOT_H
 
 #include "vec.h"
 
+#include "kern/tmpl/pair_none.h"
+
 enum {
-    STRIPS = 2, /* 16 registers of codes, 4 sums, 4 scales, 1 of activations: of 32 */
+    STRIPS = 2, /* 16 registers of codes, 4 sums, 4 scales, 2 of activations: of 32 */
     WIDE_SIGNED = 1,
 };
 
-static inline vi vi_dot16(vi acc, vi a, vi b)
+static inline vi vi_quad(const int8_t *q, int i)
 {
-    int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);
-    vi low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
-    return vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(x, y)));
-}
-static inline vi vi_table(const uint8_t *t)
-{
-    return vi_load(t);
-}
-static inline vi vi_lut(vi table, vi codes)
-{
-    return vreinterpretq_s32_u8(
-        vqtbl1q_u8(vreinterpretq_u8_s32(table), vreinterpretq_u8_s32(codes)));
-}
-static inline vi vi_bcast4(const void *p)
-{
-    int x;
-    memcpy(&x, p, sizeof x);
-    return vdupq_n_s32(x);
+    return vi_load(q + i / 4 * 16);
 }
 
 struct dot {
@@ -43,10 +29,20 @@ static inline vi dot_sum(struct dot d)
 {
     return d.sum;
 }
-static inline struct dot dot_step(struct dot d, vi w, vi s, int max, int i)
+static inline struct dot dot_step(struct dot d, vi codes, vi four, int max, int i)
 {
-    (void)max, (void)i;
-    return (struct dot){vdotq_s32(d.sum, vreinterpretq_s8_s32(w), vreinterpretq_s8_s32(s))};
+    int8x16_t w = vreinterpretq_s8_s32(codes), s = vreinterpretq_s8_s32(four);
+    (void)max;
+    switch (i) {
+    case 0:
+        return (struct dot){vdotq_laneq_s32(d.sum, w, s, 0)};
+    case 1:
+        return (struct dot){vdotq_laneq_s32(d.sum, w, s, 1)};
+    case 2:
+        return (struct dot){vdotq_laneq_s32(d.sum, w, s, 2)};
+    default:
+        return (struct dot){vdotq_laneq_s32(d.sum, w, s, 3)};
+    }
 }
 
 #endif

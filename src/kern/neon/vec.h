@@ -155,6 +155,22 @@ static inline vf vf_max_rows(const float *s, int stride)
     vf ab = vpmaxq_f32(max_row(s), max_row(s + stride));
     return vpmaxq_f32(ab, vpmaxq_f32(max_row(s + 2 * stride), max_row(s + 3 * stride)));
 }
+
+/* for tmpl/linear_q8.h */
+static inline vi vi_dot16(vi acc, vi a, vi b)
+{
+    int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);
+    vi low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
+    return vaddq_s32(acc, vpaddq_s32(low, vmull_high_s16(x, y)));
+}
+static inline vi vi_table(const uint8_t *t) { return vi_load(t); }
+static inline vi vi_lut(vi table, vi codes) { return vreinterpretq_s32_u8(vqtbl1q_u8(vreinterpretq_u8_s32(table), vreinterpretq_u8_s32(codes))); }
+static inline vi vi_bcast4(const void *p)
+{
+    int x;
+    memcpy(&x, p, sizeof x);
+    return vdupq_n_s32(x);
+}
 /* clang-format on */
 
 #endif

@@ -10,18 +10,26 @@
  *
  * so that a batch of any size reads each weight byte from memory once and pays the unpacking once,
  * and there is no batch size at which another kernel takes over. With two strips a row costs 16 dot
- * instructions and 4 others (f32 scales): at most 80 % of the dot instruction's peak.
+ * instructions and 4 others (f32 scales): at most 80 % of the dot instruction's peak. Where a level
+ * multiplies matrices (PAIRS), two rows or more go by two at a time; their integers are the same.
  *
  * Needs besides vec.h (dot.h of the level):
  *     STRIPS                1 or 2
  *     WIDE_SIGNED           1: dot_step takes bytes above 127 less 128, as signed ones
  *     struct dot            a sum of products to each lane; dot_from(vi) begins it, dot_sum is it
+ *     vi_quad(q, i)         what dot_step takes to multiply by the four activations at q + 4 i
  *     dot_step(d, u, s, max, i)
  *                           d + u8 x s8, four to a lane, exact for s of -127 to 127 and u of at most
  *                           max; step i of four, 0 to 3 (both are constants)
  *     vi_dot16(acc, a, b)   acc + i16 x i16, two to a lane
  *     vi_lut(table, codes)  table[code] per byte, codes below 16; vi_table loads one
- *     vi_bcast4(p)          the four bytes at p in every lane */
+ *     vi_bcast4(p)          the four bytes at p in every lane
+ *     PAIRS                 1: there are matrix products of two rows (else pair_none.h):
+ *     struct pair           a sum of products to each output of a strip and each of two rows;
+ *                           pair_from(int [2]) begins it for each row, pair_row(p, row) is a row's
+ *     pair_order(&a, &b)    two k-quads of a strip to what pair_step takes
+ *     pair_octet(q, other, j)   the activations at q + 8 j and at other + 8 j
+ *     pair_step(p, a, b, octet) p + u8 x s8, eight to an output */
 #ifndef QUOTH_KERN_TMPL_LINEAR_Q8_H
 #define QUOTH_KERN_TMPL_LINEAR_Q8_H
 
@@ -82,7 +90,7 @@ struct sums {
 
 #define STEP(part, i)                                                                              \
     do {                                                                                           \
-        vi a = vi_bcast4(q + 4 * (i));                                                             \
+        vi a = vi_quad(q, i);                                                                      \
         part[0] = dot_step(part[0], w[0].w##i, a, max, (i) % 4);                                   \
         if (STRIPS == 2)                                                                           \
             part[STRIPS - 1] = dot_step(part[STRIPS - 1], w[STRIPS - 1].w##i, a, max, (i) % 4);    \
@@ -112,6 +120,43 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
     return s;
 }
 #undef STEP
+
+/* The same of rows n and n + 1, of which `other` is the second's activations. */
+#define STEP(part, j, a, b)                                                                        \
+    do {                                                                                           \
+        vi x = pair_octet(q, other, j);                                                            \
+        part[0] = pair_step(part[0], w[0].w##a, w[0].w##b, x);                                     \
+        if (STRIPS == 2)                                                                           \
+            part[STRIPS - 1] =                                                                     \
+                pair_step(part[STRIPS - 1], w[STRIPS - 1].w##a, w[STRIPS - 1].w##b, x);            \
+    } while (0)
+
+ALWAYS void pair_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
+                      const int8_t *other, const struct starts *st, int n, struct sums s[2])
+{
+    static const int none[2];
+    const bool zero = zero_of(f) != 0;
+    struct pair lo[STRIPS], hi[STRIPS];
+    lo[0] = pair_from(zero ? &st->bias[0][n] : none);
+    hi[0] = pair_from(zero && f->sub == 16 ? &st->bias[1][n] : none);
+    lo[STRIPS - 1] = lo[0], hi[STRIPS - 1] = hi[0];
+    STEP(lo, 0, 0, 1);
+    STEP(hi, 2, 4, 5);
+    STEP(lo, 1, 2, 3);
+    STEP(hi, 3, 6, 7);
+    for (int row = 0; row < 2; row++)
+        for (int i = 0; i < STRIPS; i++) {
+            s[row].lo[i] = pair_row(lo[i], row), s[row].hi[i] = pair_row(hi[i], row);
+            if (f->sub != 16) s[row].lo[i] = vi_add(s[row].lo[i], s[row].hi[i]);
+        }
+}
+#undef STEP
+
+ALWAYS void unit_pair_order(struct unit *u)
+{
+    pair_order(&u->w0, &u->w1), pair_order(&u->w2, &u->w3);
+    pair_order(&u->w4, &u->w5), pair_order(&u->w6, &u->w7);
+}
 
 /* What a strip's scales are during a unit. */
 struct scales {
@@ -146,6 +191,37 @@ ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi, cons
     }
 }
 
+ALWAYS void strips_scale(const struct panel_format *f, const struct tile *t, int n,
+                         const struct sums *s, const struct scales *c, float sum)
+{
+    row_scale(f, t->t[0] + n * VL, s->lo[0], s->hi[0], &c[0], sum);
+    if (STRIPS == 2)
+        row_scale(f, t->t[STRIPS - 1] + n * VL, s->lo[STRIPS - 1], s->hi[STRIPS - 1],
+                  &c[STRIPS - 1], sum);
+}
+
+ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w, const struct scales *c,
+                        const int8_t *q, const struct starts *st, int n_row, const struct tile *t)
+{
+    for (int n = 0; n < n_row; n++, q += 64) {
+        struct sums s = row_sums(f, w, q, st, n);
+        strips_scale(f, t, n, &s, c, st->sum[n]);
+    }
+}
+
+/* An odd last row goes beside itself. */
+ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const struct scales *c,
+                        const int8_t *q, const struct starts *st, int n_row, const struct tile *t)
+{
+    for (int i = 0; i < STRIPS; i++) unit_pair_order(&w[i]);
+    for (int n = 0; n < n_row; n += 2, q += 128) {
+        struct sums s[2];
+        pair_sums(f, w, q, n + 1 < n_row ? q + 64 : q, st, n, s);
+        strips_scale(f, t, n, &s[0], c, st->sum[n]);
+        if (n + 1 < n_row) strips_scale(f, t, n + 1, &s[1], c, st->sum[n + 1]);
+    }
+}
+
 ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                       const int lane[STRIPS], int u, int scale_bytes, const struct rows *r,
                       const struct tile *t)
@@ -166,13 +242,10 @@ ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[S
         c[STRIPS - 1] = unit_scales(f, group[STRIPS - 1], u, lane[STRIPS - 1]);
     }
     const int8_t *q = r->q + u / 2 * r->q_step + u % 2 * UNIT;
-    for (int n = 0; n < r->n; n++, q += 64) {
-        struct sums s = row_sums(f, w, q, &st, n);
-        row_scale(f, t->t[0] + n * VL, s.lo[0], s.hi[0], &c[0], st.sum[n]);
-        if (STRIPS == 2)
-            row_scale(f, t->t[STRIPS - 1] + n * VL, s.lo[STRIPS - 1], s.hi[STRIPS - 1],
-                      &c[STRIPS - 1], st.sum[n]);
-    }
+    if (PAIRS && r->n > 1)
+        rows_by_two(f, w, c, q, &st, r->n, t);
+    else
+        rows_by_one(f, w, c, q, &st, r->n, t);
 }
 
 /* ---- the ends of blocks and groups ---- */
