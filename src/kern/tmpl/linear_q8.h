@@ -141,14 +141,17 @@ ALWAYS void pair_sums(const struct panel_format *f, const struct unit *w, const 
     hi[0] = pair_from(zero && f->sub == 16 ? &st->bias[1][n] : none);
     lo[STRIPS - 1] = lo[0], hi[STRIPS - 1] = hi[0];
     STEP(lo, 0, 0, 1);
-    STEP(hi, 2, 4, 5);
     STEP(lo, 1, 2, 3);
-    STEP(hi, 3, 6, 7);
+    if (f->sub == 16) {
+        STEP(hi, 2, 4, 5);
+        STEP(hi, 3, 6, 7);
+    } else {
+        STEP(lo, 2, 4, 5);
+        STEP(lo, 3, 6, 7);
+    }
     for (int row = 0; row < 2; row++)
-        for (int i = 0; i < STRIPS; i++) {
+        for (int i = 0; i < STRIPS; i++)
             s[row].lo[i] = pair_row(lo[i], row), s[row].hi[i] = pair_row(hi[i], row);
-            if (f->sub != 16) s[row].lo[i] = vi_add(s[row].lo[i], s[row].hi[i]);
-        }
 }
 #undef STEP
 
