@@ -5,8 +5,6 @@
 
 #include "kern_impl.h"
 
-#include <immintrin.h>
-
 /* static double name(int n): n rounds of 12 times `text`, in which %0 is the accumulator and %1 and
  * %2 are sources, register 15 is free; `vec` is the type of all of them, n_op the operations of one instruction. `text`
  * in assembly language, so that no compiler finds anything to save. */

@@ -2,6 +2,8 @@
  * pairs to 16 bits, sums of pairs to 32 bits, an addition. */
 #include "kern/peak_impl.h"
 
+#include <immintrin.h>
+
 PEAK_LOOP(int8,
           "vpmaddubsw %2, %1, %%ymm15\n\tvpmaddwd %%ymm15, %1, %%ymm15\n\tvpaddd %%ymm15, %0, %0",
           __m256i, 64)

@@ -1,6 +1,8 @@
 /* peak.c - measuring loop of AVX-VNNI. */
 #include "kern/peak_impl.h"
 
+#include <immintrin.h>
+
 PEAK_LOOP(int8, "%{vex%} vpdpbusd %2, %1, %0", __m256i, 64)
 
 const struct peak peak_avxvnni = {
