@@ -143,6 +143,42 @@ struct attn_spec {
     const float *sink;  /* f32 [n_head] a score without a value that joins the softmax, or NULL */
 };
 
+/* ---- what fused ops take ---- */
+
+/* x f32 [n_row, k], or where g is not NULL its rms_norm with g f32 [k]. h f32 [n_row, k]: where that
+ * goes if it is made apart; may be NULL with g. */
+struct input {
+    const float *x, *g;
+    float eps;
+    float *h;
+};
+
+/* y f32 [n_row, n_out] = the linear layer */
+struct output {
+    const struct linear *l;
+    float *y;
+};
+enum { OUTPUTS_MAX = 4 };
+
+/* A gated feed-forward block: down(silu(gate x) * up x). */
+struct glu {
+    const struct linear *gate, *up, *down;
+    float *a, *b, *y; /* scratch: f32 [n_row, gate->n_out] twice, [n_row, down->n_out] */
+};
+
+/* q f32 [n_row, n_head, d_k] and k f32 [n_row, n_head_kv, d_k]: each head normalized (norm NULL: not),
+ * rotated (rope NULL: not), in place; then k and v are stored. */
+struct rope_put {
+    float *q, *k;
+    const float *v;
+    int n_head;
+    const float *q_norm, *k_norm; /* f32 [d_k] */
+    float eps;
+    const struct rope_spec *rope;
+    const struct kv_layer *kv;
+    const int32_t *pos, *slot; /* [n_row] */
+};
+
 /* ---- ops ---- */
 
 struct backend;
@@ -197,11 +233,43 @@ struct backend_ops {
     /* y f32 [n_out, d] = rows row[i] of x. */
     void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
                    int d);
+
+    /* Fused forms, called through backend_linears and so on; they heed `plain`. */
+    void (*linears)(struct backend *b, const struct output *out, int n, const struct input *in,
+                    int n_row);
+    void (*linear_add)(struct backend *b, float *y, const struct linear *l, const float *x,
+                       int n_row);
+    void (*glu)(struct backend *b, float *y, const struct glu *g, const struct input *in,
+                int n_row);
+    void (*rope_put)(struct backend *b, const struct rope_put *r, int n_row);
 };
+
+/* 1 << FUSE_norm: norms are made apart. */
+#define FUSION(id, what) FUSE_##id,
+enum fusion {
+#include "fusions.def"
+    FUSION_COUNT
+};
+#undef FUSION
+extern const char *const fusion_name[FUSION_COUNT], *const fusion_what[FUSION_COUNT];
 
 struct backend {
     const struct backend_ops *op;
+    unsigned plain; /* a bit for each fusion that is not to be done; may change between ops */
 };
+
+/* ---- fused.c: ops that take one pass where the backend can, the plain ops else; same bits ---- */
+
+/* Several linear layers of the same input, n <= OUTPUTS_MAX. */
+void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
+                     int n_row);
+/* y f32 [n_row, n_out] += x W^T + bias; scratch f32 [n_row, n_out] */
+void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
+                        int n_row, float *scratch);
+/* y f32 [n_row, d] += the block */
+void backend_glu(struct backend *b, float *y, const struct glu *g, const struct input *in,
+                 int n_row);
+void backend_rope_put(struct backend *b, const struct rope_put *r, int n_row);
 
 enum act_choice { ACT_CHOICE_AUTO, ACT_CHOICE_INT8, ACT_CHOICE_BF16, ACT_CHOICE_F32 };
 

@@ -9,4 +9,8 @@
 #include "backends.def"
 #undef BACKEND
 
+/* For a backend's glu that meets what it cannot do in one pass. */
+void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
+                       int n_row);
+
 #endif

@@ -89,6 +89,10 @@ void bench_model_close(struct bench_model *b); /* NULL is fine */
  * not counted, then n_repeat: seconds each, appended. */
 int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
                     struct bench_samples *seconds, struct err *e);
+/* One run, in seconds. */
+double bench_model_time(struct bench_model *b, const struct bench_case *c);
+/* Of the logits of the case's last step (of its first, where it generates). */
+uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c);
 /* What the thread pool did in the runs that counted, of the last case. */
 struct pool_stats bench_model_threads(const struct bench_model *b);
 
@@ -100,8 +104,17 @@ struct bench_plan {
     int n_seq, context; /* the most that any case needs */
     bool as_json, limits;
 };
+enum { BENCH_CASES_MAX = 256 };
+/* "pp512", "tg128", "tg32 x 8" */
+void bench_case_name(char *out, size_t n, const struct bench_case *c);
+/* The cases of one depth, in order: how many, at most n_max. */
+int bench_cases(struct bench_case *out, int n_max, const struct bench_plan *p, int depth);
+/* A session that can hold them all. */
+int bench_session(struct session *s, const struct bench_plan *p, const char *model, struct err *e);
 /* Whole models: a row per --prompt, --gen and --batch at each --depth. */
 int bench_rows(const char *model, const struct bench_plan *p, struct err *e);
+/* The same cases with each of the backend's fusions and without it, in turns. */
+int bench_fusion(const char *model, const struct bench_plan *p, struct err *e);
 /* The backend's ops, one by one. `names`: of ops, separated by commas, or "all". */
 int bench_ops(const char *model, const char *names, const struct bench_plan *p, struct err *e);
 

@@ -18,7 +18,7 @@
 static const char *prompts = "512", *gens = "128", *batches = "1,2,4,8,16,32,64", *depths = "0",
                   *ops, *out_path;
 static int64_t n_batch_gen = 32, n_repeat = 5;
-static bool as_json, limits = true;
+static bool as_json, fusion, limits = true;
 
 static const struct option options[] = {
     {.kind = OPTION_TEXT,
@@ -64,6 +64,10 @@ static const struct option options[] = {
      .arg = "NAME,...",
      .target = &ops,
      .help = "single ops instead: linear, attn, rms_norm ... or all"},
+    {.kind = OPTION_FLAG,
+     .name = "fusion",
+     .target = &fusion,
+     .help = "what each fusion of ops gains, instead"},
     {.kind = OPTION_TEXT,
      .name = "output",
      .letter = 'o',
@@ -126,7 +130,10 @@ static int measure(const char *model, struct err *e)
 {
     struct bench_plan p = {0};
     int rc = plan_read(&p, e);
-    if (rc == 0) rc = ops ? bench_ops(model, ops, &p, e) : bench_rows(model, &p, e);
+    if (rc == 0)
+        rc = ops      ? bench_ops(model, ops, &p, e)
+             : fusion ? bench_fusion(model, &p, e)
+                      : bench_rows(model, &p, e);
     plan_deinit(&p);
     return rc;
 }
@@ -152,7 +159,9 @@ const struct command command_bench_kernels = {
         "of the thread pool, for each step; serial is the part of the time outside of them, idle "
         "the part inside that threads waited. With --op the "
         "rows are single ops: linear layers by name, type and shape, attention at each depth, the "
-        "rest by the model's widths, for 1 row and as many as --batch and --prompt say.",
+        "rest by the model's widths, for 1 row and as many as --batch and --prompt say. With "
+        "--fusion "
+        "each row is measured with all fusions and without one, in turns.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

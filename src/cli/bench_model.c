@@ -6,6 +6,7 @@
 #include "bench.h"
 
 #include "base/cpu.h"
+#include "base/hash.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -16,7 +17,8 @@ struct bench_model {
     struct pool *pool; /* borrowed */
     struct pool_stats spent;
     struct bench_batch work;
-    int depth; /* of the prefix that the pages hold */
+    struct model_out out; /* of the last step */
+    int depth;            /* of the prefix that the pages hold */
 };
 
 /* ---- what a pass must do ---- */
@@ -49,7 +51,7 @@ static void run_prompt(struct bench_model *b, int pos0, int n)
         rows = n - at < n_row ? n - at : n_row;
         batch_clear(&b->work.batch);
         bench_batch_add(&b->work, 0, pos0 + at, rows, at + rows == n);
-        model_forward(b->m, &b->work.batch);
+        b->out = model_forward(b->m, &b->work.batch);
     }
 }
 
@@ -57,7 +59,7 @@ static void run_step(struct bench_model *b, int pos, int n_seq)
 {
     batch_clear(&b->work.batch);
     for (int s = 0; s < n_seq; s++) bench_batch_add(&b->work, s, pos, 1, true);
-    model_forward(b->m, &b->work.batch);
+    b->out = model_forward(b->m, &b->work.batch);
 }
 
 static void run_case(struct bench_model *b, const struct bench_case *c)
@@ -117,22 +119,37 @@ struct pool_stats bench_model_threads(const struct bench_model *b)
     return b->spent;
 }
 
+double bench_model_time(struct bench_model *b, const struct bench_case *c)
+{
+    unsigned former = cpu_float_canonical();
+    reach(b, c->depth);
+    int64_t start = time_us();
+    run_case(b, c);
+    double seconds = (double)(time_us() - start) * 1e-6;
+    cpu_float_restore(former);
+    return seconds;
+}
+
 int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
                     struct bench_samples *seconds, struct err *e)
 {
-    unsigned former = cpu_float_canonical();
     bool ok = true;
-    reach(b, c->depth);
     struct bench_case warm = *c;
     if (!c->prompt) warm.n_token = 1;
-    run_case(b, &warm);
+    bench_model_time(b, &warm);
     struct pool_stats before = pool_stats(b->pool);
-    for (int i = 0; i < n_repeat && ok; i++) {
-        int64_t start = time_us();
-        run_case(b, c);
-        ok = vec_push(seconds, (double)(time_us() - start) * 1e-6);
-    }
+    for (int i = 0; i < n_repeat && ok; i++) ok = vec_push(seconds, bench_model_time(b, c));
     b->spent = pool_stats_since(b->pool, &before);
-    cpu_float_restore(former);
     return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
+}
+
+uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c)
+{
+    const uint64_t rng = b->work.rng;
+    struct bench_case one = *c;
+    one.n_token = c->prompt ? c->n_token : 1;
+    bench_model_time(b, &one);
+    b->work.rng = rng; /* the same tokens the next time */
+    return hash_bytes(b->out.logits,
+                      (size_t)b->work.n_vocab * sizeof(float) * (size_t)b->work.batch.n_out, 0);
 }

@@ -70,7 +70,7 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     return f;
 }
 
-static void name_case(char *out, size_t n, const struct bench_case *c)
+void bench_case_name(char *out, size_t n, const struct bench_case *c)
 {
     if (c->prompt)
         snprintf(out, n, "pp%d", c->n_token);
@@ -83,7 +83,7 @@ static void name_case(char *out, size_t n, const struct bench_case *c)
 static void print_text(const struct bench_case *c, const struct figures *f)
 {
     char name[40], read[16], ops[16];
-    name_case(name, sizeof name, c);
+    bench_case_name(name, sizeof name, c);
     bench_share(read, f->gb_per_s * 1e9, f->before.read, f->after.read);
     bench_share(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops);
     printf("%-14s %7d %10.2f %8.2f %10.3f %8.2f %7s %8.3f %7s %6.0f %6.1f%% %6.1f%%\n", name,
@@ -97,7 +97,7 @@ static void print_json(const struct table *t, const struct bench_case *c, const 
     const struct model_info *i = model_info(t->s.model);
     struct buf b = {0};
     char name[40], read[16], ops[16];
-    name_case(name, sizeof name, c);
+    bench_case_name(name, sizeof name, c);
     buf_add_text(&b, "{\"model\":");
     json_put_text(&b, i->name, strlen(i->name));
     buf_addf(&b, ",\"arch\":\"%s\",\"model_bytes\":%lld,\"n_param\":%lld,\"backend\":\"%s\"",
@@ -135,7 +135,7 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
 {
     struct bench_samples seconds = {0};
     char name[40];
-    name_case(name, sizeof name, c);
+    bench_case_name(name, sizeof name, c);
     progress_note(name);
     enum bench_kind kind = bench_kind_of_model(t->s.checkpoint);
     struct bench_limit before = bench_limits_now(t->limits, kind);
@@ -158,27 +158,19 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
     return rc;
 }
 
-static int measure_depth(const struct table *t, int depth, struct err *e)
+int bench_cases(struct bench_case *out, int n_max, const struct bench_plan *p, int depth)
 {
-    const struct bench_plan *p = t->plan;
-    int rc = 0;
-    for (size_t i = 0; i < p->prompt.n && rc == 0; i++) {
-        struct bench_case c = {true, p->prompt.v[i], 1, depth};
-        rc = measure_case(t, &c, e);
-    }
-    for (size_t i = 0; i < p->gen.n && rc == 0; i++) {
-        struct bench_case c = {false, p->gen.v[i], 1, depth};
-        rc = measure_case(t, &c, e);
-    }
-    for (size_t i = 0; i < p->batch.n && rc == 0; i++) {
-        struct bench_case c = {false, p->n_batch_gen, p->batch.v[i], depth};
-        rc = measure_case(t, &c, e);
-    }
-    return rc;
+    int n = 0;
+    for (size_t i = 0; i < p->prompt.n && n < n_max; i++)
+        out[n++] = (struct bench_case){true, p->prompt.v[i], 1, depth};
+    for (size_t i = 0; i < p->gen.n && n < n_max; i++)
+        out[n++] = (struct bench_case){false, p->gen.v[i], 1, depth};
+    for (size_t i = 0; i < p->batch.n && n < n_max; i++)
+        out[n++] = (struct bench_case){false, p->n_batch_gen, p->batch.v[i], depth};
+    return n;
 }
 
-static int open_session(struct session *s, const struct bench_plan *p, const char *model,
-                        struct err *e)
+int bench_session(struct session *s, const struct bench_plan *p, const char *model, struct err *e)
 {
     int pages_each = (p->context + session_page_rows() - 1) / session_page_rows();
     struct session_size size = {
@@ -192,10 +184,18 @@ static int open_session(struct session *s, const struct bench_plan *p, const cha
     return session_open_sized(s, model, &size, e);
 }
 
+static int measure_depth(const struct table *t, int depth, struct err *e)
+{
+    struct bench_case c[BENCH_CASES_MAX];
+    int n = bench_cases(c, BENCH_CASES_MAX, t->plan, depth), rc = 0;
+    for (int i = 0; i < n && rc == 0; i++) rc = measure_case(t, &c[i], e);
+    return rc;
+}
+
 int bench_rows(const char *model, const struct bench_plan *p, struct err *e)
 {
     struct table t = {.plan = p};
-    int rc = open_session(&t.s, p, model, e);
+    int rc = bench_session(&t.s, p, model, e);
     if (rc == 0) t.work = bench_work(t.s.checkpoint);
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
     if (rc == 0 && p->limits) rc = bench_limits_open(&t.limits, t.s.backend, e);

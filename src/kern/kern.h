@@ -89,6 +89,10 @@ size_t act_x_bytes(enum act_type t, int n_row, int k);
 size_t act_scale_bytes(int n_row, int k);
 size_t act_sum_bytes(int n_row, int k);
 
+/* The part of `a` from row `row` and value k0 on (a multiple of 256), k values wide, with the same
+ * n_row: row i of it is row `row` + i. */
+struct act act_part(const struct act *a, int row, int k0, int k);
+
 /* ---- what a linear kernel does with its results ---- */
 
 struct linear_out {

@@ -120,8 +120,7 @@ static void pack_scales(uint8_t *s, const struct panel_format *f, const struct b
 static void code_table(uint8_t *code, const struct panel_format *f)
 {
     memset(code, 0, 256);
-    for (int i = 15; i >= 0; i--)
-        code[panel_level[f->levels][i]] = (uint8_t)i;
+    for (int i = 15; i >= 0; i--) code[panel_level[f->levels][i]] = (uint8_t)i;
 }
 
 /* Bits of a code in the low plane. */
@@ -193,12 +192,13 @@ static void pack_group(uint8_t *to, enum qtype t, const struct panel_format *f, 
             codes_of_block(code + at / 4, lane, &b, block, f->zero, code_of);
         }
     to += panel_scale_bytes(f, n_unit);
-    for (int u = 0; u < n_unit; u++, to += f->bits * 64) pack_unit(to, f->bits, code + u * UNIT / 4);
+    for (int u = 0; u < n_unit; u++, to += f->bits * 64)
+        pack_unit(to, f->bits, code + u * UNIT / 4);
 }
 
 /* n elements of n_byte from each of n_lane rows, side by side. */
-static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_bytes, int n_lane, int n,
-                              int n_byte)
+static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_bytes, int n_lane,
+                              int n, int n_byte)
 {
     for (int i = 0; i < n; i++)
         for (int lane = 0; lane < n_lane; lane++)
@@ -395,4 +395,17 @@ size_t act_scale_bytes(int n_row, int k)
 size_t act_sum_bytes(int n_row, int k)
 {
     return ((size_t)n_row * (size_t)((k + UNIT - 1) / UNIT) * 2 * sizeof(int16_t) + 127) / 64 * 64;
+}
+
+struct act act_part(const struct act *a, int row, int k0, int k)
+{
+    static const int64_t value[ACT_COUNT] = {sizeof(float), sizeof(uint16_t), 1};
+    const int64_t group = (int64_t)(k0 / ACT_GROUP) * a->n_row;
+    const int64_t width = a->type == ACT_Q8 ? 64 : ACT_GROUP;
+    struct act p = *a;
+    p.k = k;
+    p.x = (char *)a->x + (group * ACT_GROUP + row * width) * value[a->type];
+    if (a->scale) p.scale = a->scale + group + row;
+    if (a->sum) p.sum = a->sum + (group * GROUP_UNITS + row) * 2;
+    return p;
 }

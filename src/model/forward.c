@@ -10,18 +10,6 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n)
     if (f->m->trace) f->m->trace(f->m->trace_ctx, f->il, name, x, f->n_row, n);
 }
 
-void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n)
-{
-    struct backend *b = f->m->backend;
-    b->op->rms_norm(b, y, x, n->g, f->n_row, n->n, n->eps);
-}
-
-void fwd_add(struct fwd *f, float *y, const float *x)
-{
-    struct backend *b = f->m->backend;
-    b->op->add(b, y, x, (int64_t)f->n_row * f->m->config.d);
-}
-
 /* The scratch, in this order: x h y | q attn | k v | gate up | picked logits hidden. Each buffer
  * begins on a 64-byte border. */
 static int64_t take(float **at, int64_t n)
@@ -99,8 +87,8 @@ static struct model_out outputs(struct scratch *s)
     struct backend *be = m->backend;
     int d = m->config.d, n_logits = 0, n_hidden = 0;
     be->op->gather(be, s->picked, f->x, b->out_row, b->n_out, d);
+    be->op->rms_norm(be, s->picked, s->picked, m->out_norm.g, b->n_out, d, m->out_norm.eps);
     f->n_row = b->n_out;
-    fwd_norm(f, s->picked, s->picked, &m->out_norm);
     trace(f, "out_norm", s->picked, d);
     for (int i = 0, n; i < b->n_out; i += n) {
         for (n = 1; i + n < b->n_out && b->out_kind[i + n] == b->out_kind[i];) n++;
@@ -120,6 +108,8 @@ static struct model_out outputs(struct scratch *s)
 struct model_out model_forward(struct model *m, const struct batch *b)
 {
     struct scratch s;
+    const unsigned plain = m->backend->plain;
+    if (m->trace) m->backend->plain = ~0u; /* only then is everything that is traced there */
     lay_out(&s, m->scratch, &m->config, &m->limits);
     struct fwd *f = &s.f;
     f->m = m;
@@ -135,5 +125,7 @@ struct model_out model_forward(struct model *m, const struct batch *b)
         trace(f, "layer_out", f->x, m->config.d);
     }
     f->il = -1;
-    return outputs(&s);
+    struct model_out out = outputs(&s);
+    m->backend->plain = plain;
+    return out;
 }

@@ -146,10 +146,10 @@ struct fwd {
     float *gate, *up;        /* f32 [n_row, d_ff]                   */
 };
 
-void fwd_norm(struct fwd *f, float *y, const float *x, const struct norm *n);
-void fwd_add(struct fwd *f, float *y, const float *x); /* rows of d */
-void fwd_attn(struct fwd *f, float *y, const float *x, const struct attn_block *a);
-void fwd_glu(struct fwd *f, float *y, const float *x, const struct glu_block *g);
+/* x += the block of x's norm */
+void fwd_attn(struct fwd *f, const struct norm *norm, const struct attn_block *a);
+void fwd_glu(struct fwd *f, const struct norm *norm, const struct glu_block *g);
+/* An intermediate; ops are not fused while somebody looks. */
 void trace(struct fwd *f, const char *name, const float *x, int64_t n);
 
 /* Floats of scratch that a forward of n_row rows and n_out results needs. */

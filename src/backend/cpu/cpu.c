@@ -28,13 +28,8 @@ static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int 
     struct cpu_backend *c = cpu_of(b);
     c->n_row_max = n_row;
     c->k_max = k;
-    size_t n_scale = act_scale_bytes(n_row, (int)k), n_sum = act_sum_bytes(n_row, (int)k);
-    c->act_x_bytes = act_x_bytes(ACT_F32, n_row, (int)k); /* the largest; touched as used */
-    c->act_x = cpu_alloc(b, c->act_x_bytes);
-    c->act_scale = aligned_alloc(64, n_scale);
-    c->act_sum = aligned_alloc(64, n_sum);
-    if (!c->act_x || !c->act_scale || !c->act_sum)
-        return err_memory(e, "the CPU's scratch", c->act_x_bytes + n_scale + n_sum);
+    int rc = cpu_linear_open(c, e);
+    if (rc != 0) return rc;
     return cpu_attn_open(c, n_row, d_head, n_group, e);
 }
 
@@ -43,9 +38,7 @@ static void cpu_close(struct backend *b)
     struct cpu_backend *c = cpu_of(b);
     cpu_attn_close(c);
     pool_close(c->pool);
-    cpu_release(b, c->act_x, c->act_x_bytes);
-    free(c->act_scale);
-    free(c->act_sum);
+    cpu_linear_close(c);
     free(c);
 }
 
@@ -201,6 +194,10 @@ static const struct backend_ops cpu_ops = {
     .silu_mul = cpu_silu_mul,
     .add = cpu_add,
     .gather = cpu_gather,
+    .linears = cpu_linears,
+    .linear_add = cpu_linear_add,
+    .glu = cpu_glu,
+    .rope_put = cpu_rope_put,
 };
 
 int backend_open_cpu(struct backend **out, const struct backend_options *o, struct err *e)

@@ -4,6 +4,14 @@
 
 #include "backend/backend_impl.h"
 
+/* Memory for a struct act of n_row_max rows of k_max values of any type; owned. */
+struct cpu_acts {
+    void *x;
+    float *scale;
+    int16_t *sum;
+    size_t n_byte; /* of x */
+};
+
 struct cpu_backend {
     struct backend base; /* first: a struct backend * is a struct cpu_backend * */
     struct kern kern;
@@ -12,10 +20,10 @@ struct cpu_backend {
     char description[64];
 
     /* Scratch, owned, sized by reserve. */
-    void *act_x; /* of a struct act of n_row_max rows of k_max, any type */
-    float *act_scale;
-    int16_t *act_sum;
-    size_t act_x_bytes;
+    struct {
+        struct cpu_acts in, between; /* between: of a gated block's last layer */
+        char *work;                  /* see linear.c */
+    } linear;
     struct attn *attn;
     int n_row_max;
     int64_t k_max;
@@ -25,6 +33,10 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
 {
     return (struct cpu_backend *)b;
 }
+
+/* Linear layers' memory, of n_row_max and k_max. */
+int cpu_linear_open(struct cpu_backend *c, struct err *e);
+void cpu_linear_close(struct cpu_backend *c);
 
 /* Attention's memory: steps of up to n_row rows, heads up to d_head wide, groups of n_group. */
 int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
@@ -96,6 +108,11 @@ int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
                        struct err *e);
 void cpu_weights_close(struct backend *b, struct weights *w);
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
+void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
+                 int n_row);
+void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
+void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row);
+void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row);
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                 const int32_t *slot, int n_row);
 void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src, int32_t page_dst);

@@ -76,21 +76,24 @@ static void put_v(const struct put_job *j, uint8_t *page, int head, int row, con
     if (at) *at = scale;
 }
 
+static void put_row(const struct put_job *j, int i, int worker)
+{
+    const struct kv_layer *kv = j->kv;
+    int64_t page = j->slot[i] / kv->page_rows;
+    int row = j->slot[i] % kv->page_rows;
+    const float *k = j->k + (int64_t)i * kv->n_head_kv * kv->d_k;
+    const float *v = j->v + (int64_t)i * kv->n_head_kv * kv->d_v;
+    for (int h = 0; h < kv->n_head_kv; h++, k += kv->d_k, v += kv->d_v) {
+        put_k(j, kv->k + page * kv->k_page_bytes, h, row, k, cpu_kv_code(j->c, worker));
+        put_v(j, kv->v + page * kv->v_page_bytes, h, row, v);
+    }
+}
+
 static void put_rows(void *ctx, int chunk, int worker)
 {
     const struct put_job *j = ctx;
-    const struct kv_layer *kv = j->kv;
-    int end = (chunk + 1) * PUT_ROWS < j->n_row ? (chunk + 1) * PUT_ROWS : j->n_row;
-    for (int i = chunk * PUT_ROWS; i < end; i++) {
-        int64_t page = j->slot[i] / kv->page_rows;
-        int row = j->slot[i] % kv->page_rows;
-        const float *k = j->k + (int64_t)i * kv->n_head_kv * kv->d_k;
-        const float *v = j->v + (int64_t)i * kv->n_head_kv * kv->d_v;
-        for (int h = 0; h < kv->n_head_kv; h++, k += kv->d_k, v += kv->d_v) {
-            put_k(j, kv->k + page * kv->k_page_bytes, h, row, k, cpu_kv_code(j->c, worker));
-            put_v(j, kv->v + page * kv->v_page_bytes, h, row, v);
-        }
-    }
+    for (int i = chunk * PUT_ROWS; i < (chunk + 1) * PUT_ROWS && i < j->n_row; i++)
+        put_row(j, i, worker);
 }
 
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
@@ -99,6 +102,40 @@ void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, co
     struct cpu_backend *c = cpu_of(b);
     struct put_job j = {c, &c->kern, kv, k, v, slot, n_row};
     pool_run(c->pool, put_rows, &j, (n_row + PUT_ROWS - 1) / PUT_ROWS);
+}
+
+struct rope_put_job {
+    struct put_job put;
+    const struct rope_put *r;
+};
+
+static void heads_row(const struct rope_put_job *j, float *x, const float *norm, int n_head, int i)
+{
+    const struct kern *kern = j->put.kern;
+    const struct rope_spec *rope = j->r->rope;
+    const int d = j->put.kv->d_k;
+    x += (int64_t)i * n_head * d;
+    if (norm) kern->rms_norm(x, x, norm, n_head, d, j->r->eps);
+    if (!rope) return;
+    const int64_t angles = (int64_t)j->r->pos[i] * (rope->d_rot / 2);
+    kern->rope(x, n_head, d, rope->cos + angles, rope->sin + angles, rope->d_rot, rope->neox);
+}
+
+static void rope_put_rows(void *ctx, int chunk, int worker)
+{
+    const struct rope_put_job *j = ctx;
+    for (int i = chunk * PUT_ROWS; i < (chunk + 1) * PUT_ROWS && i < j->put.n_row; i++) {
+        heads_row(j, j->r->q, j->r->q_norm, j->r->n_head, i);
+        heads_row(j, j->r->k, j->r->k_norm, j->put.kv->n_head_kv, i);
+        put_row(&j->put, i, worker);
+    }
+}
+
+void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
+{
+    struct cpu_backend *c = cpu_of(b);
+    struct rope_put_job j = {{c, &c->kern, r->kv, r->k, r->v, r->slot, n_row}, r};
+    pool_run(c->pool, rope_put_rows, &j, (n_row + PUT_ROWS - 1) / PUT_ROWS);
 }
 
 void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src, int32_t page_dst)

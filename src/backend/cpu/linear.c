@@ -1,77 +1,298 @@
-/* linear.c - y = x W^T + b on the CPU: convert the activations once, then chunks of panels and rows
+/* linear.c - linear layers on the CPU: convert the activations once, then chunks of panels and rows
  * on the pool.
  *
  * A chunk is about CHUNK_BYTES of weights times at most LINEAR_ROWS rows: long enough to hide its
  * claim, short enough to share evenly. Chunks of one range of panels follow each other, so that the
- * weights come from memory once and from the L2 cache for the next rows. */
+ * weights come from memory once and from the L2 cache for the next rows.
+ *
+ * Of a gated block a chunk is ACT_GROUP outputs of gate and of up: both go to a tile of the worker's
+ * own, are multiplied there and become activations of the next layer, without a way through memory. */
 #include "cpu_impl.h"
 
-enum { CHUNK_BYTES = 98304 };
+#include <stdlib.h>
 
-struct linear_job {
-    struct cpu_backend *c;
-    const float *x;
-    struct act act;
-    struct linear_out out;
-    struct panels w;
-    int rows_per_tile, n_tile, panels_per_chunk;
+enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GROUP / PANEL };
+
+/* ---- scratch ---- */
+
+/* What a worker has for itself. */
+struct linear_work {
+    float gate[LINEAR_ROWS * TILE_STRIDE], up[LINEAR_ROWS * TILE_STRIDE];
+    float row[]; /* [k_max] */
 };
 
-static enum act_type act_type_of(const struct cpu_backend *c, enum qtype t)
+static size_t round64(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static size_t work_bytes(const struct cpu_backend *c)
+{
+    return round64(sizeof(struct linear_work) + (size_t)c->k_max * sizeof(float));
+}
+
+static struct linear_work *work_of(const struct cpu_backend *c, int worker)
+{
+    return (struct linear_work *)(c->linear.work + (size_t)worker * work_bytes(c));
+}
+
+static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
+{
+    const int n_row = c->n_row_max, k = (int)c->k_max;
+    a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k)); /* the largest; touched as used */
+    a->x = c->base.op->alloc(&c->base, a->n_byte);
+    a->scale = aligned_alloc(64, act_scale_bytes(n_row, k));
+    a->sum = aligned_alloc(64, act_sum_bytes(n_row, k));
+    return a->x && a->scale && a->sum ? 0 : err_memory(e, "activations", a->n_byte);
+}
+
+int cpu_linear_open(struct cpu_backend *c, struct err *e)
+{
+    const size_t n_work = work_bytes(c) * (size_t)pool_n_thread(c->pool);
+    int rc = acts_alloc(&c->linear.in, c, e);
+    if (rc == 0) rc = acts_alloc(&c->linear.between, c, e);
+    if (rc != 0) return rc;
+    c->linear.work = aligned_alloc(64, n_work);
+    return c->linear.work ? 0 : err_memory(e, "linear layers", n_work);
+}
+
+static void acts_free(struct cpu_acts *a, struct cpu_backend *c)
+{
+    c->base.op->release(&c->base, a->x, a->n_byte);
+    free(a->scale);
+    free(a->sum);
+}
+
+void cpu_linear_close(struct cpu_backend *c)
+{
+    acts_free(&c->linear.in, c);
+    acts_free(&c->linear.between, c);
+    free(c->linear.work);
+}
+
+/* ---- activations ---- */
+
+static enum act_type act_type_of(const struct cpu_backend *c, const struct linear *l)
 {
     if (c->act == ACT_CHOICE_F32) return ACT_F32;
-    if (qtype_is_block(t)) return ACT_Q8;
-    return t == QT_bf16 ? ACT_BF16 : ACT_F32;
+    if (qtype_is_block(l->w.type)) return ACT_Q8;
+    return l->w.type == QT_bf16 ? ACT_BF16 : ACT_F32;
 }
+
+static struct act act_for(const struct cpu_backend *c, const struct cpu_acts *a,
+                          const struct linear *l, int n_row)
+{
+    return (struct act){.type = act_type_of(c, l),
+                        .n_row = n_row,
+                        .k = (int)l->w.k,
+                        .x = a->x,
+                        .scale = a->scale,
+                        .sum = a->sum};
+}
+
+struct convert_job {
+    const struct cpu_backend *c;
+    const struct act *to;
+    const struct input *in;
+};
 
 static void convert_row(void *ctx, int i, int worker)
 {
-    (void)worker;
-    struct linear_job *j = ctx;
-    j->c->kern.act[j->act.type](&j->act, i, j->x + (int64_t)i * j->act.k);
+    const struct convert_job *j = ctx;
+    const struct kern *kern = &j->c->kern;
+    const float *x = j->in->x + (int64_t)i * j->to->k;
+    if (j->in->g) {
+        float *row = work_of(j->c, worker)->row;
+        kern->rms_norm(row, x, j->in->g, 1, j->to->k, j->in->eps);
+        x = row;
+    }
+    kern->act[j->to->type](j->to, i, x);
 }
 
-static void convert(struct linear_job *j)
+static void convert(const struct cpu_backend *c, const struct act *to, const struct input *in)
 {
-    if ((int64_t)j->act.n_row * j->act.k >= 1 << 16)
-        pool_run(j->c->pool, convert_row, j, j->act.n_row);
+    struct convert_job j = {c, to, in};
+    if ((int64_t)to->n_row * to->k >= 1 << 16)
+        pool_run(c->pool, convert_row, &j, to->n_row);
     else
-        for (int i = 0; i < j->act.n_row; i++) convert_row(j, i, 0);
+        for (int i = 0; i < to->n_row; i++) convert_row(&j, i, 0);
 }
 
-static void linear_chunk(void *ctx, int chunk, int worker)
+/* ---- some layers of the same activations ---- */
+
+/* Rows in tiles of at most LINEAR_ROWS, as equal as can be. */
+struct row_tiles {
+    int n_row, n_tile, size;
+};
+
+static struct row_tiles row_tiles(int n_row)
+{
+    int n_tile = (n_row + LINEAR_ROWS - 1) / LINEAR_ROWS;
+    return (struct row_tiles){n_row, n_tile, (n_row + n_tile - 1) / n_tile};
+}
+
+/* Of tile i: the first row; how many. */
+static int tile_row(const struct row_tiles *t, int i, int *n)
+{
+    int row = i * t->size;
+    *n = t->n_row - row < t->size ? t->n_row - row : t->size;
+    return row;
+}
+
+struct part {
+    struct panels w;
+    struct linear_out out;
+    int n_panel, panels_per_chunk, chunk0; /* chunk0: the first chunk that is this part's */
+};
+
+struct list_job {
+    const struct cpu_backend *c;
+    struct act act;
+    struct row_tiles tiles;
+    int n_part, n_chunk;
+    struct part part[OUTPUTS_MAX];
+};
+
+static void list_add(struct list_job *j, const struct linear *l, float *y, bool add)
+{
+    struct part *p = &j->part[j->n_part++];
+    p->w = cpu_panels(&l->w);
+    p->out = (struct linear_out){.y = y, .stride = l->w.n_out, .bias = l->bias, .add = add};
+    p->n_panel = panel_count(p->w.n_out);
+    p->panels_per_chunk = (int)(CHUNK_BYTES / p->w.stride) & ~1;
+    if (p->panels_per_chunk < 2) p->panels_per_chunk = 2;
+    p->chunk0 = j->n_chunk;
+    j->n_chunk += (p->n_panel + p->panels_per_chunk - 1) / p->panels_per_chunk * j->tiles.n_tile;
+}
+
+static void list_chunk(void *ctx, int chunk, int worker)
 {
     (void)worker;
-    const struct linear_job *j = ctx;
-    int panel = chunk / j->n_tile * j->panels_per_chunk, row = chunk % j->n_tile * j->rows_per_tile;
-    int n_panel = panel_count(j->w.n_out) - panel, n_row = j->act.n_row - row;
-    if (n_panel > j->panels_per_chunk) n_panel = j->panels_per_chunk;
-    if (n_row > j->rows_per_tile) n_row = j->rows_per_tile;
-    j->c->kern.linear[j->act.type][j->w.type](&j->out, &j->w, panel, n_panel, &j->act, row, n_row);
+    const struct list_job *j = ctx;
+    const struct part *p = &j->part[j->n_part - 1];
+    while (chunk < p->chunk0) p--;
+    chunk -= p->chunk0;
+    int n_row, row = tile_row(&j->tiles, chunk % j->tiles.n_tile, &n_row);
+    int panel = chunk / j->tiles.n_tile * p->panels_per_chunk, n_panel = p->n_panel - panel;
+    if (n_panel > p->panels_per_chunk) n_panel = p->panels_per_chunk;
+    j->c->kern.linear[j->act.type][p->w.type](&p->out, &p->w, panel, n_panel, &j->act, row, n_row);
+}
+
+static void list_run(struct list_job *j)
+{
+    pool_run(j->c->pool, list_chunk, j, j->n_chunk);
+}
+
+void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
+                 int n_row)
+{
+    struct cpu_backend *c = cpu_of(b);
+    if (n_row == 0) return;
+    for (int i = 0; i < n;) {
+        struct list_job j = {.c = c, .tiles = row_tiles(n_row)};
+        j.act = act_for(c, &c->linear.in, out[i].l, n_row);
+        convert(c, &j.act, in);
+        for (; i < n && act_type_of(c, out[i].l) == j.act.type; i++)
+            list_add(&j, out[i].l, out[i].y, false);
+        list_run(&j);
+    }
 }
 
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row)
 {
+    cpu_linears(b, &(struct output){l, y}, 1, &(struct input){.x = x}, n_row);
+}
+
+/* y += the layer of activations that are there. */
+static void add_layer(struct cpu_backend *c, float *y, const struct linear *l,
+                      const struct act *act)
+{
+    struct list_job j = {.c = c, .act = *act, .tiles = row_tiles(act->n_row)};
+    list_add(&j, l, y, true);
+    list_run(&j);
+}
+
+void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const float *x, int n_row)
+{
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
-    struct linear_job j = {
-        .c = c,
-        .x = x,
-        .w = cpu_panels(&l->w),
-        .out = {.y = y, .stride = l->w.n_out, .bias = l->bias},
-        .act = {.type = act_type_of(c, l->w.type),
-                .n_row = n_row,
-                .k = (int)l->w.k,
-                .x = c->act_x,
-                .scale = c->act_scale,
-                .sum = c->act_sum},
-    };
-    j.n_tile = (n_row + LINEAR_ROWS - 1) / LINEAR_ROWS;
-    j.rows_per_tile = (n_row + j.n_tile - 1) / j.n_tile;
-    j.panels_per_chunk = (int)(CHUNK_BYTES / j.w.stride) & ~1;
-    if (j.panels_per_chunk < 2) j.panels_per_chunk = 2;
-    convert(&j);
-    int n = panel_count(j.w.n_out);
-    pool_run(c->pool, linear_chunk, &j,
-             (n + j.panels_per_chunk - 1) / j.panels_per_chunk * j.n_tile);
+    struct act act = act_for(c, &c->linear.in, l, n_row);
+    convert(c, &act, &(struct input){.x = x});
+    add_layer(c, y, l, &act);
+}
+
+/* ---- a gated block ---- */
+
+struct glu_job {
+    const struct cpu_backend *c;
+    const struct linear *gate, *up;
+    struct act in;
+    const struct act *to; /* NULL: to y */
+    float *y;             /* f32 [n_row, n_out] */
+    struct row_tiles tiles;
+};
+
+/* tile [n_row, TILE_STRIDE] = n outputs from r on */
+static void to_tile(const struct glu_job *j, float *tile, const struct linear *l, int r, int n,
+                    const struct act *x, int n_row)
+{
+    struct panels w = cpu_panels(&l->w);
+    w.data += r / PANEL * w.stride;
+    w.n_out = n;
+    struct linear_out out = {
+        .y = tile, .stride = TILE_STRIDE, .bias = l->bias ? l->bias + r : NULL};
+    j->c->kern.linear[x->type][w.type](&out, &w, 0, panel_count(n), x, 0, n_row);
+}
+
+static void glu_chunk(void *ctx, int chunk, int worker)
+{
+    const struct glu_job *j = ctx;
+    const struct kern *kern = &j->c->kern;
+    struct linear_work *w = work_of(j->c, worker);
+    const int n_out = (int)j->gate->w.n_out;
+    int n_row, row = tile_row(&j->tiles, chunk % j->tiles.n_tile, &n_row);
+    int r = chunk / j->tiles.n_tile * ACT_GROUP, n = n_out - r < ACT_GROUP ? n_out - r : ACT_GROUP;
+    const struct act x = act_part(&j->in, row, 0, j->in.k);
+    to_tile(j, w->gate, j->gate, r, n, &x, n_row);
+    to_tile(j, w->up, j->up, r, n, &x, n_row);
+    for (int i = 0; i < n_row; i++) {
+        float *a = w->gate + i * TILE_STRIDE, *b = w->up + i * TILE_STRIDE;
+        float *y = j->to ? a : j->y + (int64_t)(row + i) * n_out + r;
+        kern->curve_mul[CURVE_silu](y, a, b, n);
+        if (j->to) {
+            const struct act part = act_part(j->to, row + i, r, n);
+            kern->act[part.type](&part, 0, y);
+        }
+    }
+}
+
+void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row)
+{
+    struct cpu_backend *c = cpu_of(b);
+    if (n_row == 0) return;
+    if (act_type_of(c, g->gate) != act_type_of(c, g->up)) {
+        backend_glu_plain(b, y, g, in, n_row);
+        return;
+    }
+    const bool quant = !(b->plain >> FUSE_quant & 1);
+    struct act between = act_for(c, &c->linear.between, g->down, n_row);
+    struct glu_job j = {.c = c,
+                        .gate = g->gate,
+                        .up = g->up,
+                        .in = act_for(c, &c->linear.in, g->gate, n_row),
+                        .to = quant ? &between : NULL,
+                        .y = g->a,
+                        .tiles = row_tiles(n_row)};
+    convert(c, &j.in, in);
+    const int n_group = ((int)g->gate->w.n_out + ACT_GROUP - 1) / ACT_GROUP;
+    pool_run(c->pool, glu_chunk, &j, n_group * j.tiles.n_tile);
+    if (!quant) convert(c, &between, &(struct input){.x = g->a});
+    if (!(b->plain >> FUSE_add & 1)) {
+        add_layer(c, y, g->down, &between);
+        return;
+    }
+    struct list_job down = {.c = c, .act = between, .tiles = j.tiles};
+    list_add(&down, g->down, g->y, false);
+    list_run(&down);
+    b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);
 }

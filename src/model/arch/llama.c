@@ -16,12 +16,8 @@ void llama_layer(struct fwd *f, const void *layer, int il)
 {
     const struct llama_layer *l = layer;
     (void)il;
-    fwd_norm(f, f->h, f->x, &l->attn_norm);
-    fwd_attn(f, f->y, f->h, &l->attn);
-    fwd_add(f, f->x, f->y);
-    fwd_norm(f, f->h, f->x, &l->ffn_norm);
-    fwd_glu(f, f->y, f->h, &l->ffn);
-    fwd_add(f, f->x, f->y);
+    fwd_attn(f, &l->attn_norm, &l->attn);
+    fwd_glu(f, &l->ffn_norm, &l->ffn);
 }
 
 const struct arch arch_llama = {

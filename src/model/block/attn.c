@@ -14,31 +14,33 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     bind_linear(b, &a->o, "blk.%d.attn_output.weight", il, c->d, d_q);
 }
 
-static void head_norm(struct fwd *f, float *x, const struct norm *n, int n_head)
-{
-    struct backend *b = f->m->backend;
-    if (n->g) b->op->rms_norm(b, x, x, n->g, f->n_row * n_head, n->n, n->eps);
-}
-
-void fwd_attn(struct fwd *f, float *y, const float *x, const struct attn_block *a)
+void fwd_attn(struct fwd *f, const struct norm *norm, const struct attn_block *a)
 {
     struct backend *b = f->m->backend;
     const struct config *c = &f->m->config;
     const struct layer_config *l = &c->layer[f->il];
     const struct kv_layer *kv = &f->m->kv.layer[f->il];
 
-    b->op->linear(b, f->q, &a->q, x, f->n_row);
-    b->op->linear(b, f->k, &a->k, x, f->n_row);
-    b->op->linear(b, f->v, &a->v, x, f->n_row);
-    head_norm(f, f->q, &a->q_norm, c->n_head);
-    head_norm(f, f->k, &a->k_norm, c->n_head_kv);
-    if (l->rope) {
-        b->op->rope(b, f->q, c->n_head, c->d_head, f->batch->pos, f->n_row, &f->m->rope);
-        b->op->rope(b, f->k, c->n_head_kv, c->d_head, f->batch->pos, f->n_row, &f->m->rope);
-    }
+    backend_linears(b, (struct output[]){{&a->q, f->q}, {&a->k, f->k}, {&a->v, f->v}}, 3,
+                    &(struct input){.x = f->x, .g = norm->g, .eps = norm->eps, .h = f->h},
+                    f->n_row);
+    backend_rope_put(b,
+                     &(struct rope_put){
+                         .q = f->q,
+                         .k = f->k,
+                         .v = f->v,
+                         .n_head = c->n_head,
+                         .q_norm = a->q_norm.g,
+                         .k_norm = a->k_norm.g,
+                         .eps = a->q_norm.eps,
+                         .rope = l->rope ? &f->m->rope : NULL,
+                         .kv = kv,
+                         .pos = f->batch->pos,
+                         .slot = f->batch->slot,
+                     },
+                     f->n_row);
     trace(f, "q", f->q, (int64_t)c->n_head * c->d_head);
     trace(f, "k", f->k, (int64_t)c->n_head_kv * c->d_head);
-    b->op->kv_put(b, kv, f->k, f->v, f->batch->slot, f->n_row);
     b->op->attn(b, f->attn, f->q, kv, f->batch,
                 &(struct attn_spec){
                     .n_head = c->n_head,
@@ -49,6 +51,6 @@ void fwd_attn(struct fwd *f, float *y, const float *x, const struct attn_block *
                     .window = l->window,
                 });
     trace(f, "attn", f->attn, (int64_t)c->n_head * c->d_head);
-    b->op->linear(b, y, &a->o, f->attn, f->n_row);
-    trace(f, "attn_out", y, c->d);
+    backend_linear_add(b, f->x, &a->o, f->attn, f->n_row, f->y);
+    trace(f, "attn_out", f->y, c->d);
 }

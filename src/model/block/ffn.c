@@ -9,13 +9,12 @@ void bind_glu(struct binder *b, struct glu_block *g, int il)
     bind_linear(b, &g->down, "blk.%d.ffn_down.weight", il, c->d, c->d_ff);
 }
 
-void fwd_glu(struct fwd *f, float *y, const float *x, const struct glu_block *g)
+void fwd_glu(struct fwd *f, const struct norm *norm, const struct glu_block *g)
 {
-    struct backend *b = f->m->backend;
-    int d_ff = f->m->config.d_ff;
-    b->op->linear(b, f->gate, &g->gate, x, f->n_row);
-    b->op->linear(b, f->up, &g->up, x, f->n_row);
-    b->op->silu_mul(b, f->gate, f->gate, f->up, (int64_t)f->n_row * d_ff);
-    b->op->linear(b, y, &g->down, f->gate, f->n_row);
-    trace(f, "ffn_out", y, f->m->config.d);
+    backend_glu(
+        f->m->backend, f->x,
+        &(struct glu){
+            .gate = &g->gate, .up = &g->up, .down = &g->down, .a = f->gate, .b = f->up, .y = f->y},
+        &(struct input){.x = f->x, .g = norm->g, .eps = norm->eps, .h = f->h}, f->n_row);
+    trace(f, "ffn_out", f->y, f->m->config.d);
 }

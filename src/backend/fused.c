@@ -1,0 +1,88 @@
+/* fused.c - ops that several plain ones make up, for backends that have no better way. */
+#include "backend_impl.h"
+
+#define FUSION(id, what) #id,
+const char *const fusion_name[FUSION_COUNT] = {
+#include "fusions.def"
+};
+#undef FUSION
+#define FUSION(id, what) what,
+const char *const fusion_what[FUSION_COUNT] = {
+#include "fusions.def"
+};
+#undef FUSION
+
+static bool fuses(const struct backend *b, enum fusion f)
+{
+    return !(b->plain >> f & 1);
+}
+
+/* The input as linear layers without norms read it. */
+static struct input normalized(struct backend *b, const struct input *in, int64_t k, int n_row)
+{
+    if (!in->g) return *in;
+    b->op->rms_norm(b, in->h, in->x, in->g, n_row, (int)k, in->eps);
+    return (struct input){.x = in->h};
+}
+
+void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
+                     int n_row)
+{
+    const bool as_list = b->op->linears && (n == 1 || fuses(b, FUSE_list));
+    const bool with_norm = as_list && fuses(b, FUSE_norm);
+    const struct input x = with_norm ? *in : normalized(b, in, out->l->w.k, n_row);
+    if (as_list)
+        b->op->linears(b, out, n, &x, n_row);
+    else
+        for (int i = 0; i < n; i++) b->op->linear(b, out[i].y, out[i].l, x.x, n_row);
+}
+
+void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
+                        int n_row, float *scratch)
+{
+    if (b->op->linear_add && fuses(b, FUSE_add)) {
+        b->op->linear_add(b, y, l, x, n_row);
+        return;
+    }
+    b->op->linear(b, scratch, l, x, n_row);
+    b->op->add(b, y, scratch, (int64_t)n_row * l->w.n_out);
+}
+
+void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
+                       int n_row)
+{
+    const struct input x = normalized(b, in, g->gate->w.k, n_row);
+    b->op->linear(b, g->a, g->gate, x.x, n_row);
+    b->op->linear(b, g->b, g->up, x.x, n_row);
+    b->op->silu_mul(b, g->a, g->a, g->b, n_row * g->gate->w.n_out);
+    backend_linear_add(b, y, g->down, g->a, n_row, g->y);
+}
+
+void backend_glu(struct backend *b, float *y, const struct glu *g, const struct input *in,
+                 int n_row)
+{
+    if (!b->op->glu || !fuses(b, FUSE_glu)) {
+        backend_glu_plain(b, y, g, in, n_row);
+        return;
+    }
+    const struct input x = fuses(b, FUSE_norm) ? *in : normalized(b, in, g->gate->w.k, n_row);
+    b->op->glu(b, y, g, &x, n_row);
+}
+
+static void heads(struct backend *b, const struct rope_put *r, float *x, const float *norm,
+                  int n_head, int n_row)
+{
+    if (norm) b->op->rms_norm(b, x, x, norm, n_row * n_head, r->kv->d_k, r->eps);
+    if (r->rope) b->op->rope(b, x, n_head, r->kv->d_k, r->pos, n_row, r->rope);
+}
+
+void backend_rope_put(struct backend *b, const struct rope_put *r, int n_row)
+{
+    if (b->op->rope_put && fuses(b, FUSE_rope)) {
+        b->op->rope_put(b, r, n_row);
+        return;
+    }
+    heads(b, r, r->q, r->q_norm, r->n_head, n_row);
+    heads(b, r, r->k, r->k_norm, r->kv->n_head_kv, n_row);
+    b->op->kv_put(b, r->kv, r->k, r->v, r->slot, n_row);
+}

@@ -1,0 +1,194 @@
+/* fused_test.c - goal: every fusion gives the bits of the plain ops, whatever formats, sizes and
+ * numbers of rows meet. Method: one layer of random weights, all fusions off, then each on. */
+#include "../../tests/unit.h"
+
+#include "backend_impl.h"
+#include "base/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_MAX = 130, N_HEAD = 6, N_KV = 2, D_HEAD = 32, PAGE_ROWS = 4 };
+
+/* The types of q k v o gate up down, and the sizes. */
+struct shape {
+    enum qtype type[7];
+    int d, d_ff;
+    enum act_choice act;
+};
+
+struct layer {
+    struct backend *b;
+    struct linear linear[7];
+    struct weights *weights;
+    float *norm, *head_norm, *cos, *sin;
+    uint8_t *rows[7];
+    float *bias[7];
+    struct kv_layer kv;
+    int32_t pos[ROWS_MAX], slot[ROWS_MAX];
+    const struct shape *shape;
+};
+
+static float *random_f32(int64_t n, uint64_t *rng)
+{
+    float *x = malloc((size_t)n * sizeof *x);
+    for (int64_t i = 0; i < n; i++) x[i] = rng_float(rng) * 2 - 1;
+    return x;
+}
+
+static void linear_make(struct layer *l, int i, int n_out, int k, uint64_t *rng)
+{
+    const enum qtype t = l->shape->type[i];
+    float *row = random_f32(k, rng);
+    l->rows[i] = malloc(qtype_bytes(t, k) * (size_t)n_out);
+    for (int r = 0; r < n_out; r++) {
+        for (int j = 0; j < k; j += 7) row[j] = rng_float(rng) * 2 - 1;
+        qtype_info[t].ops->encode(l->rows[i] + qtype_bytes(t, k) * (size_t)r, row, k, NULL);
+    }
+    free(row);
+    l->bias[i] = i % 2 ? random_f32(n_out, rng) : NULL;
+    l->linear[i] =
+        (struct linear){.w = {.type = t, .n_out = n_out, .k = k, .data = l->rows[i], .name = "w"},
+                        .bias = l->bias[i]};
+}
+
+static bool layer_open(struct layer *l, const struct shape *s, uint64_t *rng)
+{
+    const int d = s->d, d_q = N_HEAD * D_HEAD, d_kv = N_KV * D_HEAD;
+    const int size[7][2] = {{d_q, d},     {d_kv, d},    {d_kv, d},   {d, d_q},
+                            {s->d_ff, d}, {s->d_ff, d}, {d, s->d_ff}};
+    struct err e;
+    struct tensor *tensor[7];
+    *l = (struct layer){.shape = s};
+    struct backend_options o = {.n_thread = 2, .act = s->act};
+    if (backend_open(&l->b, "cpu", &o, &e) != 0) return false;
+    for (int i = 0; i < 7; i++) {
+        linear_make(l, i, size[i][0], size[i][1], rng);
+        tensor[i] = &l->linear[i].w;
+    }
+    if (l->b->op->weights(l->b, &l->weights, tensor, 7, NULL, NULL, &e) != 0) return false;
+    const int k_max = s->d_ff > d ? s->d_ff : d;
+    if (l->b->op->reserve(l->b, ROWS_MAX, k_max > d_q ? k_max : d_q, D_HEAD, N_HEAD / N_KV, &e) !=
+        0)
+        return false;
+    l->norm = random_f32(d, rng), l->head_norm = random_f32(D_HEAD, rng);
+    l->cos = random_f32(ROWS_MAX * D_HEAD / 2, rng),
+    l->sin = random_f32(ROWS_MAX * D_HEAD / 2, rng);
+    const int64_t page = kv_page_bytes(KV_F16, PAGE_ROWS, N_KV, D_HEAD);
+    l->kv = (struct kv_layer){KV_F16, PAGE_ROWS, N_KV, D_HEAD, D_HEAD, page, page, NULL, NULL};
+    l->kv.k = calloc(ROWS_MAX, (size_t)page), l->kv.v = calloc(ROWS_MAX, (size_t)page);
+    for (int i = 0; i < ROWS_MAX; i++) l->pos[i] = i, l->slot[i] = ROWS_MAX - 1 - i;
+    return true;
+}
+
+static void layer_close(struct layer *l)
+{
+    l->b->op->weights_close(l->b, l->weights);
+    backend_close(l->b);
+    for (int i = 0; i < 7; i++) free(l->rows[i]), free(l->bias[i]);
+    free(l->norm), free(l->head_norm), free(l->cos), free(l->sin), free(l->kv.k), free(l->kv.v);
+}
+
+/* What the layer makes of x f32 [n_row, d], followed by q, k, v, and the pages' K and V. */
+struct result {
+    float *x, *q, *k, *v;
+    uint8_t *page;
+    size_t n_x, n_q, n_kv, n_page;
+};
+
+static struct result layer_run(struct layer *l, unsigned plain, const float *x, int n_row)
+{
+    const int d = l->shape->d;
+    const size_t rows = (size_t)n_row;
+    struct result r = {.n_x = rows * (size_t)d,
+                       .n_q = rows * N_HEAD * D_HEAD,
+                       .n_kv = rows * N_KV * D_HEAD,
+                       .n_page = ROWS_MAX * (size_t)l->kv.k_page_bytes};
+    r.x = malloc(r.n_x * 4), r.q = malloc(r.n_q * 4), r.k = malloc(r.n_kv * 4);
+    r.v = malloc(r.n_kv * 4), r.page = malloc(2 * r.n_page);
+    float *h = malloc(r.n_x * 4), *y = malloc(r.n_x * 4);
+    float *a = malloc(rows * (size_t)l->shape->d_ff * 4),
+          *c = malloc(rows * (size_t)l->shape->d_ff * 4);
+    memcpy(r.x, x, r.n_x * 4);
+    memset(l->kv.k, 0, r.n_page), memset(l->kv.v, 0, r.n_page);
+
+    l->b->plain = plain;
+    const struct rope_spec rope = {D_HEAD, true, ROWS_MAX, l->cos, l->sin};
+    const struct input in = {.x = r.x, .g = l->norm, .eps = 1e-5f, .h = h};
+    const struct output out[] = {{&l->linear[0], r.q}, {&l->linear[1], r.k}, {&l->linear[2], r.v}};
+    backend_linears(l->b, out, 3, &in, n_row);
+    const struct rope_put put = {r.q,   r.k,   r.v,    N_HEAD, l->head_norm, l->head_norm,
+                                 1e-6f, &rope, &l->kv, l->pos, l->slot};
+    backend_rope_put(l->b, &put, n_row);
+    backend_linear_add(l->b, r.x, &l->linear[3], r.q, n_row, y);
+    const struct glu glu = {&l->linear[4], &l->linear[5], &l->linear[6], a, c, y};
+    backend_glu(l->b, r.x, &glu, &in, n_row);
+
+    memcpy(r.page, l->kv.k, r.n_page), memcpy(r.page + r.n_page, l->kv.v, r.n_page);
+    free(h), free(y), free(a), free(c);
+    return r;
+}
+
+static void result_free(struct result *r)
+{
+    free(r->x), free(r->q), free(r->k), free(r->v), free(r->page);
+}
+
+static bool same(const struct result *a, const struct result *b)
+{
+    return memcmp(a->x, b->x, a->n_x * 4) == 0 && memcmp(a->q, b->q, a->n_q * 4) == 0 &&
+           memcmp(a->k, b->k, a->n_kv * 4) == 0 && memcmp(a->v, b->v, a->n_kv * 4) == 0 &&
+           memcmp(a->page, b->page, 2 * a->n_page) == 0;
+}
+
+static void compare(struct layer *l, const char *shape, int n_row, uint64_t *rng)
+{
+    float *x = random_f32((int64_t)n_row * l->shape->d, rng);
+    const unsigned all = (1u << FUSION_COUNT) - 1;
+    struct result want = layer_run(l, all, x, n_row);
+    for (int f = 0; f <= FUSION_COUNT; f++) /* each alone, then all */
+        for (int without = 0; without < 2; without++) {
+            unsigned one = f < FUSION_COUNT ? 1u << f : all;
+            struct result got = layer_run(l, without ? one : all & ~one, x, n_row);
+            if (!same(&want, &got))
+                test_fail(__FILE__, __LINE__, "%s, %d rows, %s %s: bits differ", shape, n_row,
+                          without ? "all but" : "only", f < FUSION_COUNT ? fusion_name[f] : "all");
+            result_free(&got);
+        }
+    result_free(&want);
+    free(x);
+}
+
+TEST(fused_ops_give_the_bits_of_plain_ones)
+{
+    static const struct {
+        const char *name;
+        struct shape shape;
+    } all[] = {
+        {"q4_0", {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0}, 256, 512, 0}},
+        {"k mixture",
+         {{QT_q4_k, QT_q4_k, QT_q6_k, QT_q4_0, QT_q4_k, QT_q4_k, QT_q6_k}, 512, 768, 0}},
+        {"odd sizes",
+         {{QT_q8_0, QT_q8_0, QT_q5_1, QT_q8_0, QT_q8_0, QT_q8_0, QT_q8_0}, 96, 352, 0}},
+        {"bf16", {{QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16, QT_bf16}, 72, 136, 0}},
+        {"f16", {{QT_f16, QT_f16, QT_f16, QT_f16, QT_f16, QT_f16, QT_f16}, 72, 300, 0}},
+        {"all kinds", {{QT_f16, QT_q8_0, QT_bf16, QT_q4_0, QT_q4_0, QT_f16, QT_bf16}, 256, 544, 0}},
+        {"f32 activations",
+         {{QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0, QT_q4_0},
+          256,
+          544,
+          ACT_CHOICE_F32}},
+    };
+    static const int n_row[] = {1, 3, 17, 64, 65, ROWS_MAX};
+    uint64_t rng = 1;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        struct layer l;
+        if (!layer_open(&l, &all[i].shape, &rng)) {
+            test_fail(__FILE__, __LINE__, "%s: cannot open", all[i].name);
+            return;
+        }
+        for (size_t n = 0; n < sizeof n_row / sizeof n_row[0]; n++)
+            compare(&l, all[i].name, n_row[n], &rng);
+        layer_close(&l);
+    }
+}

@@ -1,0 +1,223 @@
+/* planes.c - AMX for formats with integer scales: scales are multiplied into the weights, so that all 256 k
+ * of a group are one sum.
+ *
+ * value * scale takes up to 15 bits. As 128 a + b with b in [0, 127] and a a signed byte it is two
+ * planes of weights, made once for all rows; then
+ *
+ *     I = 128 (A x activations) + (B x activations)
+ *
+ * are the integers that the reference adds up sub-block by sub-block: nothing is rounded, nothing
+ * overflows (127 * 127 * 256 < 2^23 for each plane, 2^30 for both). Where every product fits into seven
+ * bits (Q2_K) B is alone.
+ *
+ * Per 16 rows x 16 outputs x 256 k: 128 cycles of the tile unit (64 with one plane), 32 of tile
+ * stores, about 60 of the vector unit, and 70 where there are minimums; the planes cost about 350
+ * cycles for all rows. */
+#include "tile.h"
+
+enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
+
+ALWAYS bool is_int_scaled(const struct panel_format *f)
+{
+    return !is_f32_scaled(f) && f->scales != PANEL_ONE;
+}
+
+ALWAYS bool has_min(const struct panel_format *f)
+{
+    return f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
+}
+
+/* Of formats without a zero point: does each product fit into seven bits? */
+ALWAYS bool one_plane(const struct panel_format *f)
+{
+    return f->scales == PANEL_I4_MIN && panel_byte_max(f) * 15 < 128;
+}
+
+/* ---- a group of a panel, ready for all rows ---- */
+
+struct group {
+    _Alignas(64) int8_t a[ACT_GROUP * PANEL], b[ACT_GROUP * PANEL]; /* [k / 4][16][4] */
+    vi min[GROUP_UNITS]; /* pairs of integer minimums                     */
+    vf d, dmin;          /* what integer scales and minimums are times of */
+    int n_step, n_unit;
+};
+
+/* One sub-block's scales: bytes [s 0 s 0] of each output, and where they are negative. */
+struct factor {
+    vi even, odd;
+    __mmask64 negative;
+};
+
+ALWAYS struct factor factor_of(const struct panel_format *f, vi scale)
+{
+    const vi even = _mm512_set1_epi32((int)0x80008000), odd = _mm512_set1_epi32((int)0x00800080);
+    const vi first =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12));
+    struct factor c = {.negative = 0};
+    if (f->zero) {
+        c.negative = _mm512_movepi8_mask(_mm512_shuffle_epi8(scale, first));
+        scale = _mm512_abs_epi32(scale);
+    }
+    c.even = _mm512_shuffle_epi8(scale, _mm512_or_si512(first, even));
+    c.odd = _mm512_shuffle_epi8(scale, _mm512_or_si512(first, odd));
+    return c;
+}
+
+/* The planes of one k-quad: products of bytes and scales as 16-bit numbers, even and odd k apart. */
+ALWAYS void put_quad(const struct panel_format *f, int8_t *a, int8_t *b, vi bytes,
+                     const struct factor *c)
+{
+    const vi low = _mm512_set1_epi16(0x00FF), seven = vi_set1_i8(127);
+    vi even, odd;
+    if (f->zero) { /* |scale| times the value with the scale's sign */
+        vi value = _mm512_sub_epi8(bytes, vi_set1_i8(f->zero));
+        value = _mm512_mask_sub_epi8(value, c->negative, vi_zero(), value);
+        even = _mm512_maddubs_epi16(c->even, value), odd = _mm512_maddubs_epi16(c->odd, value);
+    } else
+        even = _mm512_maddubs_epi16(bytes, c->even), odd = _mm512_maddubs_epi16(bytes, c->odd);
+    /* 0xCA: the second where the first has ones, else the third */
+    vi both = _mm512_ternarylogic_epi32(low, even, _mm512_slli_epi16(odd, 8), 0xCA);
+    vi_store(b, vi_and(both, seven));
+    if (!one_plane(f))
+        vi_store(a, _mm512_ternarylogic_epi32(low, _mm512_srli_epi16(even, 7),
+                                              _mm512_slli_epi16(odd, 1), 0xCA));
+}
+
+ALWAYS void unit_planes(const struct panel_format *f, int8_t *a, int8_t *b, const uint8_t *codes,
+                        const uint8_t *s, int u)
+{
+    const struct unit w = unit_bytes(f, codes);
+    const int j = f->sub == 16 ? 2 * u : u;
+    const struct factor c = factor_of(f, scale_int(f, s, j, 0));
+    const struct factor d = f->sub == 16 ? factor_of(f, scale_int(f, s, j + 1, 0)) : c;
+    put_quad(f, a, b, w.w0, &c), put_quad(f, a + 64, b + 64, w.w1, &c);
+    put_quad(f, a + 128, b + 128, w.w2, &c), put_quad(f, a + 192, b + 192, w.w3, &c);
+    put_quad(f, a + 256, b + 256, w.w4, &d), put_quad(f, a + 320, b + 320, w.w5, &d);
+    put_quad(f, a + 384, b + 384, w.w6, &d), put_quad(f, a + 448, b + 448, w.w7, &d);
+}
+
+ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit)
+{
+    const uint8_t *codes = s + panel_scale_bytes(f, n_unit);
+    g->n_unit = n_unit;
+    g->n_step = (n_unit * UNIT + STEP - 1) / STEP;
+    for (int u = 0; u < n_unit; u++, codes += f->bits * 64)
+        unit_planes(f, g->a + u * UNIT * PANEL, g->b + u * UNIT * PANEL, codes, s, u);
+    if (n_unit % 2) { /* activations past the last k are zeros, tiles are whole */
+        memset(g->a + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
+        memset(g->b + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
+    }
+    g->d = scale_f16(f, s, 0, 0);
+    if (has_min(f)) g->dmin = scale_f16(f, s, 1, 0);
+    for (int u = 0; u < n_unit && has_min(f); u++) g->min[u] = min_pair(f, s, u, 0);
+}
+
+/* ---- 16 rows ---- */
+
+/* Tiles A and B = the planes x the activations at q. */
+#define DOTS(A, B)                                                                                 \
+    do {                                                                                           \
+        _tile_zero(A);                                                                             \
+        _tile_zero(B);                                                                             \
+        for (int k = 0; k < g->n_step; k++) {                                                      \
+            _tile_loadd(4, q + k * q_step, 64);                                                    \
+            _tile_loadd(6, g->b + k * STEP_BYTES, 64);                                             \
+            _tile_dpbssd(B, 4, 6);                                                                 \
+            if (one_plane(f)) continue;                                                            \
+            _tile_loadd(7, g->a + k * STEP_BYTES, 64);                                             \
+            _tile_dpbssd(A, 4, 7);                                                                 \
+        }                                                                                          \
+    } while (0)
+
+/* The tile unit works on one pair of tiles while vectors finish the other. */
+ALWAYS void dots(const struct panel_format *f, const struct group *g, const int8_t *q,
+                 int64_t q_step, int pair)
+{
+    if (pair)
+        DOTS(2, 3);
+    else
+        DOTS(0, 1);
+}
+
+struct sums {
+    _Alignas(64) int a[TILE * PANEL], b[TILE * PANEL];
+};
+
+ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
+{
+    if (pair) {
+        if (!one_plane(f)) _tile_stored(2, s->a, 64);
+        _tile_stored(3, s->b, 64);
+    } else {
+        if (!one_plane(f)) _tile_stored(0, s->a, 64);
+        _tile_stored(1, s->b, 64);
+    }
+}
+
+/* c [16][16] = fma(T of the group, scale of the row's group, c) */
+ALWAYS void finish(const struct panel_format *f, const struct group *g, const struct rows *r,
+                   int row, const struct sums *s, float *c)
+{
+    for (int n = 0; n < TILE; n++, c += PANEL) {
+        vi sum = vi_load(s->b + n * PANEL);
+        if (!one_plane(f)) sum = vi_add(sum, vi_sll(vi_load(s->a + n * PANEL), 7));
+        vf t = vf_fma(vf_of_vi(sum), g->d, vf_zero());
+        if (has_min(f)) {
+            vi mins = row_mins(g->min, g->n_unit, r, row + n);
+            t = vf_fma(vf_of_vi(vi_sub(vi_zero(), mins)), g->dmin, t);
+        }
+        vf_store(c, vf_fma(t, vf_set1(r->scale[row + n]), vf_load(c)));
+    }
+}
+
+ALWAYS void group_rows(const struct panel_format *f, const uint8_t *at, int n_unit,
+                       const struct rows *r, int n_row, float *c)
+{
+    struct sums s;
+    struct group g;
+    group_open(&g, f, at, n_unit);
+    const int n_byte = panel_group_bytes(f, n_unit);
+    for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(at + n_byte + i); /* the next group */
+    dots(f, &g, r->q, r->q_step, 0);
+    for (int i = 0, pair = 0; i < n_row; i += TILE, pair ^= 1, c += TILE * PANEL) {
+        if (i + TILE < n_row) dots(f, &g, r->q + (i + TILE) * 64, r->q_step, !pair);
+        sums_store(f, &s, pair);
+        finish(f, &g, r, i, &s, c);
+    }
+}
+
+ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
+                       const struct act *x, int row, int n_row)
+{
+    struct rows r = rows_of(x, row);
+    int64_t at = 0;
+    for (int k = 0; k < x->k; k += ACT_GROUP) {
+        const int n_unit = group_units(k, x->k);
+        for (int p = 0; p < b->n_panel; p++) {
+            float *c = b->c + p * LINEAR_ROWS * PANEL;
+            if (k == 0) memset(c, 0, (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof *c);
+            group_rows(f, b->panel[p] + at, n_unit, &r, n_row, c);
+        }
+        at += panel_group_bytes(f, n_unit);
+        rows_next(&r, x);
+    }
+}
+
+#define PANEL(id, ...)                                                                             \
+    static void planes_##id(const struct panel_block *b, const struct act *x, int row, int n_row)  \
+    {                                                                                              \
+        if (is_int_scaled(&panel_format_##id)) block_rows(&panel_format_##id, b, x, row, n_row);   \
+    }
+#include "kern/panels.def"
+#undef PANEL
+
+block_fn *amx_planes_of(enum qtype t)
+{
+    static block_fn *const fn[QT_COUNT] = {
+#define PANEL(id, ...) [QT_##id] = planes_##id,
+#include "kern/panels.def"
+#undef PANEL
+    };
+    const struct panel_format *f = panel_format_of(t);
+    return f && is_int_scaled(f) ? fn[t] : NULL;
+}

@@ -1,0 +1,243 @@
+/* spans.c - AMX for formats with f32 scales: each span of k that shares one is a tile of sums, scaled by
+ * vectors.
+ *
+ *     group of 256 k:  codes -> signed bytes in the L1 cache, once for all rows
+ *       16 rows:       T in 16 registers
+ *         span:        tile = A x B;  store it;  T = fma(tile row, scale, T) for 16 rows
+ *                      (three spans ahead are in the tile unit meanwhile: its latency is 52 cycles)
+ *
+ * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
+ * multiply-adds, side by side at best. */
+#include "tile.h"
+
+enum { SLOTS = 4, SPANS_MAX = 16 };
+
+ALWAYS bool has_spans(const struct panel_format *f)
+{
+    return is_f32_scaled(f) || f->scales == PANEL_ONE;
+}
+
+/* k values that one instruction takes, and k values that share a scale. */
+ALWAYS int step_of(const struct panel_format *f)
+{
+    return f->scales == PANEL_ONE ? 64 : f->sub;
+}
+
+ALWAYS int span_of(const struct panel_format *f)
+{
+    return f->scales == PANEL_ONE ? f->block : f->sub;
+}
+
+struct operands {
+    const int8_t *a; /* 16 rows of a group's activations, 64 apart; the next 64 k a_step further */
+    const int8_t *b; /* the group's bytes [k / 4][16][4] */
+    int64_t a_step;
+};
+
+/* tile `slot` = span number s; A and B are two tile registers. */
+#define SPAN(slot, A, B)                                                                           \
+    do {                                                                                           \
+        _tile_zero(slot);                                                                          \
+        for (int k = s * span; k < (s + 1) * span; k += step) {                                    \
+            _tile_loadd(A, o->a + k / 64 * o->a_step + k % 64, 64);                                \
+            _tile_loadd(B, o->b + k * TILE, 64);                                                   \
+            _tile_dpbssd(slot, A, B);                                                              \
+        }                                                                                          \
+    } while (0)
+
+ALWAYS void span_begin(const struct panel_format *f, const struct operands *o, int s)
+{
+    const int step = step_of(f), span = span_of(f);
+    switch (s % SLOTS) {
+    case 0:
+        SPAN(0, 4, 6);
+        break;
+    case 1:
+        SPAN(1, 5, 7);
+        break;
+    case 2:
+        SPAN(2, 4, 6);
+        break;
+    default:
+        SPAN(3, 5, 7);
+    }
+}
+
+ALWAYS void span_end(int *sums, int s)
+{
+    switch (s % SLOTS) {
+    case 0:
+        _tile_stored(0, sums, 64);
+        break;
+    case 1:
+        _tile_stored(1, sums, 64);
+        break;
+    case 2:
+        _tile_stored(2, sums, 64);
+        break;
+    default:
+        _tile_stored(3, sums, 64);
+    }
+}
+
+/* ---- a group of a panel, ready for all rows ---- */
+
+struct group {
+    _Alignas(64) int8_t b[ACT_GROUP * PANEL];
+    vf d[SPANS_MAX], m[SPANS_MAX]; /* scales and minimums of the spans */
+    int n_span;
+};
+
+ALWAYS void put_quad(const struct panel_format *f, int8_t *b, vi bytes)
+{
+    vi_store(b, f->zero ? _mm512_sub_epi8(bytes, vi_set1_i8(f->zero)) : bytes);
+}
+
+ALWAYS void group_bytes(const struct panel_format *f, int8_t *b, const uint8_t *codes, int n_unit)
+{
+    for (int u = 0; u < n_unit; u++, codes += f->bits * 64, b += UNIT * PANEL) {
+        struct unit w = unit_bytes(f, codes);
+        put_quad(f, b, w.w0), put_quad(f, b + 64, w.w1);
+        put_quad(f, b + 128, w.w2), put_quad(f, b + 192, w.w3);
+        put_quad(f, b + 256, w.w4), put_quad(f, b + 320, w.w5);
+        put_quad(f, b + 384, w.w6), put_quad(f, b + 448, w.w7);
+    }
+}
+
+ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit)
+{
+    g->n_span = n_unit * UNIT / span_of(f);
+    group_bytes(f, g->b, s + panel_scale_bytes(f, n_unit), n_unit);
+    for (int i = 0; i < g->n_span; i++) {
+        if (f->scales == PANEL_ONE)
+            g->d[i] = scale_f16(f, s, i, 0);
+        else
+            g->d[i] = f->sub == 16 ? scale_f32(f, s, i / 2, i % 2, 0) : scale_f32(f, s, i, 0, 0);
+        if (f->scales == PANEL_F16_MIN) g->m[i] = vf_load_f16(s + (2 * i + 1) * PANEL * 2);
+    }
+}
+
+/* ---- 16 rows ---- */
+
+/* clang-format off */
+#define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+/* clang-format on */
+
+/* The sum of 32 activations of a row as f32, in all lanes. */
+ALWAYS vf unit_sum(const int16_t *pair)
+{
+    return vf_set1((float)(pair[0] + pair[1]));
+}
+
+/* T of 16 rows. */
+struct sixteen {
+#define ROW(n) vf t##n;
+    EACH_ROW(ROW)
+#undef ROW
+};
+
+/* Add span s, whose sums are stored, to T. Meanwhile the tile unit works on the spans after it: of
+ * these 16 rows, then of the next 16 (next; NULL: there are none). */
+ALWAYS void span_add(const struct panel_format *f, const struct group *g, const struct operands *o,
+                     const struct operands *next, int s, int n_span, const int16_t *pair,
+                     int (*sums)[TILE * PANEL], struct sixteen *t)
+{
+    const int *sum = sums[s % SLOTS];
+    if (s + SLOTS - 1 < n_span)
+        span_begin(f, o, s + SLOTS - 1);
+    else if (next)
+        span_begin(f, next, s + SLOTS - 1 - n_span);
+    if (s + 1 < n_span || next) span_end(sums[(s + 1) % SLOTS], s + 1);
+#define ROW(n)                                                                                     \
+    t->t##n = vf_fma(vf_of_vi(vi_load(sum + n * PANEL)), g->d[s], t->t##n);                        \
+    if (f->scales == PANEL_F16_MIN) t->t##n = vf_fma(unit_sum(pair + 2 * n), g->m[s], t->t##n);
+    EACH_ROW(ROW)
+#undef ROW
+}
+
+/* The first spans of 16 rows go to the tile unit. */
+ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
+                       const struct operands *o, int (*sums)[TILE * PANEL])
+{
+    for (int s = 0; s < SLOTS - 1 && s < g->n_span; s++) span_begin(f, o, s);
+    span_end(sums[0], 0);
+}
+
+/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15, which have
+ * begun; the rows after them begin if there are any (more) and their spans fall on the same slots. */
+ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
+                      int row, bool more, int (*sums)[TILE * PANEL], float *c)
+{
+    const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
+    const struct operands o = {r->q + row * 64, g->b, r->q_step};
+    const struct operands next = {r->q + (row + TILE) * 64, g->b, r->q_step};
+    const int16_t *pair = r->sum + 2 * row;
+    struct sixteen t;
+#define ROW(n) t.t##n = vf_zero();
+    EACH_ROW(ROW)
+#undef ROW
+    if (n_span == all && more) {
+#pragma GCC unroll 16
+        for (int s = 0; s < all; s++)
+            span_add(f, g, &o, all % SLOTS == 0 ? &next : NULL, s, all, pair + s * r->sum_step,
+                     sums, &t);
+    } else
+        for (int s = 0; s < n_span; s++)
+            span_add(f, g, &o, NULL, s, n_span, pair + s * r->sum_step, sums, &t);
+#define ROW(n)                                                                                     \
+    vf_store(c + n * PANEL, vf_fma(t.t##n, vf_set1(r->scale[row + n]), vf_load(c + n * PANEL)));
+    EACH_ROW(ROW)
+#undef ROW
+}
+
+ALWAYS void group_rows(const struct panel_format *f, const uint8_t *at, int n_unit,
+                       const struct rows *r, int n_row, float *c)
+{
+    const bool flows = ACT_GROUP / span_of(f) % SLOTS == 0 && n_unit == GROUP_UNITS;
+    _Alignas(64) int sums[SLOTS][TILE * PANEL];
+    struct group g;
+    group_open(&g, f, at, n_unit);
+    const int n_byte = panel_group_bytes(f, n_unit);
+    for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(at + n_byte + i); /* the next group */
+    for (int i = 0; i < n_row; i += TILE, c += TILE * PANEL) {
+        const struct operands o = {r->q + i * 64, g.b, r->q_step};
+        if (i == 0 || !flows) tile_begin(f, &g, &o, sums);
+        tile_rows(f, &g, r, i, i + TILE < n_row, sums, c);
+    }
+}
+
+ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
+                       const struct act *x, int row, int n_row)
+{
+    struct rows r = rows_of(x, row);
+    int64_t at = 0;
+    for (int k = 0; k < x->k; k += ACT_GROUP) {
+        const int n_unit = group_units(k, x->k);
+        for (int p = 0; p < b->n_panel; p++) {
+            float *c = b->c + p * LINEAR_ROWS * PANEL;
+            if (k == 0) memset(c, 0, (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof *c);
+            group_rows(f, b->panel[p] + at, n_unit, &r, n_row, c);
+        }
+        at += panel_group_bytes(f, n_unit);
+        rows_next(&r, x);
+    }
+}
+
+#define PANEL(id, ...)                                                                             \
+    static void spans_##id(const struct panel_block *b, const struct act *x, int row, int n_row)   \
+    {                                                                                              \
+        if (has_spans(&panel_format_##id)) block_rows(&panel_format_##id, b, x, row, n_row);       \
+    }
+#include "kern/panels.def"
+#undef PANEL
+
+block_fn *amx_spans_of(enum qtype t)
+{
+    static block_fn *const fn[QT_COUNT] = {
+#define PANEL(id, ...) [QT_##id] = spans_##id,
+#include "kern/panels.def"
+#undef PANEL
+    };
+    const struct panel_format *f = panel_format_of(t);
+    return f && has_spans(f) ? fn[t] : NULL;
+}

@@ -1,0 +1,86 @@
+/* tile.h - private to src/kern/amx: the tile unit, and what the kernels of both kinds of scales share. */
+#ifndef QUOTH_KERN_AMX_TILE_H
+#define QUOTH_KERN_AMX_TILE_H
+
+#include "kern/avx512/dot.h"
+
+#include "kern/tmpl/linear.h"
+#include "kern/tmpl/unit.h"
+
+enum { TILE = 16 };
+
+/* ---- the tile unit ---- */
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t n_byte[16];
+    uint8_t n_row[16];
+};
+
+/* Tiles 0..3: sums, 4 and 5: 16 rows of `step` activations, 6 and 7: `step` k of 16 outputs. Constant,
+ * because gcc 12 believes that the instruction reads 8 bytes only and drops stores to the others. */
+#define CONFIG(step)                                                                               \
+    {                                                                                              \
+        .palette = 1, .n_byte = {64, 64, 64, 64, step, step, 64, 64},                              \
+        .n_row = {TILE, TILE, TILE, TILE, TILE, TILE, step / 4, step / 4},                         \
+    }
+
+static inline void tiles_open(int step)
+{
+    static const struct tile_config of16 = CONFIG(16), of32 = CONFIG(32), of64 = CONFIG(64);
+    _tile_loadconfig(step == 16 ? &of16 : step == 32 ? &of32 : &of64);
+}
+
+/* Rows of x in one group: pointers to the first row, steps to the next 64 k, to the next unit. */
+struct rows {
+    const int8_t *q;
+    const int16_t *sum;
+    const float *scale;
+    int64_t q_step, sum_step;
+};
+
+/* The first group's; the next one's is rows_next. */
+ALWAYS struct rows rows_of(const struct act *x, int row)
+{
+    return (struct rows){
+        .q = (const int8_t *)x->x + (int64_t)row * 64,
+        .sum = x->sum + (int64_t)row * 2,
+        .scale = x->scale + row,
+        .q_step = (int64_t)x->n_row * 64,
+        .sum_step = (int64_t)x->n_row * 2,
+    };
+}
+
+ALWAYS void rows_next(struct rows *r, const struct act *x)
+{
+    r->q += ACT_GROUP / 64 * r->q_step;
+    r->sum += GROUP_UNITS * r->sum_step;
+    r->scale += x->n_row;
+}
+
+/* sum over units of min * sum of the row's activations */
+ALWAYS vi row_mins(const vi *min, int n_unit, const struct rows *r, int row)
+{
+    vi m = vi_zero();
+    for (int u = 0; u < n_unit; u++)
+        m = vi_dot16(m, vi_bcast4(r->sum + u * r->sum_step + 2 * row), min[u]);
+    return m;
+}
+
+/* What several panels of one or two weights give for all rows: their k groups go side by side, so
+ * that a group's activations are in the L1 cache for all of them. */
+enum { PANELS_MAX = 4 };
+
+struct panel_block {
+    const uint8_t *panel[PANELS_MAX];
+    int n_panel;
+    float *c; /* [n_panel][LINEAR_ROWS][16]; rows past the last hold anything */
+};
+
+typedef void block_fn(const struct panel_block *b, const struct act *x, int row, int n_row);
+
+/* Of formats with integer scales, and of the others; NULL if they are not. */
+block_fn *amx_planes_of(enum qtype t);
+block_fn *amx_spans_of(enum qtype t);
+
+#endif
