@@ -233,6 +233,78 @@ static struct shape random_shape(enum qtype t, uint64_t *rng)
     return s;
 }
 
+/* Make ordinary numbers extreme: tiny (products about the smallest normal number, subnormal
+ * operands), huge (sums overflow), or a few of them infinite or NaN. */
+enum { TINY, VAST, SPECIAL, KIND_COUNT };
+
+static void make_extreme(float *x, int n, int kind, uint64_t *rng)
+{
+    static const float special[] = {NAN, INFINITY, -INFINITY, -0.0f};
+    for (int i = 0; i < n; i++) {
+        if (kind == TINY) x[i] = ldexpf(x[i], -50 - (int)rng_below(rng, 20) * 4);
+        if (kind == VAST) x[i] = ldexpf(x[i], 20 + (int)rng_below(rng, 12) * 4);
+        if (kind == SPECIAL && rng_below(rng, 300) == 0) x[i] = special[rng_below(rng, 4)];
+    }
+}
+
+static bool same_or_nan(const float *a, const float *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (bits_of_f32(a[i]) != bits_of_f32(b[i]) && !(isnan(a[i]) && isnan(b[i]))) return false;
+    return true;
+}
+
+/* n_row rows of extreme numbers times extreme weights. */
+static void compare_extreme(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
+                            int n_row, uint64_t *rng)
+{
+    static float want[N_ROW_MAX * N_OUT_MAX], got[N_ROW_MAX * N_OUT_MAX];
+    int kind = (int)rng_below(rng, KIND_COUNT),
+        k = k_step(t) * (1 + (int)rng_below(rng, qtype_is_block(t) ? 4 : 20));
+    int n_out = 1 + (int)rng_below(rng, N_OUT_MAX);
+    struct weights w = random_weights(t, n_out, k, false, rng);
+    struct acts a = random_acts(ref, (enum act_type)act, n_row, k, rng);
+    float *x = malloc((size_t)k * sizeof *x);
+    for (int i = 0; i < n_row; i++) {
+        make_extreme(a.x + i * k, k, kind, rng);
+        ref->act[act](&a.a, i, a.x + i * k);
+    }
+    for (int i = 0; i < n_out && !qtype_is_block(t); i++) {
+        random_floats(x, k, 1, rng);
+        make_extreme(x, k, kind, rng);
+        qtype_info[t].ops->encode(w.rows + i * w.row_bytes, x, k, NULL);
+    }
+    panel_pack((uint8_t *)w.p.data, &w.p, w.rows, w.row_bytes, 0, panel_count(n_out));
+    struct linear_out o = {.y = want, .stride = n_out};
+    ref->linear[act][t](&o, &w.p, 0, panel_count(n_out), &a.a, 0, n_row);
+    o.y = got;
+    isa->linear[act][t](&o, &w.p, 0, panel_count(n_out), &a.a, 0, n_row);
+    if (!same_or_nan(want, got, n_row * n_out))
+        test_fail(__FILE__, __LINE__, "%s: linear %s, act %d, kind %d, %d x %d, %d rows differs",
+                  isa->name, qtype_info[t].name, act, kind, n_out, k, n_row);
+    free(x);
+    acts_free(&a);
+    weights_free(&w);
+}
+
+TEST(linear_of_extreme_numbers_at_every_number_of_rows)
+{
+    struct kern ref, isa;
+    struct err e;
+    NEED_OK(kern_open(&ref, "ref", &e), &e);
+    uint64_t rng = 5;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        for (int act = 0; act <= ACT_BF16; act++)
+            for (int t = 0; t < QT_COUNT; t++) {
+                if (!ref.linear[act][t] || isa.linear[act][t] == ref.linear[act][t]) continue;
+                int step = test_long() ? 1 : qtype_is_block((enum qtype)t) ? 29 : 3;
+                for (int n_row = 1; n_row <= LINEAR_ROWS; n_row += step)
+                    compare_extreme(&ref, &isa, act, (enum qtype)t, n_row, &rng);
+            }
+    }
+}
+
 TEST(linear_every_level_equals_reference)
 {
     struct kern ref, isa;
@@ -385,13 +457,17 @@ TEST(linear_speed)
     struct kern k;
     struct err e;
     const char *level = getenv("QUOTH_CPU"), *type = getenv("QUOTH_TYPE");
+    const char *only = getenv("QUOTH_ACT"); /* "f32", "bf16" or "q8" */
+    static const char *const act_name[ACT_COUNT] = {"f32", "bf16", "q8"};
     if (!test_long() && !level && !type) SKIP("set QUOTH_TYPE or QUOTH_CPU to time linear layers");
     NEED_OK(kern_open(&k, level, &e), &e);
     static const int n_row[] = {1, 2, 4, 8, 16, 32, 64};
     for (int t = 0; t < QT_COUNT; t++) {
         if (!qtype_info[t].ops || (type && qtype_of_name(type) != t)) continue;
-        int act = qtype_is_block((enum qtype)t) ? ACT_Q8 : t == QT_bf16 ? ACT_BF16 : ACT_F32;
-        for (size_t i = 0; i < sizeof n_row / sizeof *n_row; i++)
-            time_linear(&k, act, (enum qtype)t, n_row[i]);
+        for (int act = 0; act < ACT_COUNT; act++) {
+            if (!k.linear[act][t] || (only && strcmp(only, act_name[act]) != 0)) continue;
+            for (size_t i = 0; i < sizeof n_row / sizeof *n_row; i++)
+                time_linear(&k, act, (enum qtype)t, n_row[i]);
+        }
     }
 }

@@ -5,6 +5,7 @@
 void kern_init_avx2(struct kern *k)
 {
     kern_linear_avx2(k);
+    kern_linear_float_avx2(k);
     kern_ops_avx2(k);
     kern_attn_avx2(k);
 }

@@ -94,6 +94,7 @@ static inline vi vi_load(const void *p) { return _mm256_loadu_si256(p); }
 static inline void vi_store(void *p, vi x) { _mm256_storeu_si256(p, x); }
 static inline vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+static inline vi vi_sub_i8(vi a, vi b) { return _mm256_sub_epi8(a, b); }
 static inline vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
 static inline vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
 static inline int vi_max_lanes(vi a)
@@ -144,15 +145,25 @@ static inline void vi_store_u8(void *p, vi a)
 }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(p)), 8)); }
-/* as an f16 with the same fields, 2^8 too small; 0x7F is NaN */
+/* as an f16 with the same fields, 2^8 too small; in 0x7F alone a one more carries into the exponent's
+ * upper bit: NaN */
 static inline vf vf_load_e4m3(const void *p)
 {
-    __m128i b = _mm_loadl_epi64(p), top = _mm_set1_epi8(0x7F);
-    __m128i h = _mm_cvtepi8_epi16(b), sign = _mm_set1_epi16((short)0x8000);
-    __m128i nan = _mm_or_si128(_mm_and_si128(h, sign), _mm_set1_epi16(0x7E00));
-    __m128i is_nan = _mm_cvtepi8_epi16(_mm_cmpeq_epi8(_mm_and_si128(b, top), top));
-    h = _mm_and_si128(_mm_slli_epi16(h, 7), _mm_set1_epi16((short)0xBF80));
-    return vf_mul(_mm256_cvtph_ps(_mm_blendv_epi8(h, nan, is_nan)), vf_set1(256));
+    __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64(p)), 7);
+    __m128i carry = _mm_add_epi16(_mm_and_si128(h, _mm_set1_epi16(0x3F80)), _mm_set1_epi16(0x80));
+    h = _mm_and_si128(h, _mm_set1_epi16((short)0xBF80));
+    return vf_mul(_mm256_cvtph_ps(_mm_or_si128(h, _mm_and_si128(carry, _mm_set1_epi16(0x4000)))), vf_set1(256));
+}
+
+/* those at p and at p + 16 */
+static inline void vf_load2_e4m3(vf y[2], const void *p)
+{
+    __m128i b = _mm_unpacklo_epi64(_mm_loadl_epi64(p), _mm_loadl_epi64((const __m128i *)p + 1));
+    vi h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(b), 7);
+    vi carry = _mm256_add_epi16(vi_and(h, _mm256_set1_epi16(0x3F80)), _mm256_set1_epi16(0x80));
+    h = vi_or(vi_and(h, _mm256_set1_epi16((short)0xBF80)), vi_and(carry, _mm256_set1_epi16(0x4000)));
+    y[0] = vf_mul(_mm256_cvtph_ps(_mm256_castsi256_si128(h)), vf_set1(256));
+    y[1] = vf_mul(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), vf_set1(256));
 }
 
 /* two rows: half of the result is the 4 partial maxima of row i, half those of row i + 4 */

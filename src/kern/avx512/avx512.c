@@ -5,6 +5,7 @@
 void kern_init_avx512(struct kern *k)
 {
     kern_linear_avx512(k);
+    kern_linear_float_avx512(k);
     kern_ops_avx512(k);
     kern_attn_avx512(k);
 }

@@ -82,6 +82,7 @@ static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void vi_store(void *p, vi x) { _mm512_storeu_si512(p, x); }
 static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+static inline vi vi_sub_i8(vi a, vi b) { return _mm512_sub_epi8(a, b); } /* of bytes */
 static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 static inline int vi_max_lanes(vi a) { return _mm512_reduce_max_epi32(a); }
@@ -121,15 +122,24 @@ static inline int sum16_i8(const int8_t *p)
 static inline void vi_store_u8(void *p, vi x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(p)), 8)); }
-/* as an f16 with the same fields, 2^8 too small; 0x7F is NaN */
+/* as an f16 with the same fields, 2^8 too small; in 0x7F alone a one more carries into the exponent's
+ * upper bit: NaN */
 static inline vf vf_load_e4m3(const void *p)
 {
-    __m128i b = _mm_loadu_si128(p), top = _mm_set1_epi8(0x7F);
-    __m256i h = _mm256_cvtepi8_epi16(b), sign = _mm256_set1_epi16((short)0x8000);
-    __m256i nan = _mm256_or_si256(_mm256_and_si256(h, sign), _mm256_set1_epi16(0x7E00));
-    h = _mm256_and_si256(_mm256_slli_epi16(h, 7), _mm256_set1_epi16((short)0xBF80));
-    h = _mm256_mask_mov_epi16(h, _mm_cmpeq_epi8_mask(_mm_and_si128(b, top), top), nan);
+    __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(p)), 7);
+    __m256i carry = _mm256_add_epi16(_mm256_and_si256(h, _mm256_set1_epi16(0x3F80)), _mm256_set1_epi16(0x80));
+    h = _mm256_ternarylogic_epi32(_mm256_set1_epi16((short)0xBF80), h, carry, 0xCA); /* h or carry */
     return vf_mul(_mm512_cvtph_ps(h), vf_set1(256));
+}
+
+/* those at p and at p + 16 */
+static inline void vf_load2_e4m3(vf y[2], const void *p)
+{
+    vi h = _mm512_slli_epi16(_mm512_cvtepi8_epi16(_mm256_loadu_si256(p)), 7);
+    vi carry = _mm512_add_epi16(_mm512_and_si512(h, _mm512_set1_epi16(0x3F80)), _mm512_set1_epi16(0x80));
+    h = _mm512_ternarylogic_epi32(_mm512_set1_epi16((short)0xBF80), h, carry, 0xCA);
+    y[0] = vf_mul(_mm512_cvtph_ps(_mm512_castsi512_si256(h)), vf_set1(256));
+    y[1] = vf_mul(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(h, 1)), vf_set1(256));
 }
 
 /* four rows: lane 4 r' + j of the result is one of the 4 partial maxima of row i + 4 r' */

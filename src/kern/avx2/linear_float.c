@@ -1,0 +1,12 @@
+/* linear_float.c - linear layers with f32 activations by AVX2. */
+#include "dot.h"
+
+/* 12 registers of sums, 2 of weights, 1 of activations: of 16 */
+#define TILES(X)   X(1) X(2) X(3) X(4) X(5) X(6)
+#define DIRECTS(X) X(1) X(2) X(3) X(4)
+#include "kern/tmpl/linear_float.h"
+
+void kern_linear_float_avx2(struct kern *k)
+{
+    linear_float_slots(k);
+}

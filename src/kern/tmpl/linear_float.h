@@ -1,0 +1,458 @@
+/* linear_float.h - linear layers with f32 activations, every weight type decoded exactly, for any
+ * vector (vec.h, dot.h): ref/linear.c bit for bit.
+ *
+ * A strip is VL outputs of a panel. An output is a chain of 256 fma whose order is fixed, so that
+ * speed comes from outputs and rows side by side:
+ *
+ *   few rows     float weights go from memory through a conversion in registers to the chains of 2
+ *   (direct)     or 4 strips x n_row: bound by memory. Panels are fetched a group of k ahead in
+ *                software, because hardware prefetchers stop at each 4 kB page
+ *   more rows    128 k of two strips become f32 [k][2 VL] in the L1 cache, once; then tiles of 2
+ *   (tiled)      strips x up to 12 rows (AVX2: 6) pass over them: per k two loads of weights and a
+ *                broadcast per row for 2 x rows fma, so that the fma units are the bound. Meanwhile
+ *                the next 128 k are fetched
+ *
+ * Block formats are always tiled: decoding costs more than going through the L1 cache. One thread of
+ * Sapphire Rapids, share of the read bandwidth / of the fma peak measured beside it:
+ *
+ *                     memory, 1 row     16 rows     64 rows
+ *     AVX-512  F16          0.98         0.70        0.76
+ *              E4M3         0.95         0.60        0.70
+ *     AVX2     F16          0.98         0.80        0.84
+ *
+ * Needs besides vec.h and what unit.h needs:
+ *     TILES(X)              X(1) X(2) ... up to the rows of the largest tile
+ *     DIRECTS(X)            the same up to the rows of the largest direct kernel */
+#ifndef QUOTH_KERN_TMPL_LINEAR_FLOAT_H
+#define QUOTH_KERN_TMPL_LINEAR_FLOAT_H
+
+#include "linear.h"
+#include "unit.h"
+
+enum {
+    TILE_STRIPS = 2,
+    TILE_COLS = TILE_STRIPS * VL,
+    TILE_PART = 128,             /* k values in the L1 cache at once: 16 kB of AVX-512, 8 of AVX2 */
+    STRIPS_MAX = 4,              /* of a direct kernel */
+    C_FLOATS = LINEAR_ROWS * VL, /* results of a strip, [row][VL] */
+};
+
+/* ---- float weights -> f32 ---- */
+
+/* Bytes of one k of a panel. */
+ALWAYS int k_bytes(enum qtype t)
+{
+    return PANEL * (t == QT_f32 ? 4 : t == QT_f16 || t == QT_bf16 ? 2 : 1);
+}
+
+/* Bytes before output `lane` in a k (BF16: in a pair of k). */
+ALWAYS int lane_bytes(enum qtype t, int lane)
+{
+    return t == QT_bf16 ? lane * 4 : lane * k_bytes(t) / PANEL;
+}
+
+/* A strip's values of an even k, at p. */
+ALWAYS vf value(enum qtype t, const uint8_t *p)
+{
+    switch (t) {
+    case QT_f16:
+        return vf_load_f16(p);
+    case QT_bf16:
+        return vf_cast(vi_sll(vi_load(p), 16));
+    case QT_f8_e4m3:
+        return vf_load_e4m3(p);
+    case QT_f8_e5m2:
+        return vf_load_e5m2(p);
+    default:
+        return vf_load((const float *)p);
+    }
+}
+
+/* And of the k after it too. */
+ALWAYS void value2(enum qtype t, vf w[2], const uint8_t *p)
+{
+    if (t == QT_f8_e4m3) {
+        vf_load2_e4m3(w, p);
+        return;
+    }
+    w[0] = value(t, p);
+    w[1] = t == QT_bf16 ? vf_cast(vi_and(vi_load(p), vi_set1((int)0xFFFF0000)))
+                        : value(t, p + k_bytes(t));
+}
+
+/* ---- units of block formats -> f32 ---- */
+
+ALWAYS bool has_min(const struct panel_format *f)
+{
+    return f->scales == PANEL_F16_MIN || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
+}
+
+/* value = step * q - low: those of half a unit. */
+struct line {
+    vf step, low;
+};
+
+ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int u, int half,
+                             int lane)
+{
+    struct line l = {vf_zero(), vf_zero()};
+    if (f->scales == PANEL_ONE)
+        l.step = scale_f16(f, s, u * UNIT / f->block, lane);
+    else if (is_f32_scaled(f))
+        l.step = scale_f32(f, s, u, half, lane);
+    if (f->scales == PANEL_F16_MIN)
+        l.low = vf_sub(vf_zero(), vf_load_f16(s + ((2 * u + 1) * PANEL + lane) * 2));
+    if (is_f32_scaled(f) || f->scales == PANEL_ONE) return l;
+    const int j = f->sub == 16 ? 2 * u + half : u;
+    l.step = vf_mul(scale_f16(f, s, 0, lane), vf_of_vi(scale_int(f, s, j, lane)));
+    if (has_min(f)) l.low = vf_mul(scale_f16(f, s, 1, lane), vf_of_vi(min_int(f, s, j, lane)));
+    return l;
+}
+
+ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const struct line *l)
+{
+    const int zero = zero_of(f);
+    vi q = zero ? vi_sub_i8(bytes, vi_set1_i8(zero)) : bytes;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        vf v = vf_mul(l->step, vf_of_vi(vi_sra(vi_sll(q, 24 - 8 * i), 24)));
+        vf_store(w + i * TILE_COLS, has_min(f) ? vf_sub(v, l->low) : v);
+    }
+}
+
+/* ---- a strip's k values [from, from + n) of the group that begins at k value g, w f32 [n][2 VL]
+ * (room for one more). Block formats: from and n are multiples of 32. ---- */
+
+typedef void decode_fn(float *w, const uint8_t *panel, int lane, int g, int from, int n,
+                       int n_unit);
+
+ALWAYS void decode_float(enum qtype t, float *w, const uint8_t *panel, int lane, int k, int n)
+{
+    const uint8_t *p = panel + (int64_t)k * k_bytes(t) + lane_bytes(t, lane);
+    int i = 0;
+    for (; i + 2 <= n; i += 2, p += 2 * k_bytes(t), w += 2 * TILE_COLS) {
+        vf v[2];
+        value2(t, v, p);
+        vf_store(w, v[0]);
+        vf_store(w + TILE_COLS, v[1]);
+    }
+    if (i < n) vf_store(w, value(t, p));
+}
+
+ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *panel, int lane,
+                         int g, int from, int n, int n_unit)
+{
+    const uint8_t *s = panel + (int64_t)(g / ACT_GROUP) * panel_group_bytes(f, GROUP_UNITS);
+    const uint8_t *codes = s + panel_scale_bytes(f, n_unit) + lane * 4;
+    for (int u = from / UNIT; u < (from + n) / UNIT; u++, w += UNIT * TILE_COLS) {
+        const struct unit b = unit_bytes(f, codes + u * f->bits * 64);
+        const struct line lo = half_line(f, s, u, 0, lane);
+        const struct line hi = f->sub == 16 ? half_line(f, s, u, 1, lane) : lo;
+        const int quad = 4 * TILE_COLS;
+        quad_decode(f, w, b.w0, &lo), quad_decode(f, w + quad, b.w1, &lo);
+        quad_decode(f, w + 2 * quad, b.w2, &lo), quad_decode(f, w + 3 * quad, b.w3, &lo);
+        quad_decode(f, w + 4 * quad, b.w4, &hi), quad_decode(f, w + 5 * quad, b.w5, &hi);
+        quad_decode(f, w + 6 * quad, b.w6, &hi), quad_decode(f, w + 7 * quad, b.w7, &hi);
+    }
+}
+
+/* ---- strips of one weight, or of gate and up in turns ---- */
+
+struct strips {
+    const struct panels *w[2];
+    int n_w, first, n; /* strip j is strip first + j / n_w of w[j % n_w] */
+};
+
+/* Where a strip is, and what is wanted after its panel. */
+struct strip {
+    const uint8_t *panel, *next;
+    int lane;
+};
+
+/* Strips j, j + 1, ...; past the last one: that one again. */
+static inline void strips_at(struct strip *at, const struct strips *s, int j, int width)
+{
+    for (int i = 0; i < width; i++) {
+        int here = j + i < s->n ? j + i : s->n - 1, then = here + width < s->n ? here + width : 0;
+        at[i].panel = strip_panel(s->w[here % s->n_w], s->first + here / s->n_w);
+        at[i].next = strip_panel(s->w[then % s->n_w], s->first + then / s->n_w);
+        at[i].lane = strip_lane(s->first + here / s->n_w);
+    }
+}
+
+/* Row `row` of a group of f32 activations; the next row is ACT_GROUP further. */
+static inline const float *act_rows(const struct act *x, int row, int g)
+{
+    return (const float *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP;
+}
+
+/* ---- more rows ---- */
+
+/* t [n_row][2 VL]: T after n more k; `first`: T begins at 0. w f32 [n][2 VL]. Meanwhile a line at
+ * each of `next` is fetched every two k, unless that is NULL. */
+typedef void tile_fn(float *t, const float *w, const float *x, int n, bool first,
+                     const uint8_t *const next[TILE_STRIPS]);
+
+ALWAYS void tile_step(const int n_row, vf *s0, vf *s1, const float *w, const float *x)
+{
+    const vf w0 = vf_load(w), w1 = vf_load(w + VL);
+#pragma GCC unroll 16
+    for (int i = 0; i < n_row; i++) {
+        const vf a = vf_set1(x[i * ACT_GROUP]);
+        s0[i] = vf_fma(w0, a, s0[i]);
+        s1[i] = vf_fma(w1, a, s1[i]);
+    }
+}
+
+ALWAYS void tile(const int n_row, float *t, const float *w, const float *x, int n, bool first,
+                 const uint8_t *const next[TILE_STRIPS])
+{
+    vf s0[16], s1[16];
+    int k = 0;
+#pragma GCC unroll 16
+    for (int i = 0; i < n_row; i++) {
+        s0[i] = first ? vf_zero() : vf_load(t + i * TILE_COLS);
+        s1[i] = first ? vf_zero() : vf_load(t + i * TILE_COLS + VL);
+    }
+    for (; next && k + 2 <= n; k += 2, w += 2 * TILE_COLS, x += 2) {
+        __builtin_prefetch(next[0] + k * 32);
+        __builtin_prefetch(next[1] + k * 32);
+        tile_step(n_row, s0, s1, w, x);
+        tile_step(n_row, s0, s1, w + TILE_COLS, x + 1);
+    }
+    for (; k + 2 <= n; k += 2, w += 2 * TILE_COLS, x += 2) {
+        tile_step(n_row, s0, s1, w, x);
+        tile_step(n_row, s0, s1, w + TILE_COLS, x + 1);
+    }
+    if (k < n) tile_step(n_row, s0, s1, w, x);
+#pragma GCC unroll 16
+    for (int i = 0; i < n_row; i++) {
+        vf_store(t + i * TILE_COLS, s0[i]);
+        vf_store(t + i * TILE_COLS + VL, s1[i]);
+    }
+}
+
+#define TILE(n_row)                                                                                \
+    static void tile_##n_row(float *t, const float *w, const float *x, int n, bool first,          \
+                             const uint8_t *const next[TILE_STRIPS])                               \
+    {                                                                                              \
+        tile(n_row, t, w, x, n, first, next);                                                      \
+    }
+TILES(TILE)
+#undef TILE
+
+static tile_fn *const tile_fns[] = {
+#define TILE(n_row) tile_##n_row,
+    TILES(TILE)
+#undef TILE
+};
+enum { TILE_ROWS = sizeof tile_fns / sizeof tile_fns[0] };
+
+/* The rows of a batch in tiles of about the same height. The first ones fetch n_byte at each of
+ * `next`. */
+static inline void tiles(float *t, const float *w, const float *x, int n_row, int n, bool first,
+                         const uint8_t *const next[TILE_STRIPS], int n_byte)
+{
+    const int n_tile = (n_row + TILE_ROWS - 1) / TILE_ROWS;
+    for (int i = 0, at = 0; i < n_tile; i++, at += n / 2 * 64) {
+        const int from = n_row * i / n_tile, to = n_row * (i + 1) / n_tile;
+        const uint8_t *const here[TILE_STRIPS] = {next[0] + at, next[1] + at};
+        tile_fns[to - from - 1](t + from * TILE_COLS, w, x + from * ACT_GROUP, n, first,
+                                at < n_byte ? here : NULL);
+    }
+}
+
+/* c [2][LINEAR_ROWS][VL] = two strips for n_row rows. */
+static void tiled(decode_fn *decode, const struct panels *weight, const struct strip *at,
+                  const struct act *x, int row, int n_row, float *c)
+{
+    _Alignas(64) float w[(TILE_PART + 1) * TILE_COLS], t[LINEAR_ROWS * TILE_COLS];
+    const uint8_t *next[TILE_STRIPS];
+    for (int g = 0; g < x->k; g += ACT_GROUP) {
+        const int n = x->k - g < ACT_GROUP ? x->k - g : ACT_GROUP;
+        for (int from = 0; from < n; from += TILE_PART) {
+            const int part = n - from < TILE_PART ? n - from : TILE_PART, then = g + from + part;
+            for (int j = 0; j < TILE_STRIPS; j++) {
+                decode(w + j * VL, at[j].panel, at[j].lane, g, from, part, n / UNIT);
+                next[j] = then < x->k ? at[j].panel + weight->stride * then / x->k : at[j].next;
+            }
+            tiles(t, w, act_rows(x, row, g) + from, n_row, part, from == 0, next,
+                  (int)(weight->stride * part / x->k));
+        }
+        for (int i = 0; i < n_row; i++)
+            for (int j = 0; j < TILE_STRIPS; j++) {
+                float *to = c + j * C_FLOATS + i * VL;
+                vf sum = vf_load(t + i * TILE_COLS + j * VL);
+                vf_store(to, g ? vf_add(vf_load(to), sum) : sum);
+            }
+    }
+}
+
+/* ---- few rows ---- */
+
+/* c [n_strip][LINEAR_ROWS][VL] */
+typedef void direct_fn(const struct strip *at, const struct act *x, int row, float *c);
+
+#define ONE(n_row) +1
+enum { DIRECT_ROWS = DIRECTS(ONE) };
+#undef ONE
+
+ALWAYS int direct_strips(int n_row)
+{
+    return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
+}
+
+ALWAYS void direct(enum qtype t, const int n_row, const struct strip *at, const struct act *x,
+                   int row, float *c)
+{
+    const int n_strip = direct_strips(n_row), step = k_bytes(t);
+    vf s[32];
+    for (int g = 0; g < x->k; g += ACT_GROUP) {
+        const int n = x->k - g < ACT_GROUP ? x->k - g : ACT_GROUP;
+        const bool last = g + ACT_GROUP >= x->k;
+        const float *a = act_rows(x, row, g);
+        const uint8_t *p[STRIPS_MAX], *ahead[STRIPS_MAX];
+#pragma GCC unroll 4
+        for (int j = 0; j < n_strip; j++) {
+            p[j] = at[j].panel + (int64_t)g * step + lane_bytes(t, at[j].lane);
+            ahead[j] = last ? at[j].next : p[j] + ACT_GROUP * step;
+        }
+#pragma GCC unroll 32
+        for (int i = 0; i < n_strip * n_row; i++) s[i] = vf_zero();
+        int k = 0;
+        for (; k + 2 <= n; k += 2, a += 2) {
+#pragma GCC unroll 4
+            for (int j = 0; j < n_strip; j++) {
+                vf w[2];
+                value2(t, w, p[j] + k * step);
+                __builtin_prefetch(ahead[j] + k * step);
+                if (2 * step > 64) __builtin_prefetch(ahead[j] + k * step + 64);
+#pragma GCC unroll 16
+                for (int i = 0; i < n_row; i++) {
+                    vf *sum = &s[j * n_row + i];
+                    *sum = vf_fma(w[0], vf_set1(a[i * ACT_GROUP]), *sum);
+                    *sum = vf_fma(w[1], vf_set1(a[i * ACT_GROUP + 1]), *sum);
+                }
+            }
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < n_strip; j++)
+#pragma GCC unroll 16
+            for (int i = 0; i < n_row; i++) {
+                vf sum = s[j * n_row + i];
+                float *to = c + j * C_FLOATS + i * VL;
+                if (k < n) sum = vf_fma(value(t, p[j] + k * step), vf_set1(a[i * ACT_GROUP]), sum);
+                vf_store(to, g ? vf_add(vf_load(to), sum) : sum);
+            }
+    }
+}
+
+/* ---- every weight type ---- */
+
+struct float_kernels {
+    decode_fn *decode;
+    direct_fn *direct[DIRECT_ROWS];
+};
+
+#define PANEL(id, ...)                                                                             \
+    static void decode_##id(float *w, const uint8_t *panel, int lane, int g, int from, int n,      \
+                            int n_unit)                                                            \
+    {                                                                                              \
+        decode_block(&panel_format_##id, w, panel, lane, g, from, n, n_unit);                      \
+    }
+#include "kern/panels.def"
+#undef PANEL
+
+#define FLOAT(id)                                                                                  \
+    static void decode_##id(float *w, const uint8_t *panel, int lane, int g, int from, int n,      \
+                            int n_unit)                                                            \
+    {                                                                                              \
+        (void)n_unit;                                                                              \
+        decode_float(QT_##id, w, panel, lane, g + from, n);                                        \
+    }
+#define FLOATS(X) X(f32) X(f16) X(bf16) X(f8_e4m3) X(f8_e5m2)
+FLOATS(FLOAT)
+#undef FLOAT
+
+#define DIRECT(id, n_row)                                                                          \
+    static void direct_##id##_##n_row(const struct strip *at, const struct act *x, int row,        \
+                                      float *c)                                                    \
+    {                                                                                              \
+        direct(QT_##id, n_row, at, x, row, c);                                                     \
+    }
+#define F32(n_row)  DIRECT(f32, n_row)
+#define F16(n_row)  DIRECT(f16, n_row)
+#define BF16(n_row) DIRECT(bf16, n_row)
+#define E4M3(n_row) DIRECT(f8_e4m3, n_row)
+#define E5M2(n_row) DIRECT(f8_e5m2, n_row)
+DIRECTS(F32)
+DIRECTS(F16)
+DIRECTS(BF16)
+DIRECTS(E4M3)
+DIRECTS(E5M2)
+#undef DIRECT
+
+static const struct float_kernels float_kernels[QT_COUNT] = {
+#define PANEL(id, ...) [QT_##id] = {.decode = decode_##id},
+#include "kern/panels.def"
+#undef PANEL
+#define DIRECT(id, n_row) direct_##id##_##n_row,
+    [QT_f32] = {decode_f32, {DIRECTS(F32)}},
+    [QT_f16] = {decode_f16, {DIRECTS(F16)}},
+    [QT_bf16] = {decode_bf16, {DIRECTS(BF16)}},
+    [QT_f8_e4m3] = {decode_f8_e4m3, {DIRECTS(E4M3)}},
+    [QT_f8_e5m2] = {decode_f8_e5m2, {DIRECTS(E5M2)}},
+};
+
+/* ---- layers ---- */
+
+static void strips_f32(const struct linear_out *out, const struct strips *s, const struct act *x,
+                       int row, int n_row)
+{
+    _Alignas(64) float c[STRIPS_MAX * C_FLOATS];
+    const struct float_kernels *f = &float_kernels[s->w[0]->type];
+    direct_fn *fn = n_row <= DIRECT_ROWS ? f->direct[n_row - 1] : NULL;
+    const int width = fn ? direct_strips(n_row) : TILE_STRIPS, n_out = s->w[0]->n_out;
+    for (int j = 0; j < s->n; j += width) {
+        struct strip at[STRIPS_MAX];
+        strips_at(at, s, j, width);
+        if (fn)
+            fn(at, x, row, c);
+        else
+            tiled(f->decode, s->w[0], at, x, row, n_row, c);
+        for (int i = 0; i < width && j + i < s->n; i += s->n_w) {
+            const int strip = s->first + (j + i) / s->n_w;
+            const float *y = c + i * C_FLOATS;
+            if (s->n_w == 1)
+                strip_put(out, n_out, strip, y, row, n_row);
+            else
+                strip_put_glu(out, n_out, strip, y, y + C_FLOATS, row, n_row);
+        }
+    }
+}
+
+static void linear_f32(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
+                       const struct act *x, int row, int n_row)
+{
+    const struct strips s = {{w}, 1, panel * PANEL_STRIPS, n_panel * PANEL_STRIPS};
+    strips_f32(out, &s, x, row, n_row);
+}
+
+static void linear_glu_f32(const struct linear_out *out, const struct panels *gate,
+                           const struct panels *up, int panel, int n_panel, const struct act *x,
+                           int row, int n_row)
+{
+    const struct strips s = {{gate, up}, 2, panel * PANEL_STRIPS, 2 * n_panel * PANEL_STRIPS};
+    strips_f32(out, &s, x, row, n_row);
+}
+
+static inline void linear_float_slots(struct kern *k)
+{
+    for (int t = 0; t < QT_COUNT; t++)
+        if (float_kernels[t].decode) {
+            k->linear[ACT_F32][t] = linear_f32;
+            k->linear_glu[ACT_F32][t] = linear_glu_f32;
+        }
+}
+
+#endif
