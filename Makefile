@@ -1,4 +1,4 @@
-# Makefile of quoth.  make | make unit | test | fuzz | bench | long | check | install | fmt | clean
+# Makefile of quoth.  make | make unit | syntax | test | fuzz | bench | long | check | install | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a build folder of its own.
 # DEBUG=1 turns optimization off. WERROR=1 makes warnings errors (CI does).
@@ -67,6 +67,9 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ISA) $(if $(and $(SAN),$(filter $@,$(UNSAN))),-fno-sanitize=all) -MMD -MP -c $< -o $@
 
+# Does everything but the levels of kernels compile? For CC of other processors.
+syntax:
+	$(CC) $(CFLAGS) -fsyntax-only $(filter-out src/kern/%,$(SRC)) $(wildcard src/kern/*.c)
 test: $(BUILD)/quoth $(BUILD)/unit
 	$(BUILD)/unit
 fuzz: $(BUILD)/fuzz
@@ -92,6 +95,6 @@ fmt:
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit test fuzz bench long demo-check check install fmt clean
+.PHONY: all unit syntax test fuzz bench long demo-check check install fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
