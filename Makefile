@@ -38,7 +38,7 @@ $(BUILD)/src/kern/neon_i8mm/%.o: ISA = -O3 -march=armv8.2-a+dotprod+i8mm
 # them, and linear_test.c watches the edges of what these write.
 UNSAN := $(patsubst %,$(BUILD)/src/kern/%/linear.o,avx2 avxvnni avx512 avx512x neon neon_i8mm) \
          $(BUILD)/src/kern/amx/spans.o $(BUILD)/src/kern/amx/planes.o \
-         $(patsubst %,$(BUILD)/src/kern/%/linear_float.o,avx2 avx512)
+         $(patsubst %,$(BUILD)/src/kern/%/linear_float.o,avx2 avx512 neon)
 
 ALL   := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%),$(ALL))

@@ -25,6 +25,7 @@ void kern_linear_neon(struct kern *k);
 void kern_linear_neon_i8mm(struct kern *k);
 void kern_linear_float_avx2(struct kern *k);
 void kern_linear_float_avx512(struct kern *k);
+void kern_linear_float_neon(struct kern *k);
 void kern_ops_ref(struct kern *k);
 void kern_rows_ref(struct kern *k);
 void kern_ops_avx2(struct kern *k);

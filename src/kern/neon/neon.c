@@ -5,6 +5,7 @@
 void kern_init_neon(struct kern *k)
 {
     kern_linear_neon(k);
+    kern_linear_float_neon(k);
     kern_ops_neon(k);
     kern_attn_neon(k);
 }

@@ -91,6 +91,7 @@ static inline vi vi_load(const void *p) { return vreinterpretq_s32_u8(vld1q_u8(p
 static inline void vi_store(void *p, vi x) { vst1q_u8(p, vreinterpretq_u8_s32(x)); }
 static inline vi vi_add(vi a, vi b) { return vaddq_s32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return vsubq_s32(a, b); }
+static inline vi vi_sub_i8(vi a, vi b) { return vreinterpretq_s32_s8(vsubq_s8(vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b))); }
 static inline vi vi_mul(vi a, vi b) { return vmulq_s32(a, b); }
 static inline vi vi_max(vi a, vi b) { return vmaxq_s32(a, b); }
 static inline int vi_max_lanes(vi a) { return vmaxvq_s32(a); }
@@ -144,6 +145,11 @@ static inline vf vf_load_e4m3(const void *p)
     b = vand_u16(vshl_n_u16(b, 7), vdup_n_u16(0xBF80));
     b = vbsl_u16(is_nan, vorr_u16(sign, vdup_n_u16(0x7E00)), b);
     return vf_mul(vcvt_f32_f16(vreinterpret_f16_u16(b)), vf_set1(256));
+}
+/* those at p and at p + 16 */
+static inline void vf_load2_e4m3(vf y[2], const uint8_t *p)
+{
+    y[0] = vf_load_e4m3(p), y[1] = vf_load_e4m3(p + 16);
 }
 
 static inline vf max_row(const float *s)
