@@ -39,7 +39,6 @@ struct group {
     _Alignas(64) int8_t a[ACT_GROUP * PANEL], b[ACT_GROUP * PANEL]; /* [k / 4][16][4] */
     vi min[GROUP_UNITS]; /* pairs of integer minimums                     */
     vf d, dmin;          /* what integer scales and minimums are times of */
-    int n_step, n_unit;
 };
 
 /* One sub-block's scales: bytes [s 0 s 0] of each output, and where they are negative. */
@@ -99,8 +98,6 @@ ALWAYS void unit_planes(const struct panel_format *f, int8_t *a, int8_t *b, cons
 ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit)
 {
     const uint8_t *codes = s + panel_scale_bytes(f, n_unit);
-    g->n_unit = n_unit;
-    g->n_step = (n_unit * UNIT + STEP - 1) / STEP;
     for (int u = 0; u < n_unit; u++, codes += f->bits * 64)
         unit_planes(f, g->a + u * UNIT * PANEL, g->b + u * UNIT * PANEL, codes, s, u);
     if (n_unit % 2) { /* activations past the last k are zeros, tiles are whole */
@@ -119,7 +116,7 @@ ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint
     do {                                                                                           \
         _tile_zero(A);                                                                             \
         _tile_zero(B);                                                                             \
-        for (int k = 0; k < g->n_step; k++) {                                                      \
+        for (int k = 0; k < n_step; k++) {                                                         \
             _tile_loadd(4, q + k * q_step, 64);                                                    \
             _tile_loadd(6, g->b + k * STEP_BYTES, 64);                                             \
             _tile_dpbssd(B, 4, 6);                                                                 \
@@ -130,7 +127,7 @@ ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint
     } while (0)
 
 /* The tile unit works on one pair of tiles while vectors finish the other. */
-ALWAYS void dots(const struct panel_format *f, const struct group *g, const int8_t *q,
+ALWAYS void dots(const struct panel_format *f, const struct group *g, int n_step, const int8_t *q,
                  int64_t q_step, int pair)
 {
     if (pair)
@@ -155,35 +152,47 @@ ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
 }
 
 /* c [16][16] = fma(T of the group, scale of the row's group, c) */
-ALWAYS void finish(const struct panel_format *f, const struct group *g, const struct rows *r,
-                   int row, const struct sums *s, float *c)
+ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_unit,
+                   const struct rows *r, int row, const struct sums *s, float *c)
 {
     for (int n = 0; n < TILE; n++, c += PANEL) {
         vi sum = vi_load(s->b + n * PANEL);
         if (!one_plane(f)) sum = vi_add(sum, vi_sll(vi_load(s->a + n * PANEL), 7));
         vf t = vf_fma(vf_of_vi(sum), g->d, vf_zero());
         if (has_min(f)) {
-            vi mins = row_mins(g->min, g->n_unit, r, row + n);
+            vi mins = row_mins(g->min, n_unit, r, row + n);
             t = vf_fma(vf_of_vi(vi_sub(vi_zero(), mins)), g->dmin, t);
         }
         vf_store(c, vf_fma(t, vf_set1(r->scale[row + n]), vf_load(c)));
     }
 }
 
+/* Sums are stored before the next tiles begin: loads of them wait until the store has left the core's
+ * window, which is in program order. */
+ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int n_unit,
+                       const struct rows *r, int n_row, float *c)
+{
+    const int n_step = (n_unit + 1) / 2;
+    struct sums s[2];
+    dots(f, g, n_step, r->q, r->q_step, 0);
+    for (int i = 0, pair = 0; i < n_row; i += TILE, pair ^= 1, c += TILE * PANEL) {
+        if (i + TILE < n_row) dots(f, g, n_step, r->q + (i + TILE) * 64, r->q_step, !pair);
+        sums_store(f, &s[pair], pair);
+        finish(f, g, n_unit, r, i, &s[pair], c);
+    }
+}
+
 ALWAYS void group_rows(const struct panel_format *f, const uint8_t *at, int n_unit,
                        const struct rows *r, int n_row, float *c)
 {
-    struct sums s;
     struct group g;
     group_open(&g, f, at, n_unit);
     const int n_byte = panel_group_bytes(f, n_unit);
     for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(at + n_byte + i); /* the next group */
-    dots(f, &g, r->q, r->q_step, 0);
-    for (int i = 0, pair = 0; i < n_row; i += TILE, pair ^= 1, c += TILE * PANEL) {
-        if (i + TILE < n_row) dots(f, &g, r->q + (i + TILE) * 64, r->q_step, !pair);
-        sums_store(f, &s, pair);
-        finish(f, &g, r, i, &s, c);
-    }
+    if (n_unit == GROUP_UNITS)
+        tiles_rows(f, &g, GROUP_UNITS, r, n_row, c);
+    else
+        tiles_rows(f, &g, n_unit, r, n_row, c);
 }
 
 ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,

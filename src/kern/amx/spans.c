@@ -136,18 +136,14 @@ struct sixteen {
 #undef ROW
 };
 
-/* Add span s, whose sums are stored, to T. Meanwhile the tile unit works on the spans after it: of
- * these 16 rows, then of the next 16 (next; NULL: there are none). */
+/* Add span s, whose sums are stored, to T. Meanwhile the tile unit works on the spans after it. */
 ALWAYS void span_add(const struct panel_format *f, const struct group *g, const struct operands *o,
-                     const struct operands *next, int s, int n_span, const int16_t *pair,
-                     int (*sums)[TILE * PANEL], struct sixteen *t)
+                     int s, int n_span, const int16_t *pair, int (*sums)[TILE * PANEL],
+                     struct sixteen *t)
 {
     const int *sum = sums[s % SLOTS];
-    if (s + SLOTS - 1 < n_span)
-        span_begin(f, o, s + SLOTS - 1);
-    else if (next)
-        span_begin(f, next, s + SLOTS - 1 - n_span);
-    if (s + 1 < n_span || next) span_end(sums[(s + 1) % SLOTS], s + 1);
+    if (s + SLOTS - 1 < n_span) span_begin(f, o, s + SLOTS - 1);
+    if (s + 1 < n_span) span_end(sums[(s + 1) % SLOTS], s + 1);
 #define ROW(n)                                                                                     \
     t->t##n = vf_fma(vf_of_vi(vi_load(sum + n * PANEL)), g->d[s], t->t##n);                        \
     if (f->scales == PANEL_F16_MIN) t->t##n = vf_fma(unit_sum(pair + 2 * n), g->m[s], t->t##n);
@@ -163,27 +159,24 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
     span_end(sums[0], 0);
 }
 
-/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15, which have
- * begun; the rows after them begin if there are any (more) and their spans fall on the same slots. */
+/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15 */
 ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
-                      int row, bool more, int (*sums)[TILE * PANEL], float *c)
+                      int row, int (*sums)[TILE * PANEL], float *c)
 {
     const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
     const struct operands o = {r->q + row * 64, g->b, r->q_step};
-    const struct operands next = {r->q + (row + TILE) * 64, g->b, r->q_step};
     const int16_t *pair = r->sum + 2 * row;
     struct sixteen t;
+    tile_begin(f, g, &o, sums);
 #define ROW(n) t.t##n = vf_zero();
     EACH_ROW(ROW)
 #undef ROW
-    if (n_span == all && more) {
+    if (n_span == all) {
 #pragma GCC unroll 16
-        for (int s = 0; s < all; s++)
-            span_add(f, g, &o, all % SLOTS == 0 ? &next : NULL, s, all, pair + s * r->sum_step,
-                     sums, &t);
+        for (int s = 0; s < all; s++) span_add(f, g, &o, s, all, pair + s * r->sum_step, sums, &t);
     } else
         for (int s = 0; s < n_span; s++)
-            span_add(f, g, &o, NULL, s, n_span, pair + s * r->sum_step, sums, &t);
+            span_add(f, g, &o, s, n_span, pair + s * r->sum_step, sums, &t);
 #define ROW(n)                                                                                     \
     vf_store(c + n * PANEL, vf_fma(t.t##n, vf_set1(r->scale[row + n]), vf_load(c + n * PANEL)));
     EACH_ROW(ROW)
@@ -193,17 +186,12 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const
 ALWAYS void group_rows(const struct panel_format *f, const uint8_t *at, int n_unit,
                        const struct rows *r, int n_row, float *c)
 {
-    const bool flows = ACT_GROUP / span_of(f) % SLOTS == 0 && n_unit == GROUP_UNITS;
     _Alignas(64) int sums[SLOTS][TILE * PANEL];
     struct group g;
     group_open(&g, f, at, n_unit);
     const int n_byte = panel_group_bytes(f, n_unit);
     for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(at + n_byte + i); /* the next group */
-    for (int i = 0; i < n_row; i += TILE, c += TILE * PANEL) {
-        const struct operands o = {r->q + i * 64, g.b, r->q_step};
-        if (i == 0 || !flows) tile_begin(f, &g, &o, sums);
-        tile_rows(f, &g, r, i, i + TILE < n_row, sums, c);
-    }
+    for (int i = 0; i < n_row; i += TILE, c += TILE * PANEL) tile_rows(f, &g, r, i, sums, c);
 }
 
 ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
