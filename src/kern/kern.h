@@ -13,9 +13,10 @@
  *   linear, float arithmetic (any weight type x f32 activations: weights decoded exactly)
  *       per group of 256:  T = 0; per k ascending: T = fma(w, x, T);   C = C + T
  *   linear, BF16 weights x bf16 activations
- *       per group of 256:  T = 0; per pair (2j, 2j+1) ascending: T = dot2_bf16(T, ...);   C = C + T
- *       dot2_bf16 is the x86 instruction vdpbf16ps: odd element first, two fused steps, subnormal
- *       inputs and results flushed to zero (verified against it on 20 million operands)
+ *       C = 0; per block of 32, the last one filled up with zeros:  E = O = 0; per pair ascending:
+ *       E = fma(w, x, E) of its first, O = fma(w, x, O) of its second k;   C = C + (E + O)
+ *       all of it with subnormal operands and results flushed to zero: the x86 instruction tdpbf16ps
+ *       (verified against it on 20 million results), and vfmadd with FTZ and DAZ set
  *   then the bias: C + bias
  *
  *   rms_norm   sum of squares in 16 lanes (i mod 16) by fma, lanes reduced by the tree +8 +4 +2 +1;

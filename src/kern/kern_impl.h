@@ -24,6 +24,7 @@ void kern_linear_avx512(struct kern *k);
 void kern_linear_neon(struct kern *k);
 void kern_linear_neon_i8mm(struct kern *k);
 void kern_linear_float_avx2(struct kern *k);
+void kern_linear_bf16_amx(struct kern *k);
 void kern_linear_float_avx512(struct kern *k);
 void kern_linear_float_neon(struct kern *k);
 void kern_ops_ref(struct kern *k);
@@ -54,13 +55,25 @@ static inline float flush_subnormal(float x)
     return u & 0x7F800000u ? x : f32_of_bits(u & 0x80000000u);
 }
 
-/* vdpbf16ps for one lane: acc + a1 b1, then + a0 b0. */
-static inline float dot2_bf16(float acc, uint16_t a0, uint16_t a1, uint16_t b0, uint16_t b1)
+/* fma whose subnormal operands are taken as 0, and its result too if it is below 2^-126 once rounded
+ * to 24 bits: near there the sum is exact in double. What tdpbf16ps and, with FTZ and DAZ, vfmadd do. */
+static inline float fma_flush(float x, float y, float sum)
 {
-    float x1 = flush_subnormal(f32_of_bf16(a1)), y1 = flush_subnormal(f32_of_bf16(b1));
-    float x0 = flush_subnormal(f32_of_bf16(a0)), y0 = flush_subnormal(f32_of_bf16(b0));
-    acc = flush_subnormal(fmaf(x1, y1, flush_subnormal(acc)));
-    return flush_subnormal(fmaf(x0, y0, acc));
+    x = flush_subnormal(x), y = flush_subnormal(y), sum = flush_subnormal(sum);
+    double exact = (double)x * (double)y + (double)sum;
+    float r = fmaf(x, y, sum);
+    return fabs(exact) < 0x1p-126 - 0x1p-151 ? f32_of_bits(bits_of_f32(r) & 0x80000000u) : r;
+}
+
+/* tdpbf16ps: c + the products of 16 pairs. a, b bf16 [32]. */
+static inline float dot32_bf16(float c, const uint16_t *a, const uint16_t *b)
+{
+    float even = 0, odd = 0;
+    for (int i = 0; i < 32; i += 2) {
+        even = fma_flush(f32_of_bf16(a[i]), f32_of_bf16(b[i]), even);
+        odd = fma_flush(f32_of_bf16(a[i + 1]), f32_of_bf16(b[i + 1]), odd);
+    }
+    return flush_subnormal(flush_subnormal(c) + flush_subnormal(even + odd));
 }
 
 #endif

@@ -76,4 +76,5 @@ void kern_init_amx(struct kern *k)
             k->linear[ACT_Q8][t] = linear;
             k->linear_glu[ACT_Q8][t] = linear_glu;
         }
+    kern_linear_bf16_amx(k);
 }

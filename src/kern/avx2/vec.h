@@ -10,6 +10,18 @@ typedef __m256 vf;
 typedef __m256i vi;
 typedef __m256 vmask; /* of lanes: all bits or none */
 
+/* FTZ and DAZ: subnormal results and operands become 0 */
+static inline unsigned flush_begin(void)
+{
+    unsigned former = _mm_getcsr();
+    _mm_setcsr(former | 0x8040);
+    return former;
+}
+static inline void flush_end(unsigned former)
+{
+    _mm_setcsr(former);
+}
+
 /* clang-format off */
 static inline vf vf_zero(void) { return _mm256_setzero_ps(); }
 static inline vf vf_set1(float x) { return _mm256_set1_ps(x); }

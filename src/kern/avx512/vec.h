@@ -26,6 +26,18 @@ typedef __m512 vf;
 typedef __m512i vi;
 typedef __mmask16 vmask; /* of lanes */
 
+/* FTZ and DAZ: subnormal results and operands become 0 */
+static inline unsigned flush_begin(void)
+{
+    unsigned former = _mm_getcsr();
+    _mm_setcsr(former | 0x8040);
+    return former;
+}
+static inline void flush_end(unsigned former)
+{
+    _mm_setcsr(former);
+}
+
 /* clang-format off */
 static inline vf vf_zero(void) { return _mm512_setzero_ps(); }
 static inline vf vf_set1(float x) { return _mm512_set1_ps(x); }

@@ -4,11 +4,6 @@
 
 #include "kern/kern_impl.h"
 
-static int group_len(int g, int k)
-{
-    return k - g < ACT_GROUP ? k - g : ACT_GROUP;
-}
-
 static const void *act_group(const struct act *x, int row, int g, size_t n_byte)
 {
     return (const char *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP * n_byte;
@@ -104,17 +99,14 @@ static void lane_f32(float *c, const struct panels *w, int r, const struct act *
 static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, int lane,
                       const struct act *x, int row, int n_row)
 {
-    for (int i = 0; i < n_row; i++) {
-        c[i] = 0;
-        for (int g = 0; g < w->k; g += ACT_GROUP) {
-            const uint16_t *a = act_group(x, row + i, g, sizeof(uint16_t));
-            float t = 0;
-            for (int j = 0; j < group_len(g, w->k); j += 2) {
-                uint16_t p[2];
-                memcpy(p, panel + ((int64_t)(g + j) / 2 * PANEL + lane) * sizeof p, sizeof p);
-                t = dot2_bf16(t, p[0], p[1], a[j], a[j + 1]);
-            }
-            c[i] = g ? c[i] + t : t;
+    for (int i = 0; i < n_row; i++) c[i] = 0;
+    for (int k = 0; k < w->k; k += 32) {
+        uint16_t block[32] = {0}; /* zeros past the end */
+        for (int j = 0; j < 32 && k + j < w->k; j += 2)
+            memcpy(block + j, panel + ((int64_t)(k + j) / 2 * PANEL + lane) * 4, 4);
+        for (int i = 0; i < n_row; i++) {
+            const uint16_t *a = act_group(x, row + i, k, sizeof(uint16_t));
+            c[i] = dot32_bf16(c[i], block, a + k % ACT_GROUP);
         }
     }
 }

@@ -406,13 +406,26 @@ static const struct float_kernels float_kernels[QT_COUNT] = {
 
 /* ---- layers ---- */
 
+/* Store strips j, j + 1, ... of which c [width][LINEAR_ROWS][VL] are the results. */
+static inline void strips_put(const struct linear_out *out, const struct strips *s, int j,
+                              int width, const float *c, int row, int n_row)
+{
+    for (int i = 0; i < width && j + i < s->n; i += s->n_w, c += s->n_w * C_FLOATS) {
+        const int strip = s->first + (j + i) / s->n_w, n_out = s->w[0]->n_out;
+        if (s->n_w == 1)
+            strip_put(out, n_out, strip, c, row, n_row);
+        else
+            strip_put_glu(out, n_out, strip, c, c + C_FLOATS, row, n_row);
+    }
+}
+
 static void strips_f32(const struct linear_out *out, const struct strips *s, const struct act *x,
                        int row, int n_row)
 {
     _Alignas(64) float c[STRIPS_MAX * C_FLOATS];
     const struct float_kernels *f = &float_kernels[s->w[0]->type];
     direct_fn *fn = n_row <= DIRECT_ROWS ? f->direct[n_row - 1] : NULL;
-    const int width = fn ? direct_strips(n_row) : TILE_STRIPS, n_out = s->w[0]->n_out;
+    const int width = fn ? direct_strips(n_row) : TILE_STRIPS;
     for (int j = 0; j < s->n; j += width) {
         struct strip at[STRIPS_MAX];
         strips_at(at, s, j, width);
@@ -420,14 +433,7 @@ static void strips_f32(const struct linear_out *out, const struct strips *s, con
             fn(at, x, row, c);
         else
             tiled(f->decode, s->w[0], at, x, row, n_row, c);
-        for (int i = 0; i < width && j + i < s->n; i += s->n_w) {
-            const int strip = s->first + (j + i) / s->n_w;
-            const float *y = c + i * C_FLOATS;
-            if (s->n_w == 1)
-                strip_put(out, n_out, strip, y, row, n_row);
-            else
-                strip_put_glu(out, n_out, strip, y, y + C_FLOATS, row, n_row);
-        }
+        strips_put(out, s, j, width, c, row, n_row);
     }
 }
 

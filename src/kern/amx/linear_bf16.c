@@ -1,0 +1,179 @@
+/* linear_bf16.c - linear layers of BF16 weights with bf16 activations by AMX.
+ *
+ * 32 k of a panel are the tile of weights that TDPBF16PS takes, as they lie in memory, and 16 rows of
+ * activations are the other, so that nothing is converted and sums stay in tiles for the whole of k:
+ * two panels x 32 rows, or four panels x 16 rows; four sums, because one instruction takes 16 cycles
+ * and its result 52. Its arithmetic is the canonical one (kern.h), whatever the number of rows: with
+ * few of them it is bound by memory as well. */
+#include "kern/avx512/dot.h"
+
+#include "kern/tmpl/linear.h"
+
+enum {
+    TILE = 16,
+    BLOCK = 32, /* k values of an instruction          */
+    BLOCK_BYTES = BLOCK * PANEL * 2,
+    AHEAD = 4096, /* bytes of a panel fetched ahead      */
+    PANELS_MAX = 4,
+    C_FLOATS = LINEAR_ROWS * PANEL,
+};
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t n_byte[16];
+    uint8_t n_row[16];
+};
+
+/* Tiles 0..3: sums; 4 and 5: activations; 6 and 7: weights. low, high: rows of tiles 4 and 5; sums 0 and
+ * 1 have low rows, 2 and 3 as many as tile 5, or low where there is one tile of rows alone. */
+static void tiles_open(int low, int high)
+{
+    struct tile_config t = {.palette = 1};
+    const int other = high ? high : low;
+    const uint8_t rows[8] = {(uint8_t)low, (uint8_t)low,   (uint8_t)other, (uint8_t)other,
+                             (uint8_t)low, (uint8_t)other, TILE,           TILE};
+    for (int i = 0; i < 8; i++) t.n_byte[i] = 64, t.n_row[i] = rows[i];
+    /* gcc 12 believes that the instruction reads 8 bytes only and would drop the other stores */
+    __asm__ volatile("" : : "r"(&t) : "memory");
+    _tile_loadconfig(&t);
+}
+
+/* Where the tiles of a block of k come from. */
+struct operands {
+    const uint16_t *a;            /* the first of 16 rows, ACT_GROUP apart */
+    const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels              */
+};
+
+/* Two panels x up to 32 rows. */
+static inline void step_2x2(const struct operands *o)
+{
+    _tile_loadd(4, o->a, ACT_GROUP * 2);
+    _tile_loadd(6, o->b[0], 64);
+    _tile_loadd(7, o->b[1], 64);
+    _tile_loadd(5, o->a + TILE * ACT_GROUP, ACT_GROUP * 2);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+}
+
+/* Four panels x up to 16 rows. */
+static inline void step_4x1(const struct operands *o)
+{
+    _tile_loadd(4, o->a, ACT_GROUP * 2);
+    _tile_loadd(6, o->b[0], 64);
+    _tile_loadd(7, o->b[1], 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_loadd(6, o->b[2], 64);
+    _tile_loadd(7, o->b[3], 64);
+    _tile_dpbf16ps(2, 4, 6);
+    _tile_dpbf16ps(3, 4, 7);
+}
+
+static inline void fetch(const struct operands *o, int n_panel)
+{
+    for (int p = 0; p < n_panel; p++)
+        for (int i = 0; i < BLOCK_BYTES; i += 64) __builtin_prefetch(o->b[p] + AHEAD + i);
+}
+
+/* The block that the end of k cuts short, filled up with zeros. */
+static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_panel, int n)
+{
+    const size_t n_byte = (size_t)(n + 1) / 2 * 64;
+    for (int p = 0; p < n_panel; p++) {
+        memset(tail[p] + n_byte, 0, BLOCK_BYTES - n_byte);
+        memcpy(tail[p], o->b[p], n_byte);
+        o->b[p] = tail[p];
+    }
+    /* what the tile loads read is memory to them, not to the compiler */
+    __asm__ volatile("" : : "r"(tail) : "memory");
+}
+
+/* c [n_panel][LINEAR_ROWS][16] = panels x rows [row, row + n_row): two panels and 17 to 32 rows, or four
+ * and 1 to 16. */
+static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act *x, int row,
+                      int n_row, float *c)
+{
+    _Alignas(64) uint8_t tail[PANELS_MAX][BLOCK_BYTES];
+    const bool tall = n_row > TILE;
+    tiles_open(tall ? TILE : n_row, tall ? n_row - TILE : 0);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    struct operands o;
+    for (int k = 0; k < x->k; k += BLOCK) {
+        o.a = (const uint16_t *)x->x + ((int64_t)(k / ACT_GROUP) * x->n_row + row) * ACT_GROUP +
+              k % ACT_GROUP;
+        for (int p = 0; p < n_panel; p++) o.b[p] = panel[p] + (int64_t)k / BLOCK * BLOCK_BYTES;
+        if (x->k - k < BLOCK)
+            tail_of(tail, &o, n_panel, x->k - k);
+        else
+            fetch(&o, n_panel);
+        if (tall)
+            step_2x2(&o);
+        else
+            step_4x1(&o);
+    }
+    _tile_stored(0, c, 64);
+    _tile_stored(1, c + C_FLOATS, 64);
+    _tile_stored(2, tall ? c + TILE * PANEL : c + 2 * C_FLOATS, 64);
+    _tile_stored(3, tall ? c + C_FLOATS + TILE * PANEL : c + 3 * C_FLOATS, 64);
+    _tile_release();
+}
+
+/* c [n_panel][LINEAR_ROWS][16]; panel has four, whatever n_panel is. */
+static void block_rows(const uint8_t *const panel[PANELS_MAX], int n_panel, const struct act *x,
+                       int row, int n_row, float *c)
+{
+    for (int i = 0; i < n_row;) {
+        const int left = n_row - i, n = left < 2 * TILE ? left : 2 * TILE;
+        float *to = c + i * PANEL;
+        if (n > TILE)
+            for (int p = 0; p < n_panel; p += 2)
+                tile_rows(panel + p, 2, x, row + i, n, to + p * C_FLOATS);
+        else
+            tile_rows(panel, PANELS_MAX, x, row + i, n, to);
+        i += n;
+    }
+}
+
+static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
+                   const struct act *x, int row, int n_row)
+{
+    _Alignas(64) float c[PANELS_MAX * C_FLOATS];
+    for (int p = panel, end = panel + n_panel; p < end; p += PANELS_MAX) {
+        const uint8_t *at[PANELS_MAX];
+        const int n = end - p < PANELS_MAX ? end - p : PANELS_MAX;
+        for (int i = 0; i < PANELS_MAX; i++)
+            at[i] = w->data + (p + (i < n ? i : n - 1)) * w->stride;
+        block_rows(at, n, x, row, n_row, c);
+        for (int i = 0; i < n; i++) strip_put(out, w->n_out, p + i, c + i * C_FLOATS, row, n_row);
+    }
+}
+
+static void linear_glu(const struct linear_out *out, const struct panels *gate,
+                       const struct panels *up, int panel, int n_panel, const struct act *x,
+                       int row, int n_row)
+{
+    _Alignas(64) float c[PANELS_MAX * C_FLOATS];
+    for (int p = panel, end = panel + n_panel; p < end; p += PANELS_MAX / 2) {
+        const int n = end - p < PANELS_MAX / 2 ? end - p : PANELS_MAX / 2;
+        const uint8_t *at[PANELS_MAX];
+        for (int i = 0; i < PANELS_MAX; i++) {
+            const struct panels *w = i % 2 ? up : gate;
+            at[i] = w->data + (p + (i / 2 < n ? i / 2 : n - 1)) * w->stride;
+        }
+        block_rows(at, 2 * n, x, row, n_row, c);
+        for (int i = 0; i < n; i++)
+            strip_put_glu(out, gate->n_out, p + i, c + 2 * i * C_FLOATS, c + (2 * i + 1) * C_FLOATS,
+                          row, n_row);
+    }
+}
+
+void kern_linear_bf16_amx(struct kern *k)
+{
+    k->linear[ACT_BF16][QT_bf16] = linear;
+    k->linear_glu[ACT_BF16][QT_bf16] = linear_glu;
+}
