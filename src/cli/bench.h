@@ -102,6 +102,7 @@ struct bench_plan {
     struct ids prompt, gen, batch, depth; /* owned: what those options list */
     int n_batch_gen, n_repeat;
     int n_seq, context; /* the most that any case needs */
+    bool no_depth;      /* none was asked for; depth is 0 */
     bool as_json, limits;
 };
 enum { BENCH_CASES_MAX = 256 };

@@ -4,9 +4,9 @@
  *   linear     all matrices in the order of the file, as a forward pass meets them, each timed by
  *              itself: what comes from a cache there comes from a cache here. A sample is one such
  *              turn. GB/s counts the weights as published
- *   attn       a row each of --batch sequences, and --prompt rows of one, at each --depth; a
- *              sample is a turn through all layers, with the caches spoiled before. GB/s counts K
- *              and V, TOP/s the products with them
+ *   attn       a row each of --batch sequences, and --prompt rows of one, at each --depth (else the
+ *              usual ones); a sample is a turn through all layers, with the caches spoiled before.
+ *              GB/s counts K and V, TOP/s 2 (d_k + d_v) for each head, row and position it sees
  *   the rest   on the same few rows again and again, which are then in a cache as they are in a
  *              forward pass; a sample is as many calls as fill SAMPLE_US. GB/s counts what is read
  *              and written */
@@ -39,6 +39,7 @@ struct group {
 struct bench {
     const struct bench_plan *plan;
     struct session s; /* without a model */
+    bool usual_attn;  /* attention is measured at depths of its own */
     int n_layer, d, d_ff, n_head, n_head_kv, d_head;
     VEC(struct group) group;
     VEC(uint32_t) order; /* of the matrices in the file: the group of each */
@@ -207,9 +208,14 @@ static int measure_linear(struct bench *b, struct err *e)
 
 /* ---- attention ---- */
 
-static void run_attn(struct bench *b, const struct call *c, int i)
+/* Rows at a time, as an engine would take them. */
+enum { PROMPT_ROWS = 2048 };
+
+static const int usual_depth[] = {1 << 10, 8 << 10, 32 << 10, 128 << 10},
+                 usual_prompt[] = {512, 8192};
+
+static void run_attn_step(struct bench *b, int i)
 {
-    (void)c;
     struct backend *be = b->s.backend;
     struct attn_spec spec = {.n_head = b->n_head,
                              .n_head_kv = b->n_head_kv,
@@ -217,6 +223,22 @@ static void run_attn(struct bench *b, const struct call *c, int i)
                              .d_v = b->d_head,
                              .scale = 1 / sqrtf((float)b->d_head)};
     be->op->attn(be, b->y, b->x, &b->kv.layer[i], &b->batch.batch, &spec);
+}
+
+static void run_attn(struct bench *b, const struct call *c, int i)
+{
+    (void)c;
+    run_attn_step(b, i);
+}
+
+static void run_prompt_attn(struct bench *b, const struct call *c, int i)
+{
+    for (int at = 0; at < c->n_row; at += PROMPT_ROWS) {
+        int n = c->n_row - at < PROMPT_ROWS ? c->n_row - at : PROMPT_ROWS;
+        batch_clear(&b->batch.batch);
+        bench_batch_add(&b->batch, 0, c->depth + at, n, false);
+        run_attn_step(b, i);
+    }
 }
 
 /* Fill every page of every layer: memory that was never written would all be one page of zeros. */
@@ -238,42 +260,41 @@ static void fill_kv(struct bench *b)
 static int open_kv(struct bench *b, struct err *e)
 {
     enum kv_type type = KV_F16;
-    int page_rows = session_page_rows(), stride = (b->plan->context + page_rows - 1) / page_rows;
+    bool usual = b->usual_attn;
+    int context = usual ? usual_depth[3] + 1 : b->plan->context, n_seq = usual ? 1 : b->plan->n_seq;
+    int page_rows = session_page_rows(), stride = (context + page_rows - 1) / page_rows;
     struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
     int rc = session_kv_type(&type, e);
     if (rc != 0 || b->kv.memory) return rc;
-    int64_t bytes =
-        kv_store_bytes_per_page(&geometry, 1, type, page_rows) * stride * b->plan->n_seq;
+    int64_t bytes = kv_store_bytes_per_page(&geometry, 1, type, page_rows) * stride * n_seq;
     int64_t most = (int64_t)(os_memory_free() / 4) / (bytes ? bytes : 1);
     int n = most < 1 ? 1 : most < b->n_layer ? (int)most : b->n_layer;
     struct kv_geometry *all = calloc((size_t)n, sizeof *all);
     if (!all) return err_memory(e, "the KV geometry", (unsigned long long)n * sizeof *all);
     for (int i = 0; i < n; i++) all[i] = geometry;
-    rc = kv_store_open(&b->kv, b->s.backend, all, n, type, page_rows, stride * b->plan->n_seq, e);
+    rc = kv_store_open(&b->kv, b->s.backend, all, n, type, page_rows, stride * n_seq, e);
     free(all);
-    struct batch_limits l = {.n_row = b->n_row_max,
-                             .n_seq = b->plan->n_seq,
-                             .n_out = b->plan->n_seq,
-                             .page_stride = stride};
+    struct batch_limits l = {
+        .n_row = b->n_row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
     if (rc == 0) rc = bench_batch_open(&b->batch, &l, page_rows, 1, e);
     if (rc == 0) fill_kv(b);
     return rc;
 }
 
-/* n_seq sequences of n rows each, from position `depth` on. */
-static int measure_attn_case(struct bench *b, const char *part, int n_seq, int n, int depth,
+/* n_seq sequences of a row each, or one of n rows, from position `depth` on. */
+static int measure_attn_case(struct bench *b, bool is_prompt, int n_seq, int n, int depth,
                              struct err *e)
 {
     batch_clear(&b->batch.batch);
-    for (int s = 0; s < n_seq; s++) bench_batch_add(&b->batch, s, depth, n, false);
+    for (int s = 0; s < n_seq && !is_prompt; s++) bench_batch_add(&b->batch, s, depth, n, false);
     struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
     double page_bytes =
         (double)kv_store_bytes_per_page(&geometry, 1, b->kv.layer[0].type, b->kv.page_rows);
     double seen = (double)n * depth + 0.5 * n * (n + 1); /* positions, summed over the rows */
     struct call c = {.op = "attn",
-                     .part = part,
+                     .part = is_prompt ? "prompt" : "decode",
                      .type = kv_type_name(b->kv.layer[0].type),
-                     .run = run_attn,
+                     .run = is_prompt ? run_prompt_attn : run_attn,
                      .from_memory = true,
                      .n_cycle = b->kv.n_layer,
                      .n_row = n_seq * n,
@@ -284,15 +305,26 @@ static int measure_attn_case(struct bench *b, const char *part, int n_seq, int n
     return measure_call(b, &c, e);
 }
 
+static int measure_usual_attn(struct bench *b, struct err *e)
+{
+    int rc = open_kv(b, e);
+    for (size_t i = 0; i < sizeof usual_depth / sizeof *usual_depth && rc == 0; i++)
+        rc = measure_attn_case(b, false, 1, 1, usual_depth[i], e);
+    for (size_t i = 0; i < sizeof usual_prompt / sizeof *usual_prompt && rc == 0; i++)
+        rc = measure_attn_case(b, true, 1, usual_prompt[i], 0, e);
+    return rc;
+}
+
 static int measure_attn(struct bench *b, struct err *e)
 {
     const struct bench_plan *p = b->plan;
+    if (b->usual_attn) return measure_usual_attn(b, e);
     int rc = open_kv(b, e);
     for (size_t i = 0; i < p->depth.n; i++) {
         for (size_t k = 0; k < p->batch.n && rc == 0; k++)
-            rc = measure_attn_case(b, "decode", p->batch.v[k], 1, p->depth.v[i], e);
+            rc = measure_attn_case(b, false, p->batch.v[k], 1, p->depth.v[i], e);
         for (size_t k = 0; k < p->prompt.n && rc == 0; k++)
-            rc = measure_attn_case(b, "prompt", 1, p->prompt.v[k], p->depth.v[i], e);
+            rc = measure_attn_case(b, true, 1, p->prompt.v[k], p->depth.v[i], e);
     }
     return rc;
 }
@@ -481,7 +513,7 @@ static bool list_rows(struct bench *b)
         for (size_t i = 0; i < from[l]->n; i++)
             if (!vec_push(&b->n_row, from[l]->v[i])) return false;
     if (b->n_row.n == 0 && !vec_push(&b->n_row, 1)) return false;
-    b->n_row_max = bench_most(&b->n_row, 1);
+    b->n_row_max = bench_most(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
     return true;
 }
 
@@ -580,7 +612,8 @@ static void print_head(const struct bench *b, const char *model)
 
 int bench_ops(const char *model, const char *names, const struct bench_plan *p, struct err *e)
 {
-    struct bench b = {.plan = p};
+    bool attn = is_listed(names, "all") || is_listed(names, "attn");
+    struct bench b = {.plan = p, .usual_attn = attn && p->no_depth};
     int rc = check_names(names, e);
     if (rc == 0) rc = open_bench(&b, model, e);
     if (rc == 0) rc = bench_limits_open(&b.limits, b.s.backend, e);

@@ -31,6 +31,7 @@ struct scene {
 /* What a level computes of it. */
 struct result {
     _Alignas(64) float m[ROW_MAX + ATTN_TILE], l[ROW_MAX * ATTN_TILE], o[ROW_MAX * D_MAX];
+    float q[(ROW_MAX + 8) * D_MAX];
     float top[ROW_MAX], sum[ROW_MAX], out[ROW_MAX * D_MAX], y[ROW_MAX * D_MAX];
 };
 
@@ -76,11 +77,26 @@ static void scene_kv(struct scene *s, uint64_t *rng)
     }
 }
 
-static struct attn_rows rows_of(const struct scene *s, struct result *r)
+static struct attn_rows rows_of(const struct kern *kern, const struct scene *s, struct result *r)
 {
+    int tile = kern->attn_tile_rows;
+    for (int i = 0; i < s->n_row * s->d_k; i++) {
+        int row = i / s->d_k, d = i % s->d_k;
+        r->q[(row / tile * s->d_k + d) * tile + row % tile] = s->q[i];
+    }
     return (struct attn_rows){s->n_row, s->d_k,  s->d_v, s->scale, s->softcap,
-                              s->q,     s->from, s->to,  s->pos,   s->biased ? s->slope : NULL,
+                              r->q,     s->from, s->to,  s->pos,   s->biased ? s->slope : NULL,
                               r->m,     r->l,    r->o};
+}
+
+static struct attn_kv block_of(const struct scene *s, int i)
+{
+    struct attn_kv kv = {.type = KV_F32};
+    for (int t = 0; t < ATTN_TILES; t++) {
+        kv.k[t] = s->k[i] + t * ATTN_TILE * s->d_k;
+        kv.v[t] = s->v[i] + t * ATTN_TILE * attn_stride(s->d_v);
+    }
+    return kv;
 }
 
 static void span_begin(const struct scene *s, struct result *r)
@@ -121,14 +137,15 @@ static bool same(const float *a, const float *b, int n)
 static void compare(const struct kern *ref, const struct kern *isa, const struct scene *s)
 {
     static struct result want, got;
-    struct attn_rows a = rows_of(s, &want), b = rows_of(s, &got);
+    struct attn_rows a = rows_of(ref, s, &want), b = rows_of(isa, s, &got);
     bool equal = true;
     total_begin(s, &want), total_begin(s, &got);
     for (int span = 0; span < SPANS; span++) {
         span_begin(s, &want), span_begin(s, &got);
         for (int i = span * SPAN_BLOCKS; i < (span + 1) * SPAN_BLOCKS; i++) {
-            ref->attn_block(&a, s->k[i], s->v[i], block_pos(i));
-            isa->attn_block(&b, s->k[i], s->v[i], block_pos(i));
+            struct attn_kv kv = block_of(s, i);
+            ref->attn_block(&a, &kv, block_pos(i));
+            isa->attn_block(&b, &kv, block_pos(i));
             equal &= same(want.m, got.m, s->n_row) && same(want.l, got.l, s->n_row * ATTN_TILE);
             for (int r = 0; r < s->n_row; r++)
                 equal &=
@@ -209,11 +226,12 @@ TEST(attention_is_softmax_in_double)
         s.from[2] = s.to[2];        /* nothing   */
         if (n % 2) s.from[3] = ATTN_SPAN + 5, s.to[3] = ATTN_SPAN + 6;
         scene_kv(&s, &rng);
-        struct attn_rows a = rows_of(&s, &got);
+        struct attn_rows a = rows_of(&ref, &s, &got);
         total_begin(&s, &got);
         for (int b = 0; b < SPANS * SPAN_BLOCKS; b++) {
             if (b % SPAN_BLOCKS == 0) span_begin(&s, &got);
-            ref.attn_block(&a, s.k[b], s.v[b], block_pos(b));
+            struct attn_kv kv = block_of(&s, b);
+            ref.attn_block(&a, &kv, block_pos(b));
             if (b % SPAN_BLOCKS == SPAN_BLOCKS - 1) span_end(&ref, &s, &got, b / SPAN_BLOCKS);
         }
         total_end(&ref, &s, &got);
@@ -257,7 +275,6 @@ static void compare_kv(const struct kern *ref, const struct kern *isa, int t, in
 {
     static uint8_t a[ATTN_TILE * D_MAX * 4], b[ATTN_TILE * D_MAX * 4];
     static float x[ATTN_TILE * D_MAX], want[ATTN_TILE * D_MAX], got[ATTN_TILE * D_MAX];
-    float scale[ATTN_TILE];
     size_t size = t == KV_F32 ? 4 : t == KV_F16 || t == KV_BF16 ? 2 : 1, n = (size_t)d * size;
     memset(a, 0xA5, sizeof a), memset(b, 0xA5, sizeof b);
     for (int i = 0; i < 8; i++) {
@@ -268,18 +285,16 @@ static void compare_kv(const struct kern *ref, const struct kern *isa, int t, in
             test_fail(__FILE__, __LINE__, "%s: kv_put of type %d, %d values", isa->name, t, d);
     }
     for (size_t i = 0; i < n * ATTN_TILE; i++) a[i] = (uint8_t)rng_next(rng);
-    random_floats(scale, ATTN_TILE, 1, rng);
-    const float *s = t == KV_Q8 ? scale : NULL;
-    ref->kv_get_k[t](want, a, s, d, a), isa->kv_get_k[t](got, a, s, d, a);
+    ref->kv_get[t](want, a, d, ATTN_TILE, a), isa->kv_get[t](got, a, d, ATTN_TILE, NULL);
     if (!same(want, got, ATTN_TILE * d))
-        test_fail(__FILE__, __LINE__, "%s: kv_get_k of type %d, d %d", isa->name, t, d);
+        test_fail(__FILE__, __LINE__, "%s: kv_get of type %d, %d rows of 16", isa->name, t, d);
     /* exactly as many bytes as there are: the sanitizers see a read past them */
     uint8_t *end = malloc(n * 7);
     memcpy(end, a, n * 7);
-    ref->kv_get_v[t](want, a, s, 7, d, a), isa->kv_get_v[t](got, end, s, 7, d, NULL);
+    ref->kv_get[t](want, a, 7, d, a), isa->kv_get[t](got, end, 7, d, NULL);
     free(end);
     if (!same(want, got, 7 * attn_stride(d)))
-        test_fail(__FILE__, __LINE__, "%s: kv_get_v of type %d, d %d", isa->name, t, d);
+        test_fail(__FILE__, __LINE__, "%s: kv_get of type %d, 7 rows of %d", isa->name, t, d);
 }
 
 TEST(kv_every_level_equals_reference)
@@ -310,9 +325,9 @@ TEST(kv_codes_are_those_of_quant)
     for (int i = 0; i < 256; i++) code[i] = (uint8_t)i;
     for (const char *const *level = kern_levels(); *level; level++) {
         NEED_OK(kern_open(&isa, *level, &e), &e);
-        isa.kv_get_k[KV_FP8_E4M3](k, code, NULL, 16, code);
+        isa.kv_get[KV_FP8_E4M3](k, code, 16, 16, code);
         for (int i = 0; i < 256; i++) EXPECT(same_value(k[i], f32_of_e4m3(code[i])));
-        isa.kv_get_k[KV_FP8_E5M2](k, code, NULL, 16, code);
+        isa.kv_get[KV_FP8_E5M2](k, code, 16, 16, code);
         for (int i = 0; i < 256; i++) EXPECT(same_value(k[i], f32_of_e5m2(code[i])));
     }
 }

@@ -113,10 +113,12 @@ static void try_attention(struct trial *t)
         for (int i = 0; i < HEADS; i++) m[i] = -INFINITY;
         memset(l, 0, sizeof l), memset(o, 0, sizeof o);
         randoms(t, q, HEADS * D, 2);
-        for (int b = 0; b < 2; b++) {
-            randoms(t, k, ATTN_BLOCK * D, 2), randoms(t, v, ATTN_BLOCK * STRIDE, 2);
-            t->ref.attn_block(&a, k, v, b * ATTN_BLOCK);
-        }
+        struct attn_kv kv = {.type = KV_F32};
+        for (int i = 0; i < ATTN_TILES; i++)
+            kv.k[i] = k + i * ATTN_TILE * D, kv.v[i] = v + i * ATTN_TILE * STRIDE;
+        for (int i = 0; i < ATTN_BLOCK; i += 32) /* in the order of the first recording */
+            randoms(t, k + i * D, 32 * D, 2), randoms(t, v + i * STRIDE, 32 * STRIDE, 2);
+        t->ref.attn_block(&a, &kv, 0);
         take_floats(t, m, HEADS), take_floats(t, l, HEADS * ATTN_TILE);
         float top = -INFINITY, sum = 0;
         memset(out, 0, sizeof out);
@@ -138,10 +140,14 @@ static void try_kv(struct trial *t)
             float s = t->ref.kv_put[type](code, randoms(t, x, D, size), D);
             take_floats(t, &s, 1), take(t, code, sizeof code);
             for (size_t i = 0; i < sizeof code; i++) code[i] = (uint8_t)rng_next(&t->rng);
-            const float *by = type == KV_Q8 ? randoms(t, scale, ATTN_TILE, 1) : NULL;
-            t->ref.kv_get_k[type](x, code, by, D, code);
+            bool scaled = type == KV_Q8;
+            if (scaled) randoms(t, scale, ATTN_TILE, 1);
+            t->ref.kv_get[type](x, code, D, ATTN_TILE, code);
+            for (int i = 0; i < ATTN_TILE * D && scaled; i++) x[i] *= scale[i % ATTN_TILE];
             take_floats(t, x, ATTN_TILE * D);
-            t->ref.kv_get_v[type](x, code, by, ATTN_TILE, D, code);
+            t->ref.kv_get[type](x, code, ATTN_TILE, D, code);
+            for (int i = 0; i < ATTN_TILE * STRIDE && scaled; i++)
+                if (i % STRIDE < D) x[i] *= scale[i / STRIDE];
             take_floats(t, x, ATTN_TILE * STRIDE);
         }
 }

@@ -119,23 +119,28 @@ typedef void linear_glu_fn(const struct linear_out *out, const struct panels *ga
 /* ---- attention ----
  *
  * Query rows that share a KV head (some rows of the batch, each with the heads of its group) meet
- * its K and V in blocks of two sub-tiles of 16 positions. Each row has a state of its own, so
- * which rows meet a block together never matters. Per row and sub-tile, positions [from, to) being
- * what the row sees of it (none: nothing happens):
+ * its K and V in blocks of four sub-tiles of 16 positions. Each row has a state of its own, so
+ * which rows meet a block together never matters. k and v are the stored values as f32, of KV_Q8
+ * the integers without their scales. Per row and sub-tile, positions [from, to) being what the row
+ * sees of it (none: nothing happens):
  *
  *   s[i] = (fma chain over d ascending from 0 of q[d], k[d][i]) * scale
+ *   KV_Q8:    s[i] = s[i] * k_scale[i]
  *   softcap:  s[i] = softcap * tanh(s[i] * (1 / softcap))
  *   slope:    s[i] = fma(slope, (float)(position - pos), s[i])
  *   top = the largest of m and s[i];  when it is larger than m: l and o times exp(m - top), m = top
- *   p[i] = exp(s[i] - m);  l[i] += p[i];  o[d] = fma(p[i], v[i][d], o[d]), i ascending
+ *   p[i] = exp(s[i] - m);  l[i] += p[i]
+ *   KV_Q8:    p[i] = p[i] * v_scale[i]
+ *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *
  * where exp(x - m) is exp(x) while m is -inf. K and V of positions that a row does not see never
  * reach it, whatever they hold. A row that meets a NaN score gets NaN outputs. After 512 positions
  * the span's l and o are merged into the row's total (attn_merge). */
 enum {
-    ATTN_TILE = 16,             /* positions of a sub-tile                        */
-    ATTN_BLOCK = 2 * ATTN_TILE, /* positions that one kernel call takes           */
-    ATTN_SPAN = 512,            /* positions after which partial sums are merged  */
+    ATTN_TILE = 16, /* positions of a sub-tile                        */
+    ATTN_TILES = 4,
+    ATTN_BLOCK = ATTN_TILES * ATTN_TILE, /* positions that one kernel call takes           */
+    ATTN_SPAN = 512,                     /* positions after which partial sums are merged  */
 };
 
 /* How K and V are stored. KV_Q8: int8 times an f32 scale of each token and head, amax / 127. */
@@ -147,11 +152,23 @@ static inline int attn_stride(int n)
     return (n + ATTN_TILE - 1) / ATTN_TILE * ATTN_TILE;
 }
 
+/* K and V of a block where they lie in pages, or widened to KV_F32. A sub-tile without a position
+ * that a row sees may be any other of the same shape: it is read or not, and never matters. */
+struct attn_kv {
+    enum kv_type type;
+    /* of each sub-tile: [d_k, 16]; [16, attn_stride(d_v)] */
+    const void *k[ATTN_TILES], *v[ATTN_TILES];
+    /* [16], NULL unless the codes are of KV_Q8 */
+    const float *k_scale[ATTN_TILES], *v_scale[ATTN_TILES];
+    /* as many bytes come into the cache; any address. NULL: values are KV_F32, in the cache */
+    const void *k_ahead[ATTN_TILES], *v_ahead[ATTN_TILES];
+};
+
 /* Query rows and where they are within a span. All arrays are 64-byte aligned. */
 struct attn_rows {
     int n_row, d_k, d_v;
-    float scale, softcap;     /* softcap 0: none                                              */
-    const float *q;           /* f32 [n_row, d_k]                                             */
+    float scale, softcap; /* softcap 0: none                                              */
+    const float *q; /* f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] of struct kern  */
     const int32_t *from, *to; /* [n_row] the row sees positions [from, to)                    */
     const int32_t *pos;       /* [n_row] its own position; read with slope alone              */
     const float *slope;       /* [n_row] ALiBi, or NULL                                       */
@@ -231,9 +248,11 @@ struct kern {
      * differences are bounded to +-2^60, so that nothing overflows. None is NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
-    /* One block: positions [pos0, pos0 + 32), pos0 a multiple of 32.
-     *   k f32 [2, d_k, 16] (lanes are positions);  v f32 [32, attn_stride(d_v)] */
-    void (*attn_block)(const struct attn_rows *a, const float *k, const float *v, int pos0);
+    /* One block: positions [pos0, pos0 + 64), pos0 a multiple of 64. */
+    void (*attn_block)(const struct attn_rows *a, const struct attn_kv *kv, int pos0);
+    /* With more rows than this it is faster to widen K and V before, and it fetches nothing ahead. */
+    int attn_rows_narrow;
+    int attn_tile_rows; /* query rows that lie side by side, at most 8 */
 
     /* Merge a span into the total (m, l, out f32 [d_v]), which begins with m = -inf, l = 0, out =
      * 0: with top the larger of the two maxima and a, b = exp(total's m - top), exp(span's - top):
@@ -245,14 +264,9 @@ struct kern {
     /* y f32 [d_v] = out * (1 / l); zeros where l = 0: the row saw nothing. */
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
-    /* A panel of K: x [d, 16] of the type -> k f32 [d, 16], lane i times scale[i] (KV_Q8 alone).
-     * Meanwhile as many bytes at `ahead` come into the cache; any address. */
-    void (*kv_get_k[KV_TYPE_COUNT])(float *k, const void *x, const float *scale, int d,
-                                    const void *ahead);
-    /* Rows of V: x [n, d] -> v f32 [n, attn_stride(d)], row i times scale[i] (KV_Q8 alone), zeros
-     * at and past d. */
-    void (*kv_get_v[KV_TYPE_COUNT])(float *v, const void *x, const float *scale, int n, int d,
-                                    const void *ahead);
+    /* Widen n rows: x [n, d] of the type -> y f32 [n, attn_stride(d)], zeros at and past d. A panel
+     * of K is d rows of 16. Meanwhile as many bytes at `ahead` come into the cache; any address. */
+    void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
     /* x f32 [n] -> y of the type, as quant.h rounds; FP8 saturates. Returns the scale: KV_Q8 amax /
      * 127 with y = rint(x * (1 / scale)), 0 and zeros when amax < 2^-120, NaN and zeros when x has
      * a NaN or an infinity; else 1. */

@@ -2,7 +2,7 @@
  * positions.
  *
  * A chunk of work is (piece of the plan, KV head): some rows and the query heads of the group meet
- * K and V of some spans, 32 positions at a time, widened to f32 once for all of them. Which rows
+ * K and V of some spans, 64 positions at a time, widened to f32 once for all of them if they are many. Which rows
  * share a chunk never matters: each row and head has its own state and sees its positions in the
  * same order (kern.h). Rows whose spans are spread over several pieces leave their states in slots;
  * a second phase merges them, spans ascending. */
@@ -13,16 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As many rows x heads share each widened block of K and V: 64 make widening 3 % of the time, and
- * their states (48 kB with heads of 64) stay in the second level of cache. */
-enum { ROWS = 64, SLOT_BYTES_MAX = 64 << 20 };
+enum { SLOT_BYTES_MAX = 64 << 20 };
+
+/* As many rows x heads share each widened block of K and V: 128 of 128 values make widening 4 % of
+ * the time, and their q, o and totals (192 kB) stay in the second level of cache. */
+static int unit_rows(int d_head)
+{
+    int n = 16384 / d_head / ATTN_TILE * ATTN_TILE;
+    return n < 64 ? 64 : n > 256 ? 256 : n;
+}
 
 /* What a worker needs for one chunk. */
 struct work {
     struct attn_rows rows;
     int32_t *from, *to, *pos;
-    float *slope, *q, *k, *v, *part; /* part: see cpu_kv_block */
-    float *top, *sum, *out;          /* totals: [n_row], [n_row], [n_row, attn_stride(d_v)] */
+    float *slope, *q;
+    float *k, *v, *k_scale, *v_scale, *part; /* see cpu_kv_block */
+    float *top, *sum, *out; /* totals: [n_row], [n_row], [n_row, attn_stride(d_v)] */
 };
 
 struct attn {
@@ -51,10 +58,12 @@ static int64_t work_layout(struct work *w, float *memory, int n_row, int d)
     ARRAY(w->rows.l, rows * ATTN_TILE);
     ARRAY(w->rows.o, rows * wide);
     ARRAY(w->out, rows * wide);
-    ARRAY(w->q, rows * wide);
+    ARRAY(w->q, (rows + ATTN_TILE) * wide);
     ARRAY(w->k, ATTN_BLOCK * wide);
     ARRAY(w->v, ATTN_BLOCK * wide);
-    ARRAY(w->part, ATTN_TILE * wide + ATTN_TILE);
+    ARRAY(w->k_scale, ATTN_BLOCK);
+    ARRAY(w->v_scale, ATTN_BLOCK);
+    ARRAY(w->part, ATTN_TILE * wide);
 #undef ARRAY
     return at;
 }
@@ -67,7 +76,7 @@ int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, str
     int rc = attn_plan_open(&a->plan, n_row, e);
     if (rc != 0) return rc;
     a->n_thread = pool_n_thread(c->pool);
-    a->unit_rows = n_group > ROWS ? n_group : ROWS;
+    a->unit_rows = n_group > unit_rows(d_head) ? n_group : unit_rows(d_head);
     static float nowhere[1];
     a->work_floats = work_layout(&(struct work){0}, nowhere, a->unit_rows, d_head);
     size_t n_byte = (size_t)a->n_thread * (size_t)a->work_floats * sizeof(float);
@@ -104,6 +113,12 @@ struct job {
     int n_group;
 };
 
+static void put_query(float *to, const float *q, int d_k, int r, int tile)
+{
+    to += (int64_t)(r / tile) * tile * d_k + r % tile;
+    for (int d = 0; d < d_k; d++) to[d * tile] = q[d];
+}
+
 /* Row r of a chunk is unit r / n_group, query head head * n_group + r % n_group. */
 static void rows_begin(const struct job *j, const struct attn_piece *x, int head, struct work *w)
 {
@@ -117,8 +132,8 @@ static void rows_begin(const struct job *j, const struct attn_piece *x, int head
     for (int r = 0; r < w->rows.n_row; r++) {
         int unit = x->unit + r / j->n_group, row = p->row[unit];
         int h = head * j->n_group + r % j->n_group;
-        memcpy(w->q + (int64_t)r * s->d_k, j->q + ((int64_t)row * s->n_head + h) * s->d_k,
-               (size_t)s->d_k * sizeof(float));
+        put_query(w->q, j->q + ((int64_t)row * s->n_head + h) * s->d_k, s->d_k, r,
+                  j->kern->attn_tile_rows);
         w->from[r] = p->from[unit], w->to[r] = p->to[unit], w->pos[r] = j->batch->pos[row];
         w->slope[r] = s->slope ? s->slope[h] : 0;
         w->top[r] = -INFINITY, w->sum[r] = 0;
@@ -134,17 +149,27 @@ static void span_begin(struct work *w)
     memset(w->rows.o, 0, n * (size_t)attn_stride(w->rows.d_v) * sizeof(float));
 }
 
-/* Positions [lo, hi) of one span. */
+/* Positions [lo, hi) of one span; the piece goes on to `end`. */
 static void span_run(const struct job *j, const struct attn_piece *x, int head, struct work *w,
-                     int lo, int hi)
+                     int lo, int hi, int end)
 {
-    struct kv_block b = {.kv = j->kv, .head = head, .lo = lo, .hi = hi,
+    struct kv_block b = {.kv = j->kv,
+                         .n_row = w->rows.n_row,
+                         .head = head,
                          .page = j->batch->page + (int64_t)x->seq * j->batch->page_stride,
-                         .k = w->k, .v = w->v, .part = w->part};
+                         .lo = lo,
+                         .hi = hi,
+                         .end = end,
+                         .k = w->k,
+                         .v = w->v,
+                         .part = w->part,
+                         .k_scale = w->k_scale,
+                         .v_scale = w->v_scale};
+    struct attn_kv kv;
     span_begin(w);
     for (b.pos0 = lo / ATTN_BLOCK * ATTN_BLOCK; b.pos0 < hi; b.pos0 += ATTN_BLOCK) {
-        cpu_kv_block(j->kern, &b);
-        j->kern->attn_block(&w->rows, w->k, w->v, b.pos0);
+        cpu_kv_block(&kv, j->kern, &b);
+        j->kern->attn_block(&w->rows, &kv, b.pos0);
     }
 }
 
@@ -179,9 +204,9 @@ static void span_end(const struct job *j, const struct attn_piece *x, int head, 
         if (x->before < 0)
             j->kern->attn_merge(w->top + r, w->sum + r, w->out + r * stride, m, l, o, w->rows.d_v);
         else
-            slot_put(slot_of(j, x, x->unit + r / j->n_group,
-                             head * j->n_group + r % j->n_group, span),
-                     *m, l, ATTN_TILE, o, w->rows.d_v);
+            slot_put(
+                slot_of(j, x, x->unit + r / j->n_group, head * j->n_group + r % j->n_group, span),
+                *m, l, ATTN_TILE, o, w->rows.d_v);
     }
 }
 
@@ -236,7 +261,7 @@ static void run_chunk(void *ctx, int chunk, int worker)
         int lo = span * ATTN_SPAN > from ? span * ATTN_SPAN : from;
         int hi = (span + 1) * ATTN_SPAN < to ? (span + 1) * ATTN_SPAN : to;
         if (lo >= hi) continue;
-        span_run(j, x, head, &w, lo, hi);
+        span_run(j, x, head, &w, lo, hi, to < x->span1 * ATTN_SPAN ? to : x->span1 * ATTN_SPAN);
         span_end(j, x, head, &w, span);
     }
     rows_end(j, x, head, &w);
@@ -260,7 +285,8 @@ static void merge_pieces(const struct job *j, int piece, int unit, int head, flo
     for (int span = x->span0; span < x->span1; span++) {
         const float *slot = slot_of(j, x, unit, head, span);
         if (sees(p->from[unit], p->to[unit], span))
-            j->kern->attn_merge(m, l, out, slot, slot + ATTN_TILE, slot + 2 * ATTN_TILE, j->spec->d_v);
+            j->kern->attn_merge(m, l, out, slot, slot + ATTN_TILE, slot + 2 * ATTN_TILE,
+                                j->spec->d_v);
     }
 }
 

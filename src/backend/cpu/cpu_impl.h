@@ -119,15 +119,17 @@ void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src,
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 
-/* A block of 32 positions of one KV head, widened to f32 (kern.h, attn_block). */
+/* A block of 64 positions of one KV head, for n_row rows. */
 struct kv_block {
     const struct kv_layer *kv;
-    const int32_t *page; /* the sequence's page table */
-    int head, pos0;      /* pos0 a multiple of 32     */
-    int lo, hi;          /* positions outside [lo, hi) are left undefined */
-    float *k, *v;        /* [2, d_k, 16], [32, attn_stride(d_v)]          */
-    float *part;         /* [16, d_k + 1] scratch for pages of fewer than 16 rows */
+    const int32_t *page; /* the sequence's page table                                     */
+    int n_row;           /* what is widened for them depends on how many there are         */
+    int head, pos0;      /* pos0 a multiple of 64                                         */
+    int lo, hi;          /* positions outside [lo, hi) are left undefined; some are inside */
+    int end;             /* positions up to it will be wanted after these                 */
+    /* scratch: [4, d_k, 16], [64, attn_stride(d_v)], [64], [64], [16, d_k] */
+    float *k, *v, *k_scale, *v_scale, *part;
 };
-void cpu_kv_block(const struct kern *kern, const struct kv_block *b);
+void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_block *b);
 
 #endif

@@ -166,46 +166,85 @@ static struct place place_of(const struct kv_block *b, int pos)
                           scale_of(kv, v, kv->d_v, b->head, row)};
 }
 
-/* A sub-tile within a page. */
-static void get_tile(const struct kern *kern, const struct kv_block *b, int pos, float *k, float *v)
+/* Sub-tile t where it lies, fetching the one of the next block. */
+static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int pos)
+{
+    struct place at = place_of(b, pos);
+    struct place ahead = pos + ATTN_BLOCK < b->end ? place_of(b, pos + ATTN_BLOCK) : at;
+    out->k[t] = at.k, out->v[t] = at.v;
+    out->k_scale[t] = at.k_scale, out->v_scale[t] = at.v_scale;
+    out->k_ahead[t] = ahead.k, out->v_ahead[t] = ahead.v;
+}
+
+/* Sub-tile t, of positions within one page, widened. */
+static void widen_tile(struct attn_kv *out, const struct kern *kern, const struct kv_block *b,
+                       int t, int pos)
 {
     const struct kv_layer *kv = b->kv;
-    struct place at = place_of(b, pos);
-    struct place ahead = pos + ATTN_BLOCK < b->hi ? place_of(b, pos + ATTN_BLOCK) : at;
+    float *k = b->k + t * ATTN_TILE * kv->d_k, *v = b->v + t * ATTN_TILE * attn_stride(kv->d_v);
     int n = b->hi - pos < ATTN_TILE ? b->hi - pos : ATTN_TILE;
-    kern->kv_get_k[kv->type](k, at.k, at.k_scale, kv->d_k, ahead.k);
-    kern->kv_get_v[kv->type](v, at.v, at.v_scale, n, kv->d_v, ahead.v);
+    refer_tile(out, b, t, pos);
+    kern->kv_get[kv->type](k, out->k[t], kv->d_k, ATTN_TILE, out->k_ahead[t]);
+    kern->kv_get[kv->type](v, out->v[t], n, kv->d_v, out->v_ahead[t]);
+    out->k[t] = k, out->v[t] = v;
+    out->k_ahead[t] = out->v_ahead[t] = NULL;
 }
 
-/* w positions of a smaller page, lanes [lane, lane + w) of the sub-tile. A panel of K is narrower
- * than a sub-tile: it is widened as if it were one row of V. */
-static void get_part(const struct kern *kern, const struct kv_block *b, int pos, int lane, float *k,
-                     float *v)
+/* The positions of a smaller page, lanes [lane, lane + its rows) of sub-tile t. A panel of K is
+ * narrower than a sub-tile: it is widened as one long row. */
+static void widen_page(const struct kern *kern, const struct kv_block *b, int pos, int t, int lane)
 {
     const struct kv_layer *kv = b->kv;
-    int w = kv->page_rows;
+    const int w = kv->page_rows, at0 = t * ATTN_TILE + lane;
     struct place at = place_of(b, pos);
-    kern->kv_get_v[kv->type](b->part, at.k, NULL, 1, w * kv->d_k, at.k);
+    float *k = b->k + t * ATTN_TILE * kv->d_k + lane;
+    kern->kv_get[kv->type](b->part, at.k, 1, w * kv->d_k, at.k);
     for (int d = 0; d < kv->d_k; d++)
-        for (int i = 0; i < w; i++) {
-            float x = b->part[d * w + i];
-            k[d * ATTN_TILE + lane + i] = at.k_scale ? x * at.k_scale[i] : x;
-        }
-    kern->kv_get_v[kv->type](v + lane * attn_stride(kv->d_v), at.v, at.v_scale, w, kv->d_v, at.v);
+        for (int i = 0; i < w; i++) k[d * ATTN_TILE + i] = b->part[d * w + i];
+    kern->kv_get[kv->type](b->v + at0 * attn_stride(kv->d_v), at.v, w, kv->d_v, at.v);
+    for (int i = 0; i < w && at.k_scale; i++)
+        b->k_scale[at0 + i] = at.k_scale[i], b->v_scale[at0 + i] = at.v_scale[i];
 }
 
-void cpu_kv_block(const struct kern *kern, const struct kv_block *b)
+static void gather_tile(struct attn_kv *out, const struct kern *kern, const struct kv_block *b,
+                        int t, int pos)
 {
-    const int tile_k = ATTN_TILE * b->kv->d_k, tile_v = ATTN_TILE * attn_stride(b->kv->d_v);
-    for (int t = 0; t < ATTN_BLOCK / ATTN_TILE; t++) {
-        int pos = b->pos0 + t * ATTN_TILE, end = pos + ATTN_TILE;
-        if (pos >= b->hi || end <= b->lo) continue;
-        if (b->kv->page_rows >= ATTN_TILE) {
-            get_tile(kern, b, pos, b->k + t * tile_k, b->v + t * tile_v);
-            continue;
-        }
-        for (int p = pos; p < end && p < b->hi; p += b->kv->page_rows)
-            if (p + b->kv->page_rows > b->lo)
-                get_part(kern, b, p, p - pos, b->k + t * tile_k, b->v + t * tile_v);
+    const struct kv_layer *kv = b->kv;
+    for (int p = pos; p < pos + ATTN_TILE && p < b->hi; p += kv->page_rows)
+        if (p + kv->page_rows > b->lo) widen_page(kern, b, p, t, p - pos);
+    out->k[t] = b->k + t * ATTN_TILE * kv->d_k;
+    out->v[t] = b->v + t * ATTN_TILE * attn_stride(kv->d_v);
+    out->k_scale[t] = kv->type == KV_Q8 ? b->k_scale + t * ATTN_TILE : NULL;
+    out->v_scale[t] = kv->type == KV_Q8 ? b->v_scale + t * ATTN_TILE : NULL;
+}
+
+static void copy_tile(struct attn_kv *out, int t, int from)
+{
+    out->k[t] = out->k[from], out->v[t] = out->v[from];
+    out->k_scale[t] = out->k_scale[from], out->v_scale[t] = out->v_scale[from];
+    out->k_ahead[t] = out->k_ahead[from], out->v_ahead[t] = out->v_ahead[from];
+}
+
+void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_block *b)
+{
+    const struct kv_layer *kv = b->kv;
+    const bool small = kv->page_rows < ATTN_TILE;
+    const bool wide = small || kv->d_v % ATTN_TILE || b->n_row > kern->attn_rows_narrow;
+    bool there[ATTN_TILES];
+    int some = 0;
+    *out = (struct attn_kv){.type = wide ? KV_F32 : kv->type};
+    for (int t = 0; t < ATTN_TILES; t++) {
+        int pos = b->pos0 + t * ATTN_TILE;
+        there[t] = pos < b->hi && pos + ATTN_TILE > b->lo;
+        if (!there[t]) continue;
+        some = t;
+        if (small)
+            gather_tile(out, kern, b, t, pos);
+        else if (wide)
+            widen_tile(out, kern, b, t, pos);
+        else
+            refer_tile(out, b, t, pos);
     }
+    for (int t = 0; t < ATTN_TILES; t++)
+        if (!there[t]) copy_tile(out, t, some);
 }

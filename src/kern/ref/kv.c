@@ -1,85 +1,22 @@
 /* kv.c - the scalar reference of K and V into pages and out of them; struct kern has it in words,
  * struct kv_layer (backend) the layout of a page. */
-#include "kern/kern_impl.h"
+#include "kern/ref/kv_value.h"
 
-static float get_f32(const void *x, int64_t i)
-{
-    float f;
-    memcpy(&f, (const char *)x + i * 4, 4);
-    return f;
-}
-
-static uint16_t get_u16(const void *x, int64_t i)
-{
-    uint16_t h;
-    memcpy(&h, (const char *)x + i * 2, 2);
-    return h;
-}
-
-static float get_f16(const void *x, int64_t i)
-{
-    return f32_of_f16(get_u16(x, i));
-}
-
-static float get_bf16(const void *x, int64_t i)
-{
-    return f32_of_bf16(get_u16(x, i));
-}
-
-static float get_q8(const void *x, int64_t i)
-{
-    return (float)((const int8_t *)x)[i];
-}
-
-static float get_e4m3(const void *x, int64_t i)
-{
-    return f32_of_e4m3(((const uint8_t *)x)[i]);
-}
-
-static float get_e5m2(const void *x, int64_t i)
-{
-    return f32_of_e5m2(((const uint8_t *)x)[i]);
-}
-
-static inline void get_k(float *k, const void *x, const float *scale, int d,
-                         float get(const void *, int64_t))
-{
-    for (int i = 0; i < ATTN_TILE * d; i++) {
-        float t = get(x, i);
-        k[i] = scale ? t * scale[i % ATTN_TILE] : t;
-    }
-}
-
-static inline void get_v(float *v, const void *x, const float *scale, int n, int d,
-                         float get(const void *, int64_t))
-{
-    int stride = attn_stride(d);
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < stride; j++) {
-            float t = j < d ? get(x, (int64_t)i * d + j) : 0;
-            v[i * stride + j] = scale && j < d ? t * scale[i] : t;
-        }
-}
-
-#define GET(type)                                                                                  \
-    static void get_k_##type(float *k, const void *x, const float *scale, int d,                   \
-                             const void *ahead)                                                    \
+#define GET(type, convert)                                                                         \
+    static void get_##type(float *y, const void *x, int n, int d, const void *ahead)               \
     {                                                                                              \
-        (void)ahead, (void)scale;                                                                  \
-        get_k(k, x, scale, d, get_##type);                                                         \
-    }                                                                                              \
-    static void get_v_##type(float *v, const void *x, const float *scale, int n, int d,            \
-                             const void *ahead)                                                    \
-    {                                                                                              \
-        (void)ahead, (void)scale;                                                                  \
-        get_v(v, x, scale, n, d, get_##type);                                                      \
+        (void)ahead;                                                                               \
+        for (int i = 0; i < n; i++, y += attn_stride(d)) {                                         \
+            for (int j = 0; j < d; j++) y[j] = kv_value(convert, x, (int64_t)i * d + j);           \
+            for (int j = d; j < attn_stride(d); j++) y[j] = 0;                                     \
+        }                                                                                          \
     }
-GET(f32)
-GET(f16)
-GET(bf16)
-GET(q8)
-GET(e4m3)
-GET(e5m2)
+GET(f32, KV_F32)
+GET(f16, KV_F16)
+GET(bf16, KV_BF16)
+GET(q8, KV_Q8)
+GET(e4m3, KV_FP8_E4M3)
+GET(e5m2, KV_FP8_E5M2)
 
 static float put_f32(void *y, const float *x, int n)
 {
@@ -130,8 +67,7 @@ static float put_e5m2(void *y, const float *x, int n)
 
 void kern_kv_ref(struct kern *k)
 {
-#define SLOTS(id, type)                                                                            \
-    k->kv_get_k[id] = get_k_##type, k->kv_get_v[id] = get_v_##type, k->kv_put[id] = put_##type
+#define SLOTS(id, type) k->kv_get[id] = get_##type, k->kv_put[id] = put_##type
     SLOTS(KV_F32, f32);
     SLOTS(KV_F16, f16);
     SLOTS(KV_BF16, bf16);

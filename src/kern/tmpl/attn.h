@@ -1,21 +1,27 @@
-/* attn.h - attention over blocks of 32 positions, in the names of vec.h; a level's attn.c includes
+/* attn.h - attention over blocks of 64 positions, in the names of vec.h; a level's attn.c includes
  * that vec.h and this, and fills its slots by attn_slots().
  *
- * Query rows are taken 16 at a time: their scores of the block (lanes are positions) lie in 2 kB
- * of stack, the softmax runs on one sub-tile of all 16, and p overwrites the scores. Both products
- * are one loop, mul_rows: up to RB rows x 2 vectors of sums in registers, one element of the left
- * factor broadcast per row, each load of the right factor shared by all rows. Each sum is a single
- * chain, as kern.h asks; the 2 RB chains hide the latency of the fma.
+ * Query rows are taken 64 at a time, each step for all of them before the next: two sub-tiles of K
+ * (16 kB, heads of 128) stay in the L1 cache for the scores, two vectors of each V for the values,
+ * while q and o pass by. The scores (lanes are positions) lie in 16 kB of stack, and p overwrites
+ * them. Both products are one loop: up to RB rows x 2 vectors of sums in registers, one element of
+ * the left factor broadcast per row, each load of the right factor shared by all rows. Each sum is a
+ * single chain, as kern.h asks; the 2 RB chains hide the latency of the fma.
+ *
+ * Few rows multiply K and V as they lie in the pages, widening each vector as it is loaded, and
+ * every step of a product fetches as many bytes of the next block: memory delivers all the time,
+ * not in turns with the arithmetic. The lines are fetched in the order in which they lie, not in
+ * that of their use, because only then the hardware's prefetcher runs along, which has more requests
+ * on their way than a core's own 16 (decode of 32k on AVX-512, a row a head: 71 to 77 % of the bandwidth measured beside it, 57 % otherwise). With
+ * many rows widening once is cheaper.
  *
  * Bound: with many rows the fma units (4 d flop per row and position; maxima, exp and sums cost
  * about 20 instructions per row and sub-tile beside them); with few rows the bytes of K and V. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 
-#include "kern/kern_impl.h"
+#include "kern/tmpl/kv_load.h"
 #include "kern/tmpl/math.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* ---- products ---- */
 
@@ -30,76 +36,180 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
         x##r = vf_load(y + r * y_stride);                                                          \
         if (n_vec == 2) z##r = vf_load(y + r * y_stride + VL);                                     \
     }
+/* By a number of the row, by vectors of all rows. */
 #define ROW_TIMES(r)                                                                               \
     if (r < n_row) {                                                                               \
-        vf t = vf_set1(c[r]);                                                                      \
-        x##r = vf_mul(x##r, t);                                                                    \
-        if (n_vec == 2) z##r = vf_mul(z##r, t);                                                    \
+        vf e = vf_set1(c[r]);                                                                      \
+        x##r = vf_mul(x##r, e);                                                                    \
+        if (n_vec == 2) z##r = vf_mul(z##r, e);                                                    \
+    }
+#define ROW_SCALE(r)                                                                               \
+    if (r < n_row) {                                                                               \
+        x##r = vf_mul(x##r, c0);                                                                   \
+        z##r = vf_mul(z##r, c1);                                                                   \
     }
 #define ROW_STEP(r)                                                                                \
     if (r < n_row) {                                                                               \
-        vf t = vf_set1(a[r * a_stride + i]);                                                       \
-        x##r = vf_fma(t, b0, x##r);                                                                \
-        if (n_vec == 2) z##r = vf_fma(t, b1, z##r);                                                \
+        vf e = vf_set1(a[r * a_row]);                                                              \
+        x##r = vf_fma(e, b0, x##r);                                                                \
+        if (n_vec == 2) z##r = vf_fma(e, b1, z##r);                                                \
     }
 #define ROW_STORE(r)                                                                               \
     if (r < n_row) {                                                                               \
         vf_store(y + r * y_stride, x##r);                                                          \
         if (n_vec == 2) vf_store(y + r * y_stride + VL, z##r);                                     \
     }
-/* x, z += a b for i in [lo, hi): one row of b is n_vec vectors, `gap` apart. */
-#define ROWS_CHAIN(lo, hi)                                                                         \
-    for (int i = lo; i < hi; i++) {                                                                \
-        vf b0 = vf_load(b + (int64_t)i * b_stride), b1 = b0;                                       \
-        if (n_vec == 2) b1 = vf_load(b + (int64_t)i * b_stride + gap);                             \
-        ROWS(ROW_STEP)                                                                             \
-    }
 
-/* Scores of n_row rows of q a at two vectors of positions: y = a b * scale. */
-INLINE void score_rows(const int n_row, float *y, const float *a, int d_k, const float *b, int gap,
-                       float scale)
+/* How values are stored: known when a product is compiled. ahead: it fetches. */
+struct form {
+    int size;
+    bool ahead;
+    vf (*load)(const void *p);
+};
+
+/* What the scores of some rows at two vectors of positions are made of. */
+struct score_of {
+    const float *a; /* q [d_k, RB]    */
+    int d_k;
+    const char *b[2];      /* the vectors of the first d; those of the next are 16 values further */
+    const char *ahead[2];  /* fetched line by line by the first and the second half of the steps */
+    const float *times[2]; /* scales of KV_Q8 or NULL */
+    float scale;
+};
+
+INLINE void score_rows(const struct form f, const int n_row, float *y, const struct score_of *o)
 {
-    const int n_vec = 2, y_stride = ATTN_BLOCK, a_stride = d_k, b_stride = ATTN_TILE;
-    const float c[8] = {scale, scale, scale, scale, scale, scale, scale, scale};
+    const int n_vec = 2, y_stride = ATTN_BLOCK, a_row = 1, step = ATTN_TILE * f.size;
+    const float *a = o->a, c[8] = {o->scale, o->scale, o->scale, o->scale,
+                                   o->scale, o->scale, o->scale, o->scale};
+    const int fetch = ((int)VL == ATTN_TILE ? 4 : 2) * step; /* what two steps read */
+    const char *from0 = o->b[0], *from1 = o->b[1];
     ROWS(ROW_ZERO)
-    ROWS_CHAIN(0, d_k)
+#define SCORE_STEP                                                                                 \
+    {                                                                                              \
+        vf b0 = f.load(from0), b1 = f.load(from1);                                                 \
+        ROWS(ROW_STEP)                                                                             \
+        a += RB, from0 += step, from1 += step;                                                     \
+    }
+    for (int half = 0, left = o->d_k / 2; half < 2; half++) {
+        const char *ahead = o->ahead[half];
+        for (int i = half ? left : left / 2; i > 0; i--, left--, ahead += fetch) {
+            for (int at = 0; at < fetch && f.ahead; at += 64) __builtin_prefetch(ahead + at, 0, 2);
+            SCORE_STEP
+            SCORE_STEP
+        }
+    }
+    if (o->d_k % 2) SCORE_STEP
+#undef SCORE_STEP
     ROWS(ROW_TIMES)
+    if (o->times[0]) {
+        vf c0 = vf_load(o->times[0]), c1 = vf_load(o->times[1]);
+        ROWS(ROW_SCALE)
+    }
     ROWS(ROW_STORE)
 }
 
-/* o y of n_row rows at n_vec vectors of dims, over positions [lo, hi) of the block: y * c0, + a b
- * of the first sub-tile, * c1, + a b of the second; c0, c1 [n_row], NULL where they are all 1. */
-INLINE void value_rows(const int n_row, const int n_vec, float *y, int y_stride, const float *a,
-                       const float *b, int lo, int hi, const float *c0, const float *c1)
+/* What some rows take of a block's values: of sub-tile t first y * c[t], where that is not NULL,
+ * then y + p v over positions [lo, hi) of the block. */
+struct value_of {
+    const float *a, *c[ATTN_TILES]; /* p [n_row, 64], [n_row] */
+    const char *b[ATTN_TILES], *ahead[ATTN_TILES];
+    int lo, hi, stride; /* stride: of b and of y, in values */
+};
+
+INLINE void value_rows(const struct form f, const int n_row, const int n_vec, float *y,
+                       const struct value_of *o, int64_t at)
 {
-    const int a_stride = ATTN_BLOCK, b_stride = y_stride, gap = VL;
-    const float *c;
+    const int y_stride = o->stride, a_row = ATTN_BLOCK;
+    const int64_t b_stride = (int64_t)o->stride * f.size;
     ROWS(ROW_ZERO)
     ROWS(ROW_LOAD)
-    if ((c = c0) != NULL) {
-        ROWS(ROW_TIMES)
+    for (int t = 0; t < ATTN_TILES; t++) {
+        const float *c = o->c[t];
+        int first = t * ATTN_TILE, i = o->lo > first ? o->lo : first;
+        int end = o->hi < first + ATTN_TILE ? o->hi : first + ATTN_TILE;
+        const float *a = o->a + i;
+        const char *b = o->b[t] + at * f.size + (i - first) * b_stride;
+        const char *ahead = o->ahead[t] + (at * ATTN_TILE + (i - first) * n_vec * VL) * f.size;
+        if (c) {
+            ROWS(ROW_TIMES)
+        }
+        for (; i < end; i++, a++, b += b_stride, ahead += n_vec * VL * f.size) {
+            if (f.ahead) __builtin_prefetch(ahead, 0, 2);
+            if (f.ahead && n_vec * VL * f.size > 64) __builtin_prefetch(ahead + 64, 0, 2);
+            vf b0 = f.load(b), b1 = b0;
+            if (n_vec == 2) b1 = f.load(b + VL * f.size);
+            ROWS(ROW_STEP)
+        }
     }
-    ROWS_CHAIN(lo, (hi < ATTN_TILE ? hi : ATTN_TILE))
-    if ((c = c1) != NULL) {
-        ROWS(ROW_TIMES)
-    }
-    ROWS_CHAIN((lo > ATTN_TILE ? lo : ATTN_TILE), hi)
     ROWS(ROW_STORE)
 }
 
-/* ---- one block of up to 16 rows ---- */
+/* Both products for up to RB rows, by form. */
+#define SCORE_CASE(n)                                                                              \
+    case n + 1:                                                                                    \
+        if (n < RB) score_rows(f, n + 1, y, o);                                                    \
+        break;
+#define VALUE_CASE(n)                                                                              \
+    case n + 1:                                                                                    \
+        if (n < RB) value_rows(f, n + 1, 2, y, o, at);                                             \
+        break;                                                                                     \
+    case n + 1 + 8:                                                                                \
+        if (n < RB && VL == 16) value_rows(f, n + 1, 1, y, o, at);                                 \
+        break;
+#define PRODUCTS(name, ...)                                                                        \
+    static void scores_##name(float *y, const struct score_of *o, int n_row)                       \
+    {                                                                                              \
+        const struct form f = {__VA_ARGS__};                                                       \
+        switch (n_row) {                                                                           \
+            ROWS(SCORE_CASE)                                                                       \
+        }                                                                                          \
+    }                                                                                              \
+    static void values_##name(float *y, const struct value_of *o, int n_row, int at)               \
+    {                                                                                              \
+        const struct form f = {__VA_ARGS__};                                                       \
+        switch (o->stride - at < 2 * VL ? n_row + 8 : n_row) {                                     \
+            ROWS(VALUE_CASE)                                                                       \
+        }                                                                                          \
+    }
+PRODUCTS(wide, 4, false, load_f32)
+PRODUCTS(f32, 4, true, load_f32)
+PRODUCTS(f16, 2, true, vf_load_f16)
+PRODUCTS(bf16, 2, true, vf_load_bf16)
+PRODUCTS(q8, 1, true, load_q8)
+PRODUCTS(e4m3, 1, true, vf_load_e4m3)
+PRODUCTS(e5m2, 1, true, vf_load_e5m2)
 
-enum { GROUP = 16 };
+static const struct products {
+    int size;
+    void (*scores)(float *y, const struct score_of *o, int n_row);
+    void (*values)(float *y, const struct value_of *o, int n_row, int at);
+} products_wide = {4, scores_wide, values_wide},
+  products_of[KV_TYPE_COUNT] = {
+      [KV_F32] = {4, scores_f32, values_f32},        [KV_F16] = {2, scores_f16, values_f16},
+      [KV_BF16] = {2, scores_bf16, values_bf16},     [KV_Q8] = {1, scores_q8, values_q8},
+      [KV_FP8_E4M3] = {1, scores_e4m3, values_e4m3}, [KV_FP8_E5M2] = {1, scores_e5m2, values_e5m2},
+};
+
+/* ---- one block of some rows ---- */
+
+enum { GROUP = 8 * RB };
 
 struct group {
     const struct attn_rows *a;
+    const struct attn_kv *kv;
+    const struct products *product;
     int row0, n, pos0;
     bool seen, full;          /* some row sees something; every row sees the whole block */
     int lo[GROUP], hi[GROUP]; /* what each row sees of the block, unless full: [lo, hi)  */
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
-    float m[2][GROUP]; /* of the sub-tiles: maximum so far, 0 for -inf */
-    float c[2][GROUP]; /* exp(former maximum - maximum)                */
-    unsigned grew[2];  /* bit r: row r's maximum did                   */
+    float m[ATTN_TILES][GROUP]; /* of the sub-tiles: maximum so far, 0 for -inf */
+    float c[ATTN_TILES][GROUP]; /* exp(former maximum - maximum)                */
+    uint64_t grew[ATTN_TILES];  /* bit r: row r's maximum did                   */
+    struct run {                /* rows [r, r + n) that see the same: [lo, hi)  */
+        int r, n, lo, hi;
+    } run[GROUP];
+    int n_run;
 };
 
 static int clamp_int(int x, int lo, int hi)
@@ -107,10 +217,12 @@ static int clamp_int(int x, int lo, int hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-static void group_begin(struct group *g, const struct attn_rows *a, int row0, int pos0)
+static void group_begin(struct group *g, const struct attn_rows *a, const struct attn_kv *kv,
+                        int row0, int pos0)
 {
     const int32_t *from = a->from + row0, *to = a->to + row0;
-    g->a = a, g->row0 = row0, g->pos0 = pos0;
+    g->a = a, g->kv = kv, g->row0 = row0, g->pos0 = pos0;
+    g->product = kv->k_ahead[0] ? &products_of[kv->type] : &products_wide;
     g->n = a->n_row - row0 < GROUP ? a->n_row - row0 : GROUP;
     int short_of = 0;
     for (int r = 0; r < g->n; r++) short_of |= from[r] > pos0 || to[r] < pos0 + ATTN_BLOCK;
@@ -123,25 +235,44 @@ static void group_begin(struct group *g, const struct attn_rows *a, int row0, in
     }
 }
 
-/* Two vectors of positions at a time: both sub-tiles where a vector is one, else parts of one. */
-static void group_scores(struct group *g, const float *k)
+/* Vectors of positions [i, i + 2 VL): both sub-tiles where a vector is one, else parts of one. */
+static struct score_of score_of(const struct group *g, int i)
 {
-    const struct attn_rows *a = g->a;
-    const int tile = a->d_k * ATTN_TILE, gap = (int)VL == ATTN_TILE ? tile : VL;
-    for (int r = 0; r < g->n; r += RB)
-        for (int i = 0; i < ATTN_BLOCK; i += 2 * VL) {
-            float *s = g->s + r * ATTN_BLOCK + i;
-            const float *q = a->q + (int64_t)(g->row0 + r) * a->d_k;
-            const float *k0 = k + (i / ATTN_TILE * tile + i % ATTN_TILE);
-#define CASE(n)                                                                                    \
-    case n + 1:                                                                                    \
-        if (n < RB) score_rows(n + 1, s, q, a->d_k, k0, gap, a->scale);                            \
-        break;
-            switch (g->n - r < RB ? g->n - r : RB) {
-                ROWS(CASE)
-            }
-#undef CASE
+    const struct attn_kv *kv = g->kv;
+    const int size = g->product->size, t = i / ATTN_TILE, in = i % ATTN_TILE;
+    const bool both = (int)VL == ATTN_TILE;
+    struct score_of o = {.d_k = g->a->d_k, .scale = g->a->scale};
+    o.b[0] = (const char *)kv->k[t] + in * size;
+    o.b[1] = both ? kv->k[t + 1] : o.b[0] + VL * size;
+    o.ahead[0] = kv->k_ahead[0] ? kv->k_ahead[t] : o.b[0];
+    o.ahead[1] =
+        both && kv->k_ahead[0] ? kv->k_ahead[t + 1] : o.ahead[0] + o.d_k / 4 * 2 * ATTN_TILE * size;
+    if (kv->k_scale[0]) {
+        o.times[0] = kv->k_scale[t] + in;
+        o.times[1] = both ? kv->k_scale[t + 1] : o.times[0] + VL;
+    }
+    return o;
+}
+
+/* Does any of rows [r, r + n) see something of [i, end) of the block? */
+static bool anyone_sees(const struct group *g, int r, int n, int i, int end)
+{
+    bool some = g->full;
+    for (n += r; r < n && !some; r++) some = g->lo[r] < g->hi[r] && g->lo[r] < end && g->hi[r] > i;
+    return some;
+}
+
+static void group_scores(struct group *g)
+{
+    for (int i = 0; i < ATTN_BLOCK; i += 2 * VL) {
+        struct score_of o = score_of(g, i);
+        for (int r = 0; r < g->n; r += RB) {
+            int n = g->n - r < RB ? g->n - r : RB;
+            o.a = g->a->q + (int64_t)(g->row0 + r) * o.d_k;
+            if (anyone_sees(g, r, n, i, i + 2 * VL))
+                g->product->scores(g->s + r * ATTN_BLOCK + i, &o, n);
         }
+    }
 }
 
 static void group_softcap(struct group *g)
@@ -177,15 +308,20 @@ static void group_mask(struct group *g)
 /* Maxima of the sub-tiles; c where they grew, else 1. */
 static void group_top(struct group *g)
 {
-    g->grew[0] = g->grew[1] = 0;
-    for (int r = 0; r < GROUP; r += VL) {
+    memset(g->grew, 0, sizeof g->grew);
+    for (int r = g->n; r % VL; r++) /* rows that are not there */
+        memset(g->s + r * ATTN_BLOCK, 0, ATTN_BLOCK * sizeof(float));
+    for (int r = 0; r < g->n; r += VL) {
         vf m = vf_load(g->a->m + g->row0 + r);
-        for (int t = 0; t < 2; t++) {
+        for (int t = 0; t < ATTN_TILES; t++) {
             vf top = vf_max(vf_max_rows(g->s + r * ATTN_BLOCK + t * ATTN_TILE, ATTN_BLOCK), m);
             vmask grew = vf_gt(top, m);
-            vf_store(g->c[t] + r, vf_select(grew, vf_exp(vf_sub(m, top)), vf_set1(1)));
+            unsigned bits = vmask_bits(grew);
+            vf c = vf_set1(1);
+            if (bits) c = vf_select(grew, vf_exp(vf_sub(m, top)), c);
+            vf_store(g->c[t] + r, c);
             vf_store(g->m[t] + r, vf_select(vf_gt(top, vf_set1(-INFINITY)), top, vf_zero()));
-            g->grew[t] |= vmask_bits(grew) << r;
+            g->grew[t] |= (uint64_t)bits << r;
             m = top;
         }
         vf_store(g->a->m + g->row0 + r, m);
@@ -195,71 +331,73 @@ static void group_top(struct group *g)
 /* p over the scores, and the row sums. */
 static void group_exp(struct group *g)
 {
+    const float *const *scale = g->kv->v_scale;
     for (int r = 0; r < g->n; r++) {
-        float *l = g->a->l + (g->row0 + r) * ATTN_TILE, *s = g->s + r * ATTN_BLOCK;
-        vf m0 = vf_set1(g->m[0][r]), m1 = vf_set1(g->m[1][r]);
-        vf c0 = vf_set1(g->c[0][r]), c1 = vf_set1(g->c[1][r]);
+        float *l = g->a->l + (g->row0 + r) * ATTN_TILE;
         for (int i = 0; i < ATTN_TILE; i += VL) {
-            vf p0 = vf_exp(vf_sub(vf_load(s + i), m0));
-            vf p1 = vf_exp(vf_sub(vf_load(s + ATTN_TILE + i), m1));
-            vf sum = vf_add(vf_mul(vf_load(l + i), c0), p0);
-            vf_store(l + i, vf_add(vf_mul(sum, c1), p1));
-            vf_store(s + i, p0);
-            vf_store(s + ATTN_TILE + i, p1);
+            vf sum = vf_load(l + i);
+            for (int t = 0; t < ATTN_TILES; t++) {
+                float *s = g->s + r * ATTN_BLOCK + t * ATTN_TILE + i;
+                vf p = vf_exp_negative(vf_sub(vf_load(s), vf_set1(g->m[t][r])));
+                sum = vf_add(vf_mul(sum, vf_set1(g->c[t][r])), p);
+                vf_store(s, scale[0] ? vf_mul(p, vf_load(scale[t] + i)) : p);
+            }
+            vf_store(l + i, sum);
         }
     }
 }
 
-/* Values of rows [r, r + n), which all see [lo, hi) of the block. */
-static void group_values(struct group *g, int r, int n, const float *v, int lo, int hi)
+static void find_runs(struct group *g)
 {
-    const int stride = attn_stride(g->a->d_v);
-    const unsigned bits = ((1u << n) - 1) << r;
-    const float *p = g->s + r * ATTN_BLOCK;
-    const float *c0 = g->grew[0] & bits ? g->c[0] + r : NULL;
-    const float *c1 = g->grew[1] & bits ? g->c[1] + r : NULL;
-    float *o = g->a->o + (int64_t)(g->row0 + r) * stride;
-    for (int j = 0; j < stride; j += 2 * VL) {
-        const int n_vec = stride - j < 2 * VL ? 1 : 2;
-#define CASE(n)                                                                                    \
-    case n + 1:                                                                                    \
-        if (n < RB) value_rows(n + 1, 2, o + j, stride, p, v + j, lo, hi, c0, c1);                 \
-        break;                                                                                     \
-    case n + 1 + 8:                                                                                \
-        if (n < RB && VL == 16) value_rows(n + 1, 1, o + j, stride, p, v + j, lo, hi, c0, c1);     \
-        break;
-        switch (n_vec == 2 ? n : n + 8) {
-            ROWS(CASE)
-        }
-#undef CASE
-    }
-}
-
-/* Runs of rows that see the same. */
-static void group_runs(struct group *g, const float *v)
-{
+    g->n_run = 0;
     for (int r = 0, end; r < g->n; r = end) {
         int lo = g->full ? 0 : g->lo[r], hi = g->full ? ATTN_BLOCK : g->hi[r];
         for (end = r + 1; end < g->n && end - r < RB; end++)
             if (!g->full && (g->lo[end] != lo || g->hi[end] != hi)) break;
-        if (lo < hi) group_values(g, r, end - r, v, lo, hi);
+        if (lo < hi) g->run[g->n_run++] = (struct run){r, end - r, lo, hi};
     }
 }
 
-static void attn_block(const struct attn_rows *a, const float *k, const float *v, int pos0)
+/* What the run's values are made of. */
+static struct value_of value_of(const struct group *g, const struct run *x)
+{
+    const struct attn_kv *kv = g->kv;
+    const uint64_t bits = ((1ull << x->n) - 1) << x->r;
+    struct value_of o = {
+        .a = g->s + x->r * ATTN_BLOCK, .lo = x->lo, .hi = x->hi, .stride = attn_stride(g->a->d_v)};
+    for (int t = 0; t < ATTN_TILES; t++) {
+        o.c[t] = g->grew[t] & bits ? g->c[t] + x->r : NULL;
+        o.b[t] = kv->v[t];
+        o.ahead[t] = kv->v_ahead[0] ? kv->v_ahead[t] : kv->v[t];
+    }
+    return o;
+}
+
+static void group_values(struct group *g)
+{
+    const int stride = attn_stride(g->a->d_v);
+    find_runs(g);
+    for (int at = 0; at < stride; at += 2 * VL)
+        for (int i = 0; i < g->n_run; i++) {
+            struct value_of o = value_of(g, &g->run[i]);
+            g->product->values(g->a->o + (int64_t)(g->row0 + g->run[i].r) * stride + at, &o,
+                               g->run[i].n, at);
+        }
+}
+
+static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
 {
     struct group g;
-    memset(g.s, 0, sizeof g.s);
     for (int row = 0; row < a->n_row; row += GROUP) {
-        group_begin(&g, a, row, pos0);
+        group_begin(&g, a, kv, row, pos0);
         if (!g.seen) continue;
-        group_scores(&g, k);
+        group_scores(&g);
         if (a->softcap != 0) group_softcap(&g);
         if (a->slope) group_slope(&g);
         if (!g.full) group_mask(&g);
         group_top(&g);
         group_exp(&g);
-        group_runs(&g, v);
+        group_values(&g);
     }
 }
 
@@ -291,6 +429,8 @@ static void attn_finish(float *y, const float *out, float l, int d_v)
 static void attn_slots(struct kern *k)
 {
     k->attn_block = attn_block;
+    k->attn_rows_narrow = RB;
+    k->attn_tile_rows = RB;
     k->attn_merge = attn_merge;
     k->attn_finish = attn_finish;
 }

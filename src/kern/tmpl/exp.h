@@ -28,4 +28,10 @@ static inline vf vf_exp(vf x)
     return vf_exp_bounded(vf_max(vf_set1(-105.0f), vf_min(vf_set1(89.0f), x))); /* a NaN stays */
 }
 
+/* The same for x <= 0, or NaN. */
+static inline vf vf_exp_negative(vf x)
+{
+    return vf_exp_bounded(vf_max(vf_set1(-105.0f), x));
+}
+
 #endif

@@ -8,45 +8,19 @@
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 
-#include "kern/kern_impl.h"
-
-#define INLINE static inline __attribute__((always_inline))
+#include "kern/tmpl/kv_load.h"
 
 /* ---- out of pages ---- */
 
-static inline vf load_q8(const void *p)
-{
-    return vf_of_vi(vi_load_i8(p));
-}
-
-static inline vf load_f32(const void *p)
-{
-    return vf_load(p);
-}
-
-/* n values (a multiple of 16), lane i of each 16 times scale[i]; one line of `ahead` is fetched with
- * each line of x. */
-INLINE void widen(float *y, const char *x, int n, const float *scale, const char *ahead,
-                  const int size, vf load(const void *))
+/* n values (a multiple of 16); one line of `ahead` is fetched with each line of x. */
+INLINE void widen(float *y, const char *x, int n, const char *ahead, const int size,
+                  vf load(const void *))
 {
     const int line = 64 / size;
     for (int i = 0; i < n; i += line) {
         __builtin_prefetch(ahead + i * size, 0, 2);
-        for (int j = i; j < i + line && j < n; j += VL) {
-            vf t = load(x + j * size);
-            if (scale) t = vf_mul(t, vf_load(scale + j % ATTN_TILE));
-            vf_store(y + j, t);
-        }
+        for (int j = i; j < i + line && j < n; j += VL) vf_store(y + j, load(x + j * size));
     }
-}
-
-INLINE void get_k(float *k, const char *x, const float *scale, int d, const char *ahead,
-                  const int size, vf load(const void *))
-{
-    if (scale)
-        widen(k, x, ATTN_TILE * d, scale, ahead, size, load);
-    else
-        widen(k, x, ATTN_TILE * d, NULL, ahead, size, load);
 }
 
 /* The last n < 16 values of a row and zeros behind them; reads no byte past the row. */
@@ -57,34 +31,24 @@ INLINE void widen_end(float *y, const char *x, int n, const int size, vf load(co
     for (int j = 0; j < ATTN_TILE; j += VL) vf_store(y + j, load(part + j * size));
 }
 
-INLINE void get_v(float *v, const char *x, const float *scale, int n, int d, const char *ahead,
-                  const int size, vf load(const void *))
+INLINE void get(float *y, const char *x, int n, int d, const char *ahead, const int size,
+                vf load(const void *))
 {
     const int stride = attn_stride(d), whole = d - d % ATTN_TILE;
-    if (!scale && d == whole) {
-        widen(v, x, n * d, NULL, ahead, size, load);
+    if (d == whole) {
+        widen(y, x, n * d, ahead, size, load);
         return;
     }
-    for (int i = 0; i < n; i++, v += stride, x += d * size, ahead += d * size) {
-        float s[ATTN_TILE];
-        for (int j = 0; j < ATTN_TILE; j++) s[j] = scale ? scale[i] : 1;
-        widen(v, x, whole, s, ahead, size, load);
-        if (d == whole) continue;
-        widen_end(v + whole, x + whole * size, d - whole, size, load);
-        for (int j = whole; j < d; j++) v[j] *= s[0];
+    for (int i = 0; i < n; i++, y += stride, x += d * size, ahead += d * size) {
+        widen(y, x, whole, ahead, size, load);
+        widen_end(y + whole, x + whole * size, d - whole, size, load);
     }
 }
 
 #define GET(type, size, load)                                                                      \
-    static void get_k_##type(float *k, const void *x, const float *scale, int d,                   \
-                             const void *ahead)                                                    \
+    static void get_##type(float *y, const void *x, int n, int d, const void *ahead)               \
     {                                                                                              \
-        get_k(k, x, scale, d, ahead, size, load);                                                  \
-    }                                                                                              \
-    static void get_v_##type(float *v, const void *x, const float *scale, int n, int d,            \
-                             const void *ahead)                                                    \
-    {                                                                                              \
-        get_v(v, x, scale, n, d, ahead, size, load);                                               \
+        get(y, x, n, d, ahead, size, load);                                                        \
     }
 GET(f32, 4, load_f32)
 GET(f16, 2, vf_load_f16)
@@ -193,8 +157,7 @@ static float put_q8(void *y, const float *x, int n)
 
 static void kv_slots(struct kern *k)
 {
-#define SLOTS(id, type)                                                                            \
-    k->kv_get_k[id] = get_k_##type, k->kv_get_v[id] = get_v_##type, k->kv_put[id] = put_##type
+#define SLOTS(id, type) k->kv_get[id] = get_##type, k->kv_put[id] = put_##type
     SLOTS(KV_F32, f32);
     SLOTS(KV_F16, f16);
     SLOTS(KV_BF16, bf16);

@@ -1,0 +1,20 @@
+/* kv_load.h - VL stored values of K or V as f32, in the names of vec.h; of KV_Q8 the integers without
+ * their scales. What attn.h multiplies in place and kv.h widens. */
+#ifndef QUOTH_KERN_TMPL_KV_LOAD_H
+#define QUOTH_KERN_TMPL_KV_LOAD_H
+
+#include "kern/kern_impl.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+static inline vf load_f32(const void *p)
+{
+    return vf_load(p);
+}
+
+static inline vf load_q8(const void *p)
+{
+    return vf_of_vi(vi_load_i8(p));
+}
+
+#endif
