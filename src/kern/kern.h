@@ -103,18 +103,13 @@ struct linear_out {
     bool add;          /* then y = y_before + y             */
 };
 
-enum { LINEAR_ROWS = 64 }; /* a kernel takes at most so many rows of x at once */
+/* Rows of x that every kernel takes at once, and that any does (struct kern, linear_rows). */
+enum { LINEAR_ROWS = 64, LINEAR_ROWS_MAX = 128 };
 
 /* Outputs of panels [panel, panel + n_panel) of w for rows [row, row + n_row) of x, n_row <=
- * LINEAR_ROWS. Writes nothing else. */
+ * linear_rows. Writes nothing else. */
 typedef void linear_fn(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                        const struct act *x, int row, int n_row);
-
-/* y = silu(gate) * up of two weights of one type and shape; out->bias and out->add are not used.
- * The bits of two linear_fn and curve_mul[CURVE_silu]. */
-typedef void linear_glu_fn(const struct linear_out *out, const struct panels *gate,
-                           const struct panels *up, int panel, int n_panel, const struct act *x,
-                           int row, int n_row);
 
 /* ---- attention ----
  *
@@ -183,7 +178,7 @@ struct kern {
     /* [act][weight type]; NULL where the pair does not exist (ACT_Q8 needs a block format,
      * ACT_BF16 needs BF16) */
     linear_fn *linear[ACT_COUNT][QT_COUNT];
-    linear_glu_fn *linear_glu[ACT_COUNT][QT_COUNT];
+    int linear_rows[ACT_COUNT]; /* the most rows that they take at once */
 
     /* Row `row` of a = x f32 [k], converted:
      *   ACT_F32   copied

@@ -38,7 +38,6 @@ void kern_attn_avx2(struct kern *k);
 void kern_attn_avx512(struct kern *k);
 void kern_attn_neon(struct kern *k);
 linear_fn linear_q8_avx512; /* what AMX leaves to it */
-linear_glu_fn linear_glu_q8_avx512;
 
 /* Sum of 16 lanes by the tree +8 +4 +2 +1. */
 static inline float tree16(const float s[16])

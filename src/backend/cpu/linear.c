@@ -1,7 +1,7 @@
 /* linear.c - linear layers on the CPU: convert the activations once, then chunks of panels and rows
  * on the pool.
  *
- * A chunk is about CHUNK_BYTES of weights times at most LINEAR_ROWS rows: long enough to hide its
+ * A chunk is about CHUNK_BYTES of weights times as many rows as the kernel takes: long enough to hide its
  * claim, short enough to share evenly. Chunks of one range of panels follow each other, so that the
  * weights come from memory once and from the L2 cache for the next rows.
  *
@@ -17,7 +17,7 @@ enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GRO
 
 /* What a worker has for itself. */
 struct linear_work {
-    float gate[LINEAR_ROWS * TILE_STRIDE], up[LINEAR_ROWS * TILE_STRIDE];
+    float gate[LINEAR_ROWS_MAX * TILE_STRIDE], up[LINEAR_ROWS_MAX * TILE_STRIDE];
     float row[]; /* [k_max] */
 };
 
@@ -120,14 +120,15 @@ static void convert(const struct cpu_backend *c, const struct act *to, const str
 
 /* ---- some layers of the same activations ---- */
 
-/* Rows in tiles of at most LINEAR_ROWS, as equal as can be. */
+/* Rows in tiles of at most what the kernel takes, as equal as can be. */
 struct row_tiles {
     int n_row, n_tile, size;
 };
 
-static struct row_tiles row_tiles(int n_row)
+static struct row_tiles row_tiles(const struct cpu_backend *c, const struct act *x)
 {
-    int n_tile = (n_row + LINEAR_ROWS - 1) / LINEAR_ROWS;
+    const int most = c->kern.linear_rows[x->type], n_row = x->n_row;
+    int n_tile = (n_row + most - 1) / most;
     return (struct row_tiles){n_row, n_tile, (n_row + n_tile - 1) / n_tile};
 }
 
@@ -189,8 +190,8 @@ void cpu_linears(struct backend *b, const struct output *out, int n, const struc
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
     for (int i = 0; i < n;) {
-        struct list_job j = {.c = c, .tiles = row_tiles(n_row)};
-        j.act = act_for(c, &c->linear.in, out[i].l, n_row);
+        struct list_job j = {.c = c, .act = act_for(c, &c->linear.in, out[i].l, n_row)};
+        j.tiles = row_tiles(c, &j.act);
         convert(c, &j.act, in);
         for (; i < n && act_type_of(c, out[i].l) == j.act.type; i++)
             list_add(&j, out[i].l, out[i].y, false);
@@ -207,7 +208,7 @@ void cpu_linear(struct backend *b, float *y, const struct linear *l, const float
 static void add_layer(struct cpu_backend *c, float *y, const struct linear *l,
                       const struct act *act)
 {
-    struct list_job j = {.c = c, .act = *act, .tiles = row_tiles(act->n_row)};
+    struct list_job j = {.c = c, .act = *act, .tiles = row_tiles(c, act)};
     list_add(&j, l, y, true);
     list_run(&j);
 }
@@ -281,8 +282,8 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
                         .up = g->up,
                         .in = act_for(c, &c->linear.in, g->gate, n_row),
                         .to = quant ? &between : NULL,
-                        .y = g->a,
-                        .tiles = row_tiles(n_row)};
+                        .y = g->a};
+    j.tiles = row_tiles(c, &j.in);
     convert(c, &j.in, in);
     const int n_group = ((int)g->gate->w.n_out + ACT_GROUP - 1) / ACT_GROUP;
     pool_run(c->pool, glu_chunk, &j, n_group * j.tiles.n_tile);
@@ -291,7 +292,7 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
         add_layer(c, y, g->down, &between);
         return;
     }
-    struct list_job down = {.c = c, .act = between, .tiles = j.tiles};
+    struct list_job down = {.c = c, .act = between, .tiles = row_tiles(c, &between)};
     list_add(&down, g->down, g->y, false);
     list_run(&down);
     b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);

@@ -25,7 +25,7 @@ enum { ROWS_MIN = 10 };
 static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                    const struct act *x, int row, int n_row)
 {
-    _Alignas(64) float c[PANELS_MAX * LINEAR_ROWS * PANEL];
+    _Alignas(64) float c[PANELS_MAX * BLOCK_ROWS * PANEL];
     if (n_row < ROWS_MIN) {
         linear_q8_avx512(out, w, panel, n_panel, x, row, n_row);
         return;
@@ -37,34 +37,7 @@ static void linear(const struct linear_out *out, const struct panels *w, int pan
         for (int i = 0; i < b.n_panel; i++) b.panel[i] = w->data + (p + i) * w->stride;
         fn(&b, x, row, n_row);
         for (int i = 0; i < b.n_panel; i++)
-            strip_put(out, w->n_out, p + i, c + i * LINEAR_ROWS * PANEL, row, n_row);
-    }
-    _tile_release();
-}
-
-static void linear_glu(const struct linear_out *out, const struct panels *gate,
-                       const struct panels *up, int panel, int n_panel, const struct act *x,
-                       int row, int n_row)
-{
-    enum { PAIRS_MAX = PANELS_MAX / 2, C_FLOATS = LINEAR_ROWS * PANEL };
-    _Alignas(64) float c[PANELS_MAX * C_FLOATS];
-    if (n_row < ROWS_MIN) {
-        linear_glu_q8_avx512(out, gate, up, panel, n_panel, x, row, n_row);
-        return;
-    }
-    block_fn *fn = block_of(gate->type);
-    tiles_open(step_of(gate->type));
-    for (int p = panel, end = panel + n_panel; p < end; p += PAIRS_MAX) {
-        int n = end - p < PAIRS_MAX ? end - p : PAIRS_MAX;
-        struct panel_block b = {.n_panel = 2 * n, .c = c};
-        for (int i = 0; i < n; i++) {
-            b.panel[2 * i] = gate->data + (p + i) * gate->stride;
-            b.panel[2 * i + 1] = up->data + (p + i) * up->stride;
-        }
-        fn(&b, x, row, n_row);
-        for (int i = 0; i < n; i++)
-            strip_put_glu(out, gate->n_out, p + i, c + 2 * i * C_FLOATS, c + (2 * i + 1) * C_FLOATS,
-                          row, n_row);
+            strip_put(out, w->n_out, p + i, c + i * BLOCK_ROWS * PANEL, row, n_row);
     }
     _tile_release();
 }
@@ -72,9 +45,7 @@ static void linear_glu(const struct linear_out *out, const struct panels *gate,
 void kern_init_amx(struct kern *k)
 {
     for (int t = 0; t < QT_COUNT; t++)
-        if (block_of((enum qtype)t)) {
-            k->linear[ACT_Q8][t] = linear;
-            k->linear_glu[ACT_Q8][t] = linear_glu;
-        }
+        if (block_of((enum qtype)t)) k->linear[ACT_Q8][t] = linear;
+    k->linear_rows[ACT_Q8] = BLOCK_ROWS;
     kern_linear_bf16_amx(k);
 }

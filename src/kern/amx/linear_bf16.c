@@ -153,27 +153,7 @@ static void linear(const struct linear_out *out, const struct panels *w, int pan
     }
 }
 
-static void linear_glu(const struct linear_out *out, const struct panels *gate,
-                       const struct panels *up, int panel, int n_panel, const struct act *x,
-                       int row, int n_row)
-{
-    _Alignas(64) float c[PANELS_MAX * C_FLOATS];
-    for (int p = panel, end = panel + n_panel; p < end; p += PANELS_MAX / 2) {
-        const int n = end - p < PANELS_MAX / 2 ? end - p : PANELS_MAX / 2;
-        const uint8_t *at[PANELS_MAX];
-        for (int i = 0; i < PANELS_MAX; i++) {
-            const struct panels *w = i % 2 ? up : gate;
-            at[i] = w->data + (p + (i / 2 < n ? i / 2 : n - 1)) * w->stride;
-        }
-        block_rows(at, 2 * n, x, row, n_row, c);
-        for (int i = 0; i < n; i++)
-            strip_put_glu(out, gate->n_out, p + i, c + 2 * i * C_FLOATS, c + (2 * i + 1) * C_FLOATS,
-                          row, n_row);
-    }
-}
-
 void kern_linear_bf16_amx(struct kern *k)
 {
     k->linear[ACT_BF16][QT_bf16] = linear;
-    k->linear_glu[ACT_BF16][QT_bf16] = linear_glu;
 }

@@ -203,7 +203,7 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
     for (int k = 0; k < x->k; k += ACT_GROUP) {
         const int n_unit = group_units(k, x->k);
         for (int p = 0; p < b->n_panel; p++) {
-            float *c = b->c + p * LINEAR_ROWS * PANEL;
+            float *c = b->c + p * BLOCK_ROWS * PANEL;
             if (k == 0) memset(c, 0, (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof *c);
             group_rows(f, b->panel[p] + at, n_unit, &r, n_row, c);
         }

@@ -78,12 +78,12 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const struct rows *r, int row)
 
 /* What several panels of one or two weights give for all rows: their k groups go side by side, so
  * that a group's activations are in the L1 cache for all of them. */
-enum { PANELS_MAX = 2 };
+enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
 
 struct panel_block {
     const uint8_t *panel[PANELS_MAX];
     int n_panel;
-    float *c; /* [n_panel][LINEAR_ROWS][16]; rows past the last hold anything */
+    float *c; /* [n_panel][BLOCK_ROWS][16]; rows past the last hold anything */
 };
 
 typedef void block_fn(const struct panel_block *b, const struct act *x, int row, int n_row);

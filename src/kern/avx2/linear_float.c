@@ -2,8 +2,8 @@
 #include "dot.h"
 
 /* 12 registers of sums, 2 of weights, 1 of activations: of 16 */
-#define TILES(X)   X(1) X(2) X(3) X(4) X(5) X(6)
-#define DIRECTS(X) X(1) X(2) X(3) X(4)
+#define TILES(X)      X(1) X(2) X(3) X(4) X(5) X(6)
+#define DIRECTS(X)    X(1) X(2) X(3) X(4)
 #define TILES_BF16(X) X(1) X(2) X(3)
 #include "kern/tmpl/linear_bf16.h"
 
@@ -11,5 +11,4 @@ void kern_linear_float_avx2(struct kern *k)
 {
     linear_float_slots(k);
     k->linear[ACT_BF16][QT_bf16] = linear_bf16;
-    k->linear_glu[ACT_BF16][QT_bf16] = linear_glu_bf16;
 }

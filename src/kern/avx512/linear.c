@@ -13,10 +13,3 @@ void linear_q8_avx512(const struct linear_out *out, const struct panels *w, int 
 {
     linear_q8(out, w, panel, n_panel, x, row, n_row);
 }
-
-void linear_glu_q8_avx512(const struct linear_out *out, const struct panels *gate,
-                          const struct panels *up, int panel, int n_panel, const struct act *x,
-                          int row, int n_row)
-{
-    linear_glu_q8(out, gate, up, panel, n_panel, x, row, n_row);
-}

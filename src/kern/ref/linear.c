@@ -137,7 +137,7 @@ static void outputs(float *c, const struct panels *w, int r, const struct act *x
 static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                    const struct act *x, int row, int n_row)
 {
-    float c[LINEAR_ROWS];
+    float c[LINEAR_ROWS_MAX];
     int end = (panel + n_panel) * PANEL;
     for (int r = panel * PANEL; r < end && r < w->n_out; r++) {
         outputs(c, w, r, x, row, n_row);
@@ -145,28 +145,14 @@ static void linear(const struct linear_out *out, const struct panels *w, int pan
     }
 }
 
-static void linear_glu(const struct linear_out *out, const struct panels *gate,
-                       const struct panels *up, int panel, int n_panel, const struct act *x,
-                       int row, int n_row)
-{
-    float c[LINEAR_ROWS], d[LINEAR_ROWS];
-    int end = (panel + n_panel) * PANEL;
-    for (int r = panel * PANEL; r < end && r < gate->n_out; r++) {
-        outputs(c, gate, r, x, row, n_row);
-        outputs(d, up, r, x, row, n_row);
-        for (int i = 0; i < n_row; i++)
-            out->y[(row + i) * out->stride + r] = c[i] / (1.0f + exp_f32(-c[i])) * d[i];
-    }
-}
-
 void kern_linear_ref(struct kern *k)
 {
+    for (int act = 0; act < ACT_COUNT; act++) k->linear_rows[act] = LINEAR_ROWS;
     for (int t = 0; t < QT_COUNT; t++)
         for (int act = 0; act < ACT_COUNT; act++) {
             bool has = act == ACT_Q8     ? qtype_is_block((enum qtype)t)
                        : act == ACT_BF16 ? t == QT_bf16
                                          : qtype_info[t].ops != NULL;
             k->linear[act][t] = has ? linear : NULL;
-            k->linear_glu[act][t] = has ? linear_glu : NULL;
         }
 }

@@ -3,7 +3,6 @@
 #ifndef QUOTH_KERN_TMPL_LINEAR_H
 #define QUOTH_KERN_TMPL_LINEAR_H
 
-#include "exp.h"
 #include "kern/kern_impl.h"
 
 /* c [STRIPS][LINEAR_ROWS][VL] = STRIPS strips; see strips_q8. */
@@ -54,36 +53,6 @@ static inline void strips_run(strips_fn *fn, const struct linear_out *out, const
         fn(at, lane, x, row, n_row, c);
         strip_put(out, w->n_out, s, c, row, n_row);
         if (last > s) strip_put(out, w->n_out, last, c + LINEAR_ROWS * VL, row, n_row);
-    }
-}
-
-/* y = silu(gate) * up of one strip. */
-static inline void strip_put_glu(const struct linear_out *out, int n_out, int strip,
-                                 const float *gate, const float *up, int row, int n_row)
-{
-    int r = strip * VL, n = n_out - r < VL ? n_out - r : VL;
-    if (n <= 0) return;
-    float *y = out->y + row * out->stride + r;
-    for (int i = 0; i < n_row; i++, y += out->stride, gate += VL, up += VL) {
-        vf g = vf_load(gate);
-        vf e = vf_add(vf_set1(1.0f), vf_exp(vf_sub(vf_zero(), g)));
-        vf_store_n(y, vf_mul(vf_div(g, e), vf_load(up)), n);
-    }
-}
-
-/* A strip of gate beside the same strip of up. */
-static inline void strips_run_glu(strips_fn *fn, const struct linear_out *out,
-                                  const struct panels *gate, const struct panels *up, int panel,
-                                  int n_panel, const struct act *x, int row, int n_row)
-{
-    _Alignas(64) float c[2 * LINEAR_ROWS * VL];
-    int end = (panel + n_panel) * PANEL_STRIPS;
-    for (int s = panel * PANEL_STRIPS; s < end; s++) {
-        const uint8_t *at[2] = {strip_panel(gate, s), strip_panel(up, s)};
-        int lane[2] = {strip_lane(s), strip_lane(s)};
-        fn(at, lane, x, row, n_row, c);
-        if (STRIPS == 1) fn(at + 1, lane, x, row, n_row, c + LINEAR_ROWS * VL);
-        strip_put_glu(out, gate->n_out, s, c, c + LINEAR_ROWS * VL, row, n_row);
     }
 }
 

@@ -134,15 +134,7 @@ static void strips_bf16(const struct linear_out *out, const struct strips *s, co
 static void linear_bf16(const struct linear_out *out, const struct panels *w, int panel,
                         int n_panel, const struct act *x, int row, int n_row)
 {
-    const struct strips s = {{w}, 1, panel * PANEL_STRIPS, n_panel * PANEL_STRIPS};
-    strips_bf16(out, &s, x, row, n_row);
-}
-
-static void linear_glu_bf16(const struct linear_out *out, const struct panels *gate,
-                            const struct panels *up, int panel, int n_panel, const struct act *x,
-                            int row, int n_row)
-{
-    const struct strips s = {{gate, up}, 2, panel * PANEL_STRIPS, 2 * n_panel * PANEL_STRIPS};
+    const struct strips s = {w, panel * PANEL_STRIPS, n_panel * PANEL_STRIPS};
     strips_bf16(out, &s, x, row, n_row);
 }
 

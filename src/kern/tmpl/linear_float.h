@@ -156,11 +156,11 @@ ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *
     }
 }
 
-/* ---- strips of one weight, or of gate and up in turns ---- */
+/* ---- strips ---- */
 
 struct strips {
-    const struct panels *w[2];
-    int n_w, first, n; /* strip j is strip first + j / n_w of w[j % n_w] */
+    const struct panels *w;
+    int first, n;
 };
 
 /* Where a strip is, and what is wanted after its panel. */
@@ -174,9 +174,9 @@ static inline void strips_at(struct strip *at, const struct strips *s, int j, in
 {
     for (int i = 0; i < width; i++) {
         int here = j + i < s->n ? j + i : s->n - 1, then = here + width < s->n ? here + width : 0;
-        at[i].panel = strip_panel(s->w[here % s->n_w], s->first + here / s->n_w);
-        at[i].next = strip_panel(s->w[then % s->n_w], s->first + then / s->n_w);
-        at[i].lane = strip_lane(s->first + here / s->n_w);
+        at[i].panel = strip_panel(s->w, s->first + here);
+        at[i].next = strip_panel(s->w, s->first + then);
+        at[i].lane = strip_lane(s->first + here);
     }
 }
 
@@ -410,20 +410,15 @@ static const struct float_kernels float_kernels[QT_COUNT] = {
 static inline void strips_put(const struct linear_out *out, const struct strips *s, int j,
                               int width, const float *c, int row, int n_row)
 {
-    for (int i = 0; i < width && j + i < s->n; i += s->n_w, c += s->n_w * C_FLOATS) {
-        const int strip = s->first + (j + i) / s->n_w, n_out = s->w[0]->n_out;
-        if (s->n_w == 1)
-            strip_put(out, n_out, strip, c, row, n_row);
-        else
-            strip_put_glu(out, n_out, strip, c, c + C_FLOATS, row, n_row);
-    }
+    for (int i = 0; i < width && j + i < s->n; i++, c += C_FLOATS)
+        strip_put(out, s->w->n_out, s->first + j + i, c, row, n_row);
 }
 
 static void strips_f32(const struct linear_out *out, const struct strips *s, const struct act *x,
                        int row, int n_row)
 {
     _Alignas(64) float c[STRIPS_MAX * C_FLOATS];
-    const struct float_kernels *f = &float_kernels[s->w[0]->type];
+    const struct float_kernels *f = &float_kernels[s->w->type];
     direct_fn *fn = n_row <= DIRECT_ROWS ? f->direct[n_row - 1] : NULL;
     const int width = fn ? direct_strips(n_row) : TILE_STRIPS;
     for (int j = 0; j < s->n; j += width) {
@@ -432,7 +427,7 @@ static void strips_f32(const struct linear_out *out, const struct strips *s, con
         if (fn)
             fn(at, x, row, c);
         else
-            tiled(f->decode, s->w[0], at, x, row, n_row, c);
+            tiled(f->decode, s->w, at, x, row, n_row, c);
         strips_put(out, s, j, width, c, row, n_row);
     }
 }
@@ -440,25 +435,14 @@ static void strips_f32(const struct linear_out *out, const struct strips *s, con
 static void linear_f32(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                        const struct act *x, int row, int n_row)
 {
-    const struct strips s = {{w}, 1, panel * PANEL_STRIPS, n_panel * PANEL_STRIPS};
-    strips_f32(out, &s, x, row, n_row);
-}
-
-static void linear_glu_f32(const struct linear_out *out, const struct panels *gate,
-                           const struct panels *up, int panel, int n_panel, const struct act *x,
-                           int row, int n_row)
-{
-    const struct strips s = {{gate, up}, 2, panel * PANEL_STRIPS, 2 * n_panel * PANEL_STRIPS};
+    const struct strips s = {w, panel * PANEL_STRIPS, n_panel * PANEL_STRIPS};
     strips_f32(out, &s, x, row, n_row);
 }
 
 static inline void linear_float_slots(struct kern *k)
 {
     for (int t = 0; t < QT_COUNT; t++)
-        if (float_kernels[t].decode) {
-            k->linear[ACT_F32][t] = linear_f32;
-            k->linear_glu[ACT_F32][t] = linear_glu_f32;
-        }
+        if (float_kernels[t].decode) k->linear[ACT_F32][t] = linear_f32;
 }
 
 #endif

@@ -11,20 +11,10 @@ static void linear_q8(const struct linear_out *out, const struct panels *w, int 
     strips_run(strips_q8_of(w->type), out, w, panel, n_panel, x, row, n_row);
 }
 
-static void linear_glu_q8(const struct linear_out *out, const struct panels *gate,
-                          const struct panels *up, int panel, int n_panel, const struct act *x,
-                          int row, int n_row)
-{
-    strips_run_glu(strips_q8_of(gate->type), out, gate, up, panel, n_panel, x, row, n_row);
-}
-
 static inline void linear_slots(struct kern *k)
 {
     for (int t = 0; t < QT_COUNT; t++)
-        if (strips_q8_of((enum qtype)t)) {
-            k->linear[ACT_Q8][t] = linear_q8;
-            k->linear_glu[ACT_Q8][t] = linear_glu_q8;
-        }
+        if (strips_q8_of((enum qtype)t)) k->linear[ACT_Q8][t] = linear_q8;
 }
 
 #endif
