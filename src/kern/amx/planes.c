@@ -11,8 +11,8 @@
  * bits (Q2_K) B is alone.
  *
  * Per 16 rows x 16 outputs x 256 k: 128 cycles of the tile unit (64 with one plane), 32 of tile
- * stores, about 60 of the vector unit, and 70 where there are minimums; the planes cost about 350
- * cycles for all rows. */
+ * stores, about 60 of the vector unit, and 100 where there are minimums, which do not quite run side by
+ * side; the planes cost about 450 cycles for all rows. */
 #include "tile.h"
 
 enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
@@ -151,24 +151,43 @@ ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
     }
 }
 
+/* sum over units of min * sum of the row's activations, whose first unit's pair is at sum */
+ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_step)
+{
+    vi even = vi_zero(), odd = vi_zero();
+#pragma GCC unroll 8
+    for (int u = 0; u < n_unit; u += 2) {
+        even = vi_dot16(even, min[u], vi_bcast4(sum + u * sum_step));
+        if (u + 1 < n_unit) odd = vi_dot16(odd, min[u + 1], vi_bcast4(sum + (u + 1) * sum_step));
+    }
+    return vi_add(even, odd);
+}
+
 /* c [16][16] = fma(T of the group, scale of the row's group, c) */
 ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_unit,
                    const struct rows *r, int row, const struct sums *s, float *c)
 {
+    const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
+    vi min[GROUP_UNITS]; /* in registers: stores to c might change g, for all that gcc knows */
+    if (has_min(f)) {
+#pragma GCC unroll 8
+        for (int u = 0; u < n_unit; u++) min[u] = g->min[u];
+    }
+    const float *scale = r->scale + row;
+    const int16_t *sum = r->sum + 2 * row;
     for (int n = 0; n < TILE; n++, c += PANEL) {
-        vi sum = vi_load(s->b + n * PANEL);
-        if (!one_plane(f)) sum = vi_add(sum, vi_sll(vi_load(s->a + n * PANEL), 7));
-        vf t = vf_fma(vf_of_vi(sum), g->d, vf_zero());
+        vi dot = vi_load(s->b + n * PANEL);
+        if (!one_plane(f)) dot = vi_add(dot, vi_sll(vi_load(s->a + n * PANEL), 7));
+        vf t = vf_fma(vf_of_vi(dot), d, vf_zero());
         if (has_min(f)) {
-            vi mins = row_mins(g->min, n_unit, r, row + n);
-            t = vf_fma(vf_of_vi(vi_sub(vi_zero(), mins)), g->dmin, t);
+            vi mins = row_mins(min, n_unit, sum + 2 * n, r->sum_step);
+            t = vf_fma(vf_of_vi(vi_sub(vi_zero(), mins)), dmin, t);
         }
-        vf_store(c, vf_fma(t, vf_set1(r->scale[row + n]), vf_load(c)));
+        vf_store(c, vf_fma(t, vf_set1(scale[n]), vf_load(c)));
     }
 }
 
-/* Sums are stored before the next tiles begin: loads of them wait until the store has left the core's
- * window, which is in program order. */
+/* The tile unit works on the next rows while these are finished. */
 ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int n_unit,
                        const struct rows *r, int n_row, float *c)
 {

@@ -58,24 +58,6 @@ ALWAYS void rows_next(struct rows *r, const struct act *x)
     r->scale += x->n_row;
 }
 
-/* sum over units of min * sum of the row's activations */
-ALWAYS vi row_mins(const vi *min, int n_unit, const struct rows *r, int row)
-{
-    const int16_t *sum = r->sum + 2 * row;
-    vi m = vi_zero();
-    if (n_unit == GROUP_UNITS) {
-        vi n = vi_zero();
-#pragma GCC unroll 8
-        for (int u = 0; u < GROUP_UNITS; u += 2) {
-            m = vi_dot16(m, vi_bcast4(sum + u * r->sum_step), min[u]);
-            n = vi_dot16(n, vi_bcast4(sum + (u + 1) * r->sum_step), min[u + 1]);
-        }
-        return vi_add(m, n);
-    }
-    for (int u = 0; u < n_unit; u++) m = vi_dot16(m, vi_bcast4(sum + u * r->sum_step), min[u]);
-    return m;
-}
-
 /* What several panels of one or two weights give for all rows: their k groups go side by side, so
  * that a group's activations are in the L1 cache for all of them. */
 enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
