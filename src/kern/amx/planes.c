@@ -106,7 +106,8 @@ ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint
     }
     g->d = scale_f16(f, s, 0, 0);
     if (has_min(f)) g->dmin = scale_f16(f, s, 1, 0);
-    for (int u = 0; u < n_unit && has_min(f); u++) g->min[u] = min_pair(f, s, u, 0);
+    for (int u = 0; u < GROUP_UNITS && has_min(f); u++)
+        g->min[u] = u < n_unit ? min_pair(f, s, u, 0) : vi_zero();
 }
 
 /* ---- 16 rows ---- */
@@ -169,10 +170,8 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
 {
     const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
     vi min[GROUP_UNITS]; /* in registers: stores to c might change g, for all that gcc knows */
-    if (has_min(f)) {
 #pragma GCC unroll 8
-        for (int u = 0; u < n_unit; u++) min[u] = g->min[u];
-    }
+    for (int u = 0; u < GROUP_UNITS; u++) min[u] = has_min(f) ? g->min[u] : vi_zero();
     const float *scale = r->scale + row;
     const int16_t *sum = r->sum + 2 * row;
     for (int n = 0; n < TILE; n++, c += PANEL) {
