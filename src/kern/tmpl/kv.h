@@ -72,7 +72,7 @@ INLINE vi narrow(vf x, const int n_exp, const int n_man, float max, vi nan)
     vmask is_small = vf_gt(vf_cast(vi_set1((128 - bias) << 23)), a);
     vf code = vf_select(is_small, vf_cast(small), vf_cast(normal));
     code = vf_select(vf_le(a, vf_set1(max)), code, vf_cast(nan));
-    return vi_or(vi_srl(vi_and(vi_cast(x), vi_set1(1 << 31)), 31 - n_exp - n_man), vi_cast(code));
+    return vi_or(vi_srl(vi_and(vi_cast(x), vi_set1(INT32_MIN)), 31 - n_exp - n_man), vi_cast(code));
 }
 
 static inline void store_f32(void *p, vf x)
