@@ -5,8 +5,8 @@
 
 #include "kern/kern_impl.h"
 
-/* c [STRIPS][LINEAR_ROWS][VL] = STRIPS strips; see strips_q8. */
-typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS],
+/* c [STRIPS][LINEAR_ROWS][VL] = STRIPS strips of panels `stride` bytes apart; see strips_q8. */
+typedef void strips_fn(const uint8_t *const panel[STRIPS], const int lane[STRIPS], int64_t stride,
                        const struct act *x, int row, int n_row, float *c);
 
 enum { PANEL_STRIPS = PANEL / VL };
@@ -50,7 +50,7 @@ static inline void strips_run(strips_fn *fn, const struct linear_out *out, const
         const uint8_t *at[STRIPS] = {strip_panel(w, s)};
         int lane[STRIPS] = {strip_lane(s)};
         at[STRIPS - 1] = strip_panel(w, last), lane[STRIPS - 1] = strip_lane(last);
-        fn(at, lane, x, row, n_row, c);
+        fn(at, lane, w->stride, x, row, n_row, c);
         strip_put(out, w->n_out, s, c, row, n_row);
         if (last > s) strip_put(out, w->n_out, last, c + LINEAR_ROWS * VL, row, n_row);
     }

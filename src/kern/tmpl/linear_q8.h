@@ -45,8 +45,22 @@ struct rows {           /* of x, in one group */
     int n;
 };
 
-/* Bytes of a panel fetched ahead: hardware prefetchers stop at each 4 kB page. */
-enum { AHEAD = 4096 };
+/* Bytes fetched ahead: hardware prefetchers stop at each 4 kB page. Past the end of a panel come those
+ * that the strips take next. */
+enum { AHEAD = 4096, PANELS_AT_ONCE = STRIPS * VL / PANEL };
+
+struct ahead {
+    const uint8_t *end[STRIPS]; /* of the panels */
+    int64_t jump;               /* over the panels that the other strips have */
+};
+
+/* n_byte bytes of strip i from `at` on are in use: fetch what lies AHEAD of them. */
+ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
+{
+    at += AHEAD;
+    if (at >= a->end[i]) at += a->jump;
+    for (int b = 0; b < n_byte; b += 64) __builtin_prefetch(at + b);
+}
 
 enum { T_FLOATS = LINEAR_ROWS * VL }; /* [row][VL] of one strip */
 
@@ -226,18 +240,16 @@ ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const stru
 }
 
 ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
-                      const int lane[STRIPS], int u, int scale_bytes, const struct rows *r,
-                      const struct tile *t)
+                      const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
+                      const struct rows *r, const struct tile *t)
 {
     struct starts st;
     struct unit w[STRIPS];
     struct scales c[STRIPS];
     const int at = scale_bytes + u * f->bits * 64;
     starts_of(&st, f, r, u);
-    for (int i = 0; i < f->bits; i++) {
-        __builtin_prefetch(group[0] + at + i * 64 + AHEAD);
-        if (STRIPS == 2) __builtin_prefetch(group[STRIPS - 1] + at + i * 64 + AHEAD);
-    }
+    fetch(ahead, 0, group[0] + at, f->bits * 64);
+    if (STRIPS == 2) fetch(ahead, STRIPS - 1, group[STRIPS - 1] + at, f->bits * 64);
     w[0] = unit_bytes(f, group[0] + at + lane[0] * 4);
     c[0] = unit_scales(f, group[0], u, lane[0]);
     if (STRIPS == 2) {
@@ -297,8 +309,12 @@ ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
 /* c [STRIPS][LINEAR_ROWS][VL] = the outputs of STRIPS strips, whose panels begin at `panel` and whose
  * first outputs there are `lane`, for n_row rows. */
 ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[STRIPS],
-                      const int lane[STRIPS], const struct act *x, int row, int n_row, float *c)
+                      const int lane[STRIPS], int64_t stride, const struct act *x, int row,
+                      int n_row, float *c)
 {
+    const int64_t jump = PANELS_AT_ONCE > 1 ? (PANELS_AT_ONCE - 1) * stride : 0;
+    struct ahead ahead = {.end = {panel[0] + stride}, .jump = jump};
+    ahead.end[STRIPS - 1] = panel[STRIPS - 1] + stride;
     _Alignas(64) float memory[STRIPS * 2 * T_FLOATS];
     const uint8_t *group[STRIPS] = {panel[0]};
     struct tile t = {{memory}, {c}};
@@ -320,8 +336,9 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
     };
     for (int g = 0; g < x->k; g += ACT_GROUP) {
         const int n_unit = group_units(g, x->k), scale_bytes = panel_scale_bytes(f, n_unit);
+        for (int i = 0; i < STRIPS; i++) fetch(&ahead, i, group[i], scale_bytes);
         for (int u = 0; u < n_unit; u++) {
-            unit_rows(f, group, lane, u, scale_bytes, &r, &t);
+            unit_rows(f, group, lane, u, scale_bytes, &ahead, &r, &t);
             bool ends = f->block && ((u + 1) * UNIT % f->block == 0 || u + 1 == n_unit);
             for (int i = 0; i < STRIPS && ends; i++)
                 block_end(f, group[i], u, lane[i], t.t[i], n_row);
@@ -338,9 +355,9 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
 
 #define PANEL(id, ...)                                                                             \
     static void strips_##id(const uint8_t *const panel[STRIPS], const int lane[STRIPS],            \
-                            const struct act *x, int row, int n_row, float *c)                     \
+                            int64_t stride, const struct act *x, int row, int n_row, float *c)     \
     {                                                                                              \
-        strips_q8(&panel_format_##id, panel, lane, x, row, n_row, c);                              \
+        strips_q8(&panel_format_##id, panel, lane, stride, x, row, n_row, c);                      \
     }
 #include "kern/panels.def"
 #undef PANEL
