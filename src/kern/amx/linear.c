@@ -19,27 +19,32 @@ static int step_of(enum qtype t)
     return is_f32_scaled(f) ? f->sub : 64;
 }
 
-/* Rows below which AVX-512 is faster. */
-enum { ROWS_MIN = 10 };
+/* Rows below which AVX-512 is faster: of all, and of those that full tiles leave. */
+enum { ROWS_MIN = 28, REST_MIN = 6 };
 
-static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
-                   const struct act *x, int row, int n_row)
+static void by_tiles(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
+                     const struct act *x, int row, int n_row)
 {
     _Alignas(64) float c[PANELS_MAX * BLOCK_ROWS * PANEL];
-    if (n_row < ROWS_MIN) {
-        linear_q8_avx512(out, w, panel, n_panel, x, row, n_row);
-        return;
-    }
     block_fn *fn = block_of(w->type);
     tiles_open(step_of(w->type));
     for (int p = panel, end = panel + n_panel; p < end; p += PANELS_MAX) {
-        struct panel_block b = {.n_panel = end - p < PANELS_MAX ? end - p : PANELS_MAX, .c = c};
+        struct panel_block b = {
+            .n_panel = end - p < PANELS_MAX ? end - p : PANELS_MAX, .stride = w->stride, .c = c};
         for (int i = 0; i < b.n_panel; i++) b.panel[i] = w->data + (p + i) * w->stride;
         fn(&b, x, row, n_row);
         for (int i = 0; i < b.n_panel; i++)
             strip_put(out, w->n_out, p + i, c + i * BLOCK_ROWS * PANEL, row, n_row);
     }
     _tile_release();
+}
+
+static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
+                   const struct act *x, int row, int n_row)
+{
+    const int rest = n_row < ROWS_MIN ? n_row : n_row % TILE < REST_MIN ? n_row % TILE : 0;
+    if (rest < n_row) by_tiles(out, w, panel, n_panel, x, row, n_row - rest);
+    if (rest > 0) linear_q8_avx512(out, w, panel, n_panel, x, row + n_row - rest, rest);
 }
 
 void kern_init_amx(struct kern *k)

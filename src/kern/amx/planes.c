@@ -200,13 +200,13 @@ ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int 
     }
 }
 
-ALWAYS void group_rows(const struct panel_format *f, const uint8_t *at, int n_unit,
-                       const struct rows *r, int n_row, float *c)
+ALWAYS void group_rows(const struct panel_format *f, const struct panel_block *b, int p,
+                       const uint8_t *at, int n_unit, const struct rows *r, int n_row, float *c)
 {
     struct group g;
     group_open(&g, f, at, n_unit);
     const int n_byte = panel_group_bytes(f, n_unit);
-    for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(at + n_byte + i); /* the next group */
+    fetch_next(b, p, at + n_byte, n_byte);
     if (n_unit == GROUP_UNITS)
         tiles_rows(f, &g, GROUP_UNITS, r, n_row, c);
     else
@@ -223,7 +223,7 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
         for (int p = 0; p < b->n_panel; p++) {
             float *c = b->c + p * BLOCK_ROWS * PANEL;
             if (k == 0) memset(c, 0, (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof *c);
-            group_rows(f, b->panel[p] + at, n_unit, &r, n_row, c);
+            group_rows(f, b, p, b->panel[p] + at, n_unit, &r, n_row, c);
         }
         at += panel_group_bytes(f, n_unit);
         rows_next(&r, x);

@@ -183,14 +183,14 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const
 #undef ROW
 }
 
-ALWAYS void group_rows(const struct panel_format *f, const uint8_t *at, int n_unit,
-                       const struct rows *r, int n_row, float *c)
+ALWAYS void group_rows(const struct panel_format *f, const struct panel_block *b, int p,
+                       const uint8_t *at, int n_unit, const struct rows *r, int n_row, float *c)
 {
     _Alignas(64) int sums[SLOTS][TILE * PANEL];
     struct group g;
     group_open(&g, f, at, n_unit);
     const int n_byte = panel_group_bytes(f, n_unit);
-    for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(at + n_byte + i); /* the next group */
+    fetch_next(b, p, at + n_byte, n_byte);
     for (int i = 0; i < n_row; i += TILE, c += TILE * PANEL) tile_rows(f, &g, r, i, sums, c);
 }
 
@@ -204,7 +204,7 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
         for (int p = 0; p < b->n_panel; p++) {
             float *c = b->c + p * BLOCK_ROWS * PANEL;
             if (k == 0) memset(c, 0, (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof *c);
-            group_rows(f, b->panel[p] + at, n_unit, &r, n_row, c);
+            group_rows(f, b, p, b->panel[p] + at, n_unit, &r, n_row, c);
         }
         at += panel_group_bytes(f, n_unit);
         rows_next(&r, x);

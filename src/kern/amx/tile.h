@@ -65,8 +65,17 @@ enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
 struct panel_block {
     const uint8_t *panel[PANELS_MAX];
     int n_panel;
-    float *c; /* [n_panel][BLOCK_ROWS][16]; rows past the last hold anything */
+    int64_t stride; /* of panels */
+    float *c;       /* [n_panel][BLOCK_ROWS][16]; rows past the last hold anything */
 };
+
+/* Fetch the n_byte that panel p's group after the one that ends at `end` has, or at the panel's end
+ * what the block after this one begins with. */
+ALWAYS void fetch_next(const struct panel_block *b, int p, const uint8_t *end, int n_byte)
+{
+    if (end >= b->panel[p] + b->stride) end += (PANELS_MAX - 1) * b->stride;
+    for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(end + i);
+}
 
 typedef void block_fn(const struct panel_block *b, const struct act *x, int row, int n_row);
 
