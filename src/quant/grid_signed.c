@@ -7,6 +7,7 @@
  * points of four (IQ3), the wrong sign goes to the one that suffers less. */
 #include "quant_impl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 uint8_t signs_of(const int8_t q[8])
@@ -32,6 +33,7 @@ int magnitude_code(const struct grid *g, const int8_t *q)
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n)
 {
     int8_t s[SUB_MAX];
+    assert(n <= SUB_MAX && n % 2 == 0);
     fields_unpack(s, x, n, 1, 4);
     for (int j = 0; j < n; j++) b->scale[j] = (int16_t)(2 * s[j] + 1);
 }
