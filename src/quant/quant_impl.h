@@ -77,11 +77,18 @@ static inline void half_store(uint8_t *p, float x)
  * the 2-bit codes of the k-quants (run 32), plain bit strings (run 1). */
 static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
 {
-    int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
+    const int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
     for (int at = 0; at < n; at += per_byte * run, x += run)
-        for (int k = 0; k < per_byte; k++)
-            for (int m = 0; m < run; m++)
-                q[at + k * run + m] = (int8_t)((x[m] >> (k * n_bit)) & mask);
+        for (int k = 0; k < per_byte; k++) {
+            int m = 0;
+            for (; m + 8 <= run; m += 8) { /* fields stay in their bytes: eight at once */
+                uint64_t u;
+                memcpy(&u, x + m, sizeof u);
+                u = u >> (k * n_bit) & 0x0101010101010101u * (uint64_t)mask;
+                memcpy(q + at + k * run + m, &u, sizeof u);
+            }
+            for (; m < run; m++) q[at + k * run + m] = (int8_t)((x[m] >> (k * n_bit)) & mask);
+        }
 }
 
 /* The inverse; of each q only the n_bit bits from bit `from` up are taken. */
