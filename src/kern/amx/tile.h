@@ -58,7 +58,7 @@ ALWAYS void rows_next(struct rows *r, const struct act *x)
     r->scale += x->n_row;
 }
 
-/* What several panels of one or two weights give for all rows: their k groups go side by side, so
+/* What some panels give for all rows: their k groups go side by side, so
  * that a group's activations are in the L1 cache for all of them. */
 enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
 
