@@ -12,11 +12,6 @@ const char *const fusion_what[FUSION_COUNT] = {
 };
 #undef FUSION
 
-static bool fuses(const struct backend *b, enum fusion f)
-{
-    return !(b->plain >> f & 1);
-}
-
 /* The input as linear layers without norms read it. */
 static struct input normalized(struct backend *b, const struct input *in, int64_t k, int n_row)
 {
@@ -28,8 +23,8 @@ static struct input normalized(struct backend *b, const struct input *in, int64_
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                      int n_row)
 {
-    const bool as_list = b->op->linears && (n == 1 || fuses(b, FUSE_list));
-    const bool with_norm = as_list && fuses(b, FUSE_norm);
+    const bool as_list = b->op->linears && (n == 1 || backend_fuses(b, FUSE_list));
+    const bool with_norm = as_list && backend_fuses(b, FUSE_norm);
     const struct input x = with_norm ? *in : normalized(b, in, out->l->w.k, n_row);
     if (as_list)
         b->op->linears(b, out, n, &x, n_row);
@@ -40,7 +35,7 @@ void backend_linears(struct backend *b, const struct output *out, int n, const s
 void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
                         int n_row, float *scratch)
 {
-    if (b->op->linear_add && fuses(b, FUSE_add)) {
+    if (b->op->linear_add && backend_fuses(b, FUSE_add)) {
         b->op->linear_add(b, y, l, x, n_row);
         return;
     }
@@ -61,11 +56,12 @@ void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const s
 void backend_glu(struct backend *b, float *y, const struct glu *g, const struct input *in,
                  int n_row)
 {
-    if (!b->op->glu || !fuses(b, FUSE_glu)) {
+    if (!b->op->glu || !backend_fuses(b, FUSE_glu)) {
         backend_glu_plain(b, y, g, in, n_row);
         return;
     }
-    const struct input x = fuses(b, FUSE_norm) ? *in : normalized(b, in, g->gate->w.k, n_row);
+    const struct input x =
+        backend_fuses(b, FUSE_norm) ? *in : normalized(b, in, g->gate->w.k, n_row);
     b->op->glu(b, y, g, &x, n_row);
 }
 
@@ -78,7 +74,7 @@ static void heads(struct backend *b, const struct rope_put *r, float *x, const f
 
 void backend_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 {
-    if (b->op->rope_put && fuses(b, FUSE_rope)) {
+    if (b->op->rope_put && backend_fuses(b, FUSE_rope)) {
         b->op->rope_put(b, r, n_row);
         return;
     }

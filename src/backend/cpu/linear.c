@@ -204,12 +204,12 @@ void cpu_linear(struct backend *b, float *y, const struct linear *l, const float
     cpu_linears(b, &(struct output){l, y}, 1, &(struct input){.x = x}, n_row);
 }
 
-/* y += the layer of activations that are there. */
-static void add_layer(struct cpu_backend *c, float *y, const struct linear *l,
-                      const struct act *act)
+/* y = the layer of activations that are there, or y += it. */
+static void run_layer(struct cpu_backend *c, float *y, const struct linear *l,
+                      const struct act *act, bool add)
 {
     struct list_job j = {.c = c, .act = *act, .tiles = row_tiles(c, act)};
-    list_add(&j, l, y, true);
+    list_add(&j, l, y, add);
     list_run(&j);
 }
 
@@ -219,7 +219,7 @@ void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const f
     if (n_row == 0) return;
     struct act act = act_for(c, &c->linear.in, l, n_row);
     convert(c, &act, &(struct input){.x = x});
-    add_layer(c, y, l, &act);
+    run_layer(c, y, l, &act, true);
 }
 
 /* ---- a gated block ---- */
@@ -275,7 +275,7 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
         backend_glu_plain(b, y, g, in, n_row);
         return;
     }
-    const bool quant = !(b->plain >> FUSE_quant & 1);
+    const bool quant = backend_fuses(b, FUSE_quant);
     struct act between = act_for(c, &c->linear.between, g->down, n_row);
     struct glu_job j = {.c = c,
                         .gate = g->gate,
@@ -288,12 +288,7 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
     const int n_group = ((int)g->gate->w.n_out + ACT_GROUP - 1) / ACT_GROUP;
     pool_run(c->pool, glu_chunk, &j, n_group * j.tiles.n_tile);
     if (!quant) convert(c, &between, &(struct input){.x = g->a});
-    if (!(b->plain >> FUSE_add & 1)) {
-        add_layer(c, y, g->down, &between);
-        return;
-    }
-    struct list_job down = {.c = c, .act = between, .tiles = row_tiles(c, &between)};
-    list_add(&down, g->down, g->y, false);
-    list_run(&down);
-    b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);
+    const bool add = backend_fuses(b, FUSE_add);
+    run_layer(c, add ? y : g->y, g->down, &between, add);
+    if (!add) b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);
 }
