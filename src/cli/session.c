@@ -182,8 +182,9 @@ int session_open_sized(struct session *s, const char *path, const struct session
 int session_engine(struct session *s, struct err *e)
 {
     int rc = engine_open(&s->engine,
-                         &(struct engine_options){
-                             .model = s->model, .tokenizer = s->tokenizer, .cpu_level = cpu_level},
+                         &(struct engine_options){.executor = executor_of_model(s->model),
+                                                  .tokenizer = s->tokenizer,
+                                                  .cpu_level = cpu_level},
                          e);
     return rc ? rc : engine_start(s->engine, e);
 }

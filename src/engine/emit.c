@@ -4,8 +4,6 @@
  * and the engine is the only one that pushes, so a push here never fails. */
 #include "engine_impl.h"
 
-#include "base/os.h"
-
 #include <assert.h>
 
 enum { REPLY_EVENTS = 512 };
@@ -55,7 +53,7 @@ static bool is_stop(const struct engine *en, const struct seq *s, int32_t id)
 
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
 {
-    s->last_us = time_us();
+    s->last_us = engine_now(en);
     if (s->n_output == 0) s->first_us = s->last_us;
     if (p->id < 0) {
         s->finish = FINISH_ERROR; /* everything masked, or logits that are not numbers */
@@ -97,9 +95,9 @@ void sample_rows(struct engine *en, struct model_out out)
         if (s->n_row > 0) sample_seq(en, s, out);
 }
 
-void emit_done(struct seq *s)
+void emit_done(const struct engine *en, struct seq *s)
 {
-    int64_t now = time_us(), sched = s->sched_us ? s->sched_us : now,
+    int64_t now = engine_now(en), sched = s->sched_us ? s->sched_us : now,
             first = s->first_us ? s->first_us : now;
     struct event ev = {
         .request_id = s->request->id,

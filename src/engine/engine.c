@@ -8,6 +8,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
+int64_t engine_now(const struct engine *en)
+{
+    return en->executor.now_us(en->executor.ctx);
+}
+
 /* ---- the loop ---- */
 
 static void inbox_drain(struct engine *en)
@@ -23,9 +28,10 @@ static void inbox_drain(struct engine *en)
 
 bool engine_step(struct engine *en)
 {
+    en->now_us = engine_now(en);
     inbox_drain(en);
     if (!sched_next(en)) return false;
-    struct model_out out = model_forward(en->model, &en->batch);
+    struct model_out out = en->executor.forward(en->executor.ctx, &en->batch);
     sample_rows(en, out);
     sched_commit(en);
     assert(!engine_check(en));
@@ -61,7 +67,7 @@ int engine_start(struct engine *en, struct err *e)
 
 static int read_eog(struct engine *en, struct err *e)
 {
-    int n_vocab = model_info(en->model)->n_vocab, n = 0;
+    int n_vocab = en->executor.n_vocab, n = 0;
     int n_token = en->tokenizer ? tokenizer_n_vocab(en->tokenizer) : 0;
     for (int id = 0; id < n_token && id < n_vocab; id++) n += tokenizer_is_eog(en->tokenizer, id);
     en->eog = calloc((size_t)n + 1, sizeof *en->eog);
@@ -84,8 +90,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     *out = NULL;
     struct engine *en = calloc(1, sizeof *en);
     if (!en) return err_memory(e, "the engine", sizeof *en);
-    const struct model_info *info = model_info(o->model);
-    en->model = o->model;
+    const struct executor *x = &o->executor;
+    en->executor = *x;
     en->tokenizer = o->tokenizer;
     en->queue_max = o->queue_max ? o->queue_max : 1024;
     int rc = read_eog(en, e);
@@ -93,9 +99,11 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
         en->vocab.tokenizer = o->tokenizer;
         en->vocab.bytes = token_bytes;
     }
-    if (rc == 0) rc = pages_open(&en->pages, info->n_page, info->page_rows, !o->no_prefix_cache, e);
-    if (rc == 0) rc = batch_open(&en->batch, model_batch_limits(o->model), e);
-    if (rc == 0) rc = sample_work_open(&en->work, info->n_vocab, o->cpu_level, e);
+    if (rc == 0) rc = pages_open(&en->pages, x->n_page, x->page_rows, !o->no_prefix_cache, e);
+    if (rc == 0) rc = batch_open(&en->batch, x->limits, e);
+    if (rc == 0) rc = sample_work_open(&en->work, x->n_vocab, o->cpu_level, e);
+    struct policy_options po = {.name = o->scheduler, .n_seq = x->limits->n_seq};
+    if (rc == 0) rc = policy_open(&en->policy, &po, e);
     en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
     if (rc == 0 && !en->inbox)
         rc = err_memory(e, "the engine's inbox", (unsigned long long)en->queue_max * 48);
@@ -132,6 +140,7 @@ void engine_close(struct engine *en)
     queue_close(en->inbox);
     sample_work_close(en->work);
     batch_close(&en->batch);
+    policy_close(en->policy);
     pages_close(en->pages);
     free(en->eog);
     free(en);
@@ -141,27 +150,27 @@ void engine_close(struct engine *en)
 
 static int check_request(const struct engine *en, const struct request *r, struct err *e)
 {
-    const struct model_info *info = model_info(en->model);
+    const int n_vocab = en->executor.n_vocab;
     if (r->prompt.n == 0) return err_set(e, ERR_ARG, "prompt: it has no tokens");
     if (r->max_tokens < 0) return err_set(e, ERR_ARG, "max_tokens: %d is negative", r->max_tokens);
     for (size_t i = 0; i < r->prompt.n; i++)
-        if (r->prompt.v[i] < 0 || r->prompt.v[i] >= info->n_vocab)
+        if (r->prompt.v[i] < 0 || r->prompt.v[i] >= n_vocab)
             return err_set(e, ERR_ARG, "prompt: token %d is not in the vocabulary of %d",
-                           r->prompt.v[i], info->n_vocab);
+                           r->prompt.v[i], n_vocab);
     if (r->n_prompt_logprob > TOP_LOGPROB_MAX || r->params.n_logprob > TOP_LOGPROB_MAX)
         return err_set(e, ERR_ARG, "logprobs: %d is above the limit of %d",
                        r->n_prompt_logprob > r->params.n_logprob ? r->n_prompt_logprob
                                                                  : r->params.n_logprob,
                        TOP_LOGPROB_MAX);
-    return sample_params_check(&r->params, info->n_vocab, e);
+    return sample_params_check(&r->params, n_vocab, e);
 }
 
 /* The longest a request may become; what it asked beyond that is cut, as OpenAI's servers do. */
 static int fit_length(const struct engine *en, struct request *r, struct err *e)
 {
-    const struct model_info *info = model_info(en->model);
-    int64_t most = (int64_t)info->n_page * info->page_rows;
-    if (most > info->context_max) most = info->context_max;
+    const struct executor *x = &en->executor;
+    int64_t most = (int64_t)x->n_page * x->page_rows;
+    if (most > x->context_max) most = x->context_max;
     if ((int64_t)r->prompt.n + (r->max_tokens > 0) > most)
         return err_set(e, ERR_LIMIT,
                        "prompt: %zu tokens do not fit into the context of %lld tokens (raise "
@@ -183,7 +192,7 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
                           e);
     if (rc != 0) return rc;
     sampler_accept_prompt(r->sampler, r->prompt.v, (int)r->prompt.n);
-    r->submit_us = time_us();
+    r->submit_us = engine_now(en);
     if (atomic_fetch_add(&en->n_queued, 1) < en->queue_max &&
         queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .request = r}))
         return 0;

@@ -66,12 +66,23 @@ void request_close(struct request *r);       /* NULL is fine    */
 
 struct engine; /* opaque */
 
+/* What computes batches: a model, or what tests and simulations put in its place. Engine thread. */
+struct executor {
+    void *ctx; /* borrowed */
+    int n_vocab, n_page, page_rows, context_max;
+    const struct batch_limits *limits; /* borrowed */
+    struct model_out (*forward)(void *ctx, const struct batch *b);
+    int64_t (*now_us)(void *ctx); /* the clock the engine goes by */
+};
+struct executor executor_of_model(struct model *m);
+
 struct engine_options {
-    struct model *model;               /* borrowed */
+    struct executor executor;
     const struct tokenizer *tokenizer; /* borrowed; for the vocabulary's end-of-generation ids */
     const char *cpu_level;             /* of the kernels that sample; NULL: the best */
     int queue_max;                     /* requests waiting at most; 0: 1024 */
     bool no_prefix_cache;              /* forget pages when their sequence ends */
+    const char *scheduler;             /* a policy's name; NULL: fcfs */
 };
 
 /* The model's batch limits decide how many sequences and rows a step may hold. */

@@ -3,6 +3,7 @@
 #define QUOTH_ENGINE_IMPL_H
 
 #include "engine.h"
+#include "policy.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,9 +23,10 @@ enum seq_state { SEQ_WAITING, SEQ_RUNNING };
 struct seq {
     struct request *request; /* owned */
     enum seq_state state;
+    struct turn turn; /* its place among the others */
     int n_prompt, n_token, n_kv;
-    int n_output;      /* generated so far            */
-    int32_t *token;    /* owned [n_token_max]         */
+    int n_output;   /* generated so far            */
+    int32_t *token; /* owned [n_token_max]         */
     int n_token_max;
     int32_t *page; /* owned [n_page]              */
     int n_page;
@@ -51,9 +53,12 @@ struct message {
 };
 
 struct engine {
-    struct model *model;
+    struct executor executor;
     const struct tokenizer *tokenizer;
-    struct pages *pages;       /* owned */
+    struct pages *pages;   /* owned */
+    struct policy *policy; /* owned */
+    uint64_t n_arrived;
+    int64_t now_us;            /* at the step's beginning */
     struct batch batch;        /* owned */
     struct sample_work *work;  /* owned */
     struct sample_vocab vocab; /* eog owned */
@@ -70,6 +75,8 @@ struct engine {
 void list_push(struct seq_list *l, struct seq *s);
 void list_remove(struct seq_list *l, struct seq **at);
 
+int64_t engine_now(const struct engine *en);
+
 /* sched.c: pages and rows */
 void sched_submit(struct engine *en, struct request *take_r);
 void sched_cancel(struct engine *en, uint64_t request_id);
@@ -79,7 +86,7 @@ void sched_commit(struct engine *en); /* after the step's events are out        
 /* emit.c: results -> events */
 int emit_room(const struct seq *s); /* events its reply queue can still take */
 void sample_rows(struct engine *en, struct model_out out);
-void emit_done(struct seq *s);
+void emit_done(const struct engine *en, struct seq *s);
 
 struct seq *seq_open(struct request *take_r);
 void seq_close(struct seq *s, struct pages *p); /* drops its pages */

@@ -38,8 +38,9 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int
     if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
     if (rc == 0)
         rc = engine_open(&r->en,
-                         &(struct engine_options){
-                             .model = r->m, .queue_max = 32, .no_prefix_cache = no_prefix_cache},
+                         &(struct engine_options){.executor = executor_of_model(r->m),
+                                                  .queue_max = 32,
+                                                  .no_prefix_cache = no_prefix_cache},
                          e);
     return rc;
 }

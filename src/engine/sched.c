@@ -7,8 +7,6 @@
  * first. How a prompt is cut never changes a bit of the result (docs/design.md 5). */
 #include "engine_impl.h"
 
-#include "base/os.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
@@ -16,6 +14,12 @@ void sched_submit(struct engine *en, struct request *take_r)
 {
     struct seq *s = seq_open(take_r);
     if (s) {
+        s->turn = (struct turn){.arrival = en->n_arrived++,
+                                .submit_us = take_r->submit_us,
+                                .share_weight = 1,
+                                .n_prompt = s->n_prompt,
+                                .n_left = s->n_prompt};
+        policy_arrive(en->policy, &s->turn, en->now_us);
         list_push(&en->waiting, s);
         return;
     }
@@ -31,7 +35,8 @@ static void finish(struct engine *en, struct seq_list *l, struct seq **at)
     struct seq *s = *at;
     if (s->state == SEQ_WAITING) atomic_fetch_sub(&en->n_queued, 1);
     list_remove(l, at);
-    emit_done(s);
+    policy_leave(en->policy, &s->turn);
+    emit_done(en, s);
     seq_close(s, en->pages);
 }
 
@@ -101,14 +106,38 @@ static void seal_pages(struct engine *en, struct seq *s)
     }
 }
 
+/* The waiting sequence that ranks first. */
+static struct seq **first_waiting(struct engine *en)
+{
+    struct seq **best = NULL;
+    int64_t best_rank = 0;
+    for (struct seq **at = &en->waiting.head; *at; at = &(*at)->next) {
+        int64_t rank = policy_rank(en->policy, &(*at)->turn, en->now_us);
+        if (best && (rank > best_rank ||
+                     (rank == best_rank && (*at)->turn.arrival > (*best)->turn.arrival)))
+            continue;
+        best = at;
+        best_rank = rank;
+    }
+    return best;
+}
+
+static bool may_admit(const struct engine *en)
+{
+    return en->waiting.head && en->running.n < en->batch.limits.n_seq &&
+           policy_admits(en->policy, en->running.n, en->waiting.n, en->waiting.head->turn.submit_us,
+                         en->now_us);
+}
+
 static void admit(struct engine *en)
 {
-    while (en->waiting.head && en->running.n < en->batch.limits.n_seq &&
-           take_pages(en, en->waiting.head)) {
-        struct seq *s = en->waiting.head;
-        list_remove(&en->waiting, &en->waiting.head);
+    while (may_admit(en)) {
+        struct seq **at = first_waiting(en), *s = *at;
+        if (!take_pages(en, s)) return;
+        list_remove(&en->waiting, at);
         s->state = SEQ_RUNNING;
-        s->sched_us = time_us();
+        s->turn.running = true;
+        s->sched_us = en->now_us;
         list_push(&en->running, s);
         atomic_fetch_sub(&en->n_queued, 1);
     }

@@ -1,0 +1,31 @@
+/* executor.c - a model as the engine's executor. Tests and simulations put their own in its place:
+ * whatever computes a batch and has a clock. */
+#include "engine.h"
+
+#include "base/os.h"
+
+static struct model_out forward(void *ctx, const struct batch *b)
+{
+    return model_forward(ctx, b);
+}
+
+static int64_t now_us(void *ctx)
+{
+    (void)ctx;
+    return time_us();
+}
+
+struct executor executor_of_model(struct model *m)
+{
+    const struct model_info *info = model_info(m);
+    return (struct executor){
+        .ctx = m,
+        .n_vocab = info->n_vocab,
+        .n_page = info->n_page,
+        .page_rows = info->page_rows,
+        .context_max = info->context_max,
+        .limits = model_batch_limits(m),
+        .forward = forward,
+        .now_us = now_us,
+    };
+}

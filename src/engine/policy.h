@@ -1,0 +1,65 @@
+/* policy.h - who goes first: the order in which sequences get pages and rows. Engine thread only.
+ *
+ * A policy knows sequences only as turns, and says three things: how a turn ranks now, whether
+ * waiting ones may be admitted at this moment, and whether a waiting one may displace a running
+ * one that ranks behind it. Pages, rows and preemption itself are the scheduler's (sched.c). */
+#ifndef QUOTH_ENGINE_POLICY_H
+#define QUOTH_ENGINE_POLICY_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct share; /* what one key or user was served so far (weighted fair sharing) */
+
+/* What a policy sees of a sequence; part of struct seq. Filled by the scheduler before
+ * policy_arrive, n_left and n_cached kept true by it afterwards. */
+struct turn {
+    uint64_t arrival;    /* unique, ascending: ties go to the lower                         */
+    int64_t submit_us;   /* when it was submitted                                           */
+    int priority;        /* the request's; lower goes first                                 */
+    uint64_t share_id;   /* the key or user who pays; 0: nobody in particular               */
+    double share_weight; /* > 0; of that key                                                */
+    int n_prompt;        /* tokens of its prompt                                            */
+    int n_left;          /* tokens known but not yet computed: 1 while it decodes           */
+    int n_cached;        /* leading tokens that the prefix cache would give it, while it waits */
+    bool running;
+    /* the policy's own */
+    struct share *share;
+    int level;          /* MLFQ queue, 0 first           */
+    int64_t service_us; /* served since its level began  */
+    int64_t ready_us;   /* waiting since                 */
+};
+
+struct policy; /* opaque */
+
+struct policy_options {
+    const char *name;      /* NULL: fcfs                                             */
+    int64_t window_us;     /* window: wait so long for a batch to fill; 0: 10 ms     */
+    int64_t starvation_us; /* no turn waits longer before it goes first; 0: 30 s     */
+    int n_seq;             /* sequences a batch may hold                             */
+};
+
+/* ERR_ARG names the policies that exist. */
+int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
+void policy_close(struct policy *p); /* NULL is fine */
+const char *policy_name(int i);      /* the i-th policy's, NULL behind the last */
+const char *policy_help(int i);
+
+void policy_arrive(struct policy *p, struct turn *t, int64_t now_us);
+/* It had n_row rows in a step that took us microseconds, of n_step rows altogether. */
+void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
+                   int64_t now_us);
+/* A running turn was preempted and waits again. */
+void policy_preempted(struct policy *p, struct turn *t, int64_t now_us);
+void policy_leave(struct policy *p, struct turn *t);
+
+/* Lower goes first; equal ranks: lower arrival. */
+int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
+bool policy_preempts(const struct policy *p);
+/* May waiting turns be admitted now? oldest_us: when the longest waiting one was submitted. */
+bool policy_admits(const struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
+                   int64_t now_us);
+
+#endif

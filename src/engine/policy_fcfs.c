@@ -1,0 +1,7 @@
+/* policy_fcfs.c - first come, first served: every default of policy.c. */
+#include "policy_impl.h"
+
+const struct policy_type policy_type_fcfs = {
+    .name = "fcfs",
+    .help = "first come, first served",
+};
