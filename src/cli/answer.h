@@ -69,11 +69,8 @@ void view_end(struct view *v); /* closes what is open; on a terminal the line to
 
 struct dialog {
     struct session *s;  /* borrowed */
-    struct template *t; /* owned; NULL: none, each prompt is completed by itself */
-    struct chat_special special;
-    struct json *kwargs; /* owned; the template's variables, or NULL */
+    struct chat chat;   /* owned; without a template each prompt is completed by itself */
     struct json *tools;  /* owned; a list of tools the model may call, or NULL */
-    int64_t now;         /* the template's clock, or 0: the real one */
     char *system;        /* owned; NULL: none */
     struct buf messages; /* JSON objects with commas between them */
     bool as_json;        /* print answers as JSON, when they are complete */

@@ -9,7 +9,6 @@
  * backend's ops one by one (bench_ops.c). With -o the model is written as a GGUF instead, so that
  * others can be measured on the same weights. */
 #include "bench.h"
-#include "load.h"
 #include "progress.h"
 
 #include <stdio.h>
@@ -93,7 +92,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
 static int write_model(const char *model, struct err *e)
 {
     struct checkpoint *c;
-    int rc = load_checkpoint(&c, model, true, e);
+    int rc = session_checkpoint(&c, model, &session_flags, true, e);
     if (rc == 0) rc = checkpoint_write_gguf(c, out_path, show_progress, (void *)out_path, e);
     checkpoint_close(c);
     return rc;

@@ -11,7 +11,6 @@
  *              forward pass; a sample is as many calls as fill SAMPLE_US. GB/s counts what is read
  *              and written */
 #include "bench.h"
-#include "load.h"
 #include "progress.h"
 
 #include "base/cpu.h"
@@ -264,7 +263,7 @@ static int open_kv(struct bench *b, struct err *e)
     int context = usual ? usual_depth[3] + 1 : b->plan->context, n_seq = usual ? 1 : b->plan->n_seq;
     int page_rows = session_page_rows(), stride = (context + page_rows - 1) / page_rows;
     struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
-    int rc = session_kv_type(&type, e);
+    int rc = session_kv_type(&type, &session_flags, e);
     if (rc != 0 || b->kv.memory) return rc;
     int64_t bytes = kv_store_bytes_per_page(&geometry, 1, type, page_rows) * stride * n_seq;
     int64_t most = (int64_t)(os_memory_free() / 4) / (bytes ? bytes : 1);
@@ -555,7 +554,7 @@ static int open_buffers(struct bench *b, struct err *e)
 static int open_bench(struct bench *b, const char *model, struct err *e)
 {
     if (!list_rows(b)) return err_memory(e, "the plan", sizeof *b);
-    int rc = load_checkpoint(&b->s.checkpoint, model, false, e);
+    int rc = session_checkpoint(&b->s.checkpoint, model, &session_flags, false, e);
     if (rc == 0) rc = session_backend(&b->s, e);
     if (rc == 0) read_sizes(b);
     if (rc == 0) rc = open_weights(b, e);

@@ -10,7 +10,6 @@
  * the next. So a round measures limit, model and limit again, a share is of the mean of the two, and
  * the median of all rounds counts. Of the machine itself the best round counts. */
 #include "bench.h"
-#include "load.h"
 #include "progress.h"
 
 #include "base/cpu.h"
@@ -346,7 +345,7 @@ static int run(int n_arg, char **arg)
 {
     struct err e = {0};
     struct session s = {0};
-    const char *model = n_arg == 1 ? arg[0] : load_shape();
+    const char *model = n_arg == 1 ? arg[0] : session_flags.shape;
     int rc = model ? open_session(&s, model, &e) : session_backend(&s, &e);
     if (rc == 0) rc = measure(&s, &e);
     session_close(&s);

@@ -81,8 +81,8 @@ static int say(struct dialog *d, const char *text, struct totals *t, struct err 
 {
     struct answer a = {0};
     const char *role = text[0] == '{' ? "tool" : "user";
-    if (d->t) print_turn(text);
-    if (!d->t) printf("%s", text);
+    if (d->chat.t) print_turn(text);
+    if (!d->chat.t) printf("%s", text);
     int rc = dialog_say(d, role, text, strlen(text), &a, e);
     if (rc == 0) add_usage(t, &a.reply.usage);
     if (rc == 0 && a.reply.finish == FINISH_ABORT) rc = err_set(e, ERR_BUSY, "stopped by Ctrl-C");
@@ -97,7 +97,7 @@ static int play(struct session *s, const struct scene *scene, struct totals *t, 
     struct dialog d = {0};
     int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
     if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
-    if (rc == 0 && !scene->raw && !d.t)
+    if (rc == 0 && !scene->raw && !d.chat.t)
         rc = err_set(e, ERR_UNSUPPORTED,
                      "the model has no chat template, so there is little to show");
     if (rc == 0 && scene->tools) rc = dialog_tools(&d, scene->tools, e);

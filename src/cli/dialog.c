@@ -24,18 +24,14 @@ int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e)
 {
     *d = (struct dialog){.s = s};
     if (raw) return 0;
-    int rc = chat_template(&d->t, s->checkpoint, e);
-    if (rc == 0) rc = chat_kwargs(&d->kwargs, e);
-    if (rc == 0) rc = chat_now(&d->now, e);
+    int rc = chat_open(&d->chat, s, &session_flags, e);
     if (rc == 0 && chat_system()) rc = dialog_system(d, chat_system(), e);
-    if (rc == 0) chat_special(&d->special, s->tokenizer);
     return rc;
 }
 
 void dialog_close(struct dialog *d)
 {
-    template_close(d->t);
-    json_drop(d->kwargs);
+    chat_close(&d->chat);
     json_drop(d->tools);
     free(d->system);
     buf_deinit(&d->messages);
@@ -71,7 +67,7 @@ int dialog_think(struct dialog *d, bool on, struct err *e)
     struct json *kwargs = NULL;
     static const char name[] = "enable_thinking";
     buf_add_char(&b, '{');
-    for (void *it = json_first(d->kwargs); it; it = json_next(d->kwargs, it)) {
+    for (void *it = json_first(d->chat.kwargs); it; it = json_next(d->chat.kwargs, it)) {
         size_t n;
         const char *key = json_it_key(it, &n);
         if (n == sizeof name - 1 && memcmp(key, name, n) == 0) continue;
@@ -85,8 +81,8 @@ int dialog_think(struct dialog *d, bool on, struct err *e)
                       : json_parse(&kwargs, b.data, b.n, NULL, e);
     buf_deinit(&b);
     if (rc != 0) return rc;
-    json_drop(d->kwargs);
-    d->kwargs = kwargs;
+    json_drop(d->chat.kwargs);
+    d->chat.kwargs = kwargs;
     return 0;
 }
 
@@ -182,13 +178,13 @@ static int render(const struct dialog *d, struct buf *prompt, struct chat_turn *
     struct conversation c = {
         .messages = messages,
         .tools = d->tools,
-        .kwargs = d->kwargs,
-        .bos_token = d->special.bos,
-        .eos_token = d->special.eos,
+        .kwargs = d->chat.kwargs,
+        .bos_token = d->chat.special.bos,
+        .eos_token = d->chat.special.eos,
         .add_generation_prompt = true,
-        .now = d->now,
+        .now = d->chat.now,
     };
-    if (rc == 0) rc = template_render(d->t, &c, prompt, turn, e);
+    if (rc == 0) rc = template_render(d->chat.t, &c, prompt, turn, e);
     json_drop(messages);
     buf_deinit(&text);
     return rc;
@@ -259,9 +255,9 @@ static int reading_open(struct reading *r, const struct dialog *d, const struct 
 {
     *r = (struct reading){.silent = d->as_json};
     view_begin(&r->view);
-    if (!d->t) return 0;
+    if (!d->chat.t) return 0;
     int rc =
-        chat_parser_open(&r->parser, chat_tool_parser_of(d->t), chat_reasoning_parser_of(d->t), e);
+        chat_parser_open(&r->parser, chat_tool_parser_of(d->chat.t), chat_reasoning_parser_of(d->chat.t), e);
     if (rc == 0 && turn->n_answer)
         chat_parser_push(r->parser, prompt->data + prompt->n - turn->n_answer, turn->n_answer, NULL,
                          NULL);
@@ -276,10 +272,10 @@ static void reading_close(struct reading *r)
 
 static int generate(struct dialog *d, struct reading *r, struct answer *a, struct err *e)
 {
-    int rc = answer_generate(a, d->s, &d->ids, d->t != NULL, take_text, r, e);
+    int rc = answer_generate(a, d->s, &d->ids, d->chat.t != NULL, take_text, r, e);
     if (r->parser) chat_parser_finish(r->parser, take_delta, r);
     if (!r->silent) view_end(&r->view);
-    if (rc == 0 && r->silent) answer_print_json(a, d->t ? &r->message : NULL);
+    if (rc == 0 && r->silent) answer_print_json(a, d->chat.t ? &r->message : NULL);
     return rc;
 }
 
@@ -318,7 +314,7 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
 int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                struct err *e)
 {
-    if (!d->t) return complete(d, text, n, a, e);
+    if (!d->chat.t) return complete(d, text, n, a, e);
     size_t before = d->messages.n;
     add_comma(&d->messages);
     put_message(&d->messages, role, text, n);

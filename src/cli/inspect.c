@@ -2,8 +2,8 @@
  * and nothing else: it works for models that quoth cannot run, too. --verify reads all of it. */
 #include "session.h"
 
-#include "load.h"
 
+#include "base/filecache.h"
 #include "base/hash.h"
 #include "base/json.h"
 
@@ -217,7 +217,8 @@ static int compare_packed(struct verification *f, struct err *e)
     struct backend *b;
     int rc = backend_open(&b, "cpu", &(struct backend_options){0}, e);
     if (rc != 0) return rc;
-    struct model_options o = {.backend = b, .weights = pack_cache_read()};
+    struct filecache cache;
+    struct model_options o = {.backend = b, .weights = session_weights(&session_flags, &cache)};
     rc = model_verify(f->c, &o, note_verdict, f, e);
     backend_close(b);
     bool nothing = rc == ERR_MISSING || rc == ERR_UNSUPPORTED;
@@ -279,12 +280,12 @@ static int run_verify(const struct checkpoint *c, struct err *e)
 
 static int run(int n_arg, char **arg)
 {
-    const char *model = n_arg == 1 ? arg[0] : load_shape();
+    const char *model = n_arg == 1 ? arg[0] : session_flags.shape;
     if (!model)
         return fprintf(stderr, "quoth inspect: which model? usage: quoth inspect MODEL\n"), 2;
     struct err e = {0};
     struct checkpoint *c;
-    int rc = load_checkpoint(&c, model, !verify, &e);
+    int rc = session_checkpoint(&c, model, &session_flags, !verify, &e);
     if (rc != 0) return fail("inspect", &e);
     if (verify)
         rc = run_verify(c, &e);

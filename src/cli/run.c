@@ -55,7 +55,7 @@ static int run_stdin(struct dialog *d)
     struct buf text = {0};
     struct err e = {0};
     int rc = file_read(&text, "-", PROMPT_BYTE_MAX, &e);
-    if (d->t && text.n && text.data[text.n - 1] == '\n') text.n--;
+    if (d->chat.t && text.n && text.data[text.n - 1] == '\n') text.n--;
     int status = rc ? fail("run", &e) : run_once(d, text.data ? text.data : "", text.n);
     buf_deinit(&text);
     return status;

@@ -95,12 +95,9 @@ const struct option sample_options[] = {
     {.kind = OPTION_END},
 };
 
-static void real(float *field, double flag, const struct checkpoint *c, const char *key)
+static void real(float *field, double flag)
 {
-    if (flag != UNSET)
-        *field = (float)flag;
-    else if (key)
-        *field = (float)meta_real(checkpoint_meta(c, key), *field);
+    if (flag != UNSET) *field = (float)flag;
 }
 
 static void integer(int32_t *field, int64_t flag)
@@ -175,28 +172,25 @@ static int read_bad_words(struct sample_params *p, const struct session *s, stru
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e)
 {
-    const struct checkpoint *c = s->checkpoint;
-    *p = sample_params_default;
-    p->temperature = 0.8f;
-    real(&p->temperature, temperature, c, "general.sampling.temp");
-    real(&p->top_p, top_p, c, "general.sampling.top_p");
-    real(&p->min_p, min_p, c, "general.sampling.min_p");
-    real(&p->repetition_penalty, repetition_penalty, c, "general.sampling.penalty_repeat");
-    p->top_k = (int32_t)meta_int(checkpoint_meta(c, "general.sampling.top_k"), p->top_k);
+    *p = session_sample_defaults(s->checkpoint, 0.8f);
+    real(&p->temperature, temperature);
+    real(&p->top_p, top_p);
+    real(&p->min_p, min_p);
+    real(&p->repetition_penalty, repetition_penalty);
     integer(&p->top_k, top_k);
-    real(&p->typical_p, typical_p, NULL, NULL);
-    real(&p->top_n_sigma, top_n_sigma, NULL, NULL);
-    real(&p->xtc_probability, xtc_probability, NULL, NULL);
-    real(&p->xtc_threshold, xtc_threshold, NULL, NULL);
-    real(&p->dry_multiplier, dry_multiplier, NULL, NULL);
-    real(&p->dry_base, dry_base, NULL, NULL);
+    real(&p->typical_p, typical_p);
+    real(&p->top_n_sigma, top_n_sigma);
+    real(&p->xtc_probability, xtc_probability);
+    real(&p->xtc_threshold, xtc_threshold);
+    real(&p->dry_multiplier, dry_multiplier);
+    real(&p->dry_base, dry_base);
     integer(&p->dry_allowed_length, dry_allowed);
     integer(&p->dry_penalty_last_n, dry_last_n);
     p->mirostat = (int32_t)mirostat;
-    real(&p->mirostat_tau, mirostat_tau, NULL, NULL);
-    real(&p->mirostat_eta, mirostat_eta, NULL, NULL);
-    real(&p->frequency_penalty, frequency_penalty, NULL, NULL);
-    real(&p->presence_penalty, presence_penalty, NULL, NULL);
+    real(&p->mirostat_tau, mirostat_tau);
+    real(&p->mirostat_eta, mirostat_eta);
+    real(&p->frequency_penalty, frequency_penalty);
+    real(&p->presence_penalty, presence_penalty);
     integer(&p->repeat_last_n, repeat_last_n);
     p->min_tokens = (int32_t)min_tokens;
     p->ignore_eos = ignore_eos;

@@ -1,7 +1,7 @@
 /* session.c - opening a model from the flags that every computing command shares. */
 #include "session.h"
 
-#include "load.h"
+#include "progress.h"
 
 #include "base/log.h"
 #include "base/os.h"
@@ -9,62 +9,50 @@
 #include <stdio.h>
 #include <string.h>
 
-static int64_t n_thread, page_rows = 32, context_max, rows_per_step = 512, n_page;
-static const char *cpu_level, *act_name = "auto", *kv_name = "auto";
+struct session_options session_flags = {
+#include "session/defaults.def"
+};
+static const char *system_text;
 static bool verbose;
 
+#define SESSION_INT(field, flag, char_, what, low, high, otherwise, text)                          \
+    {.kind = OPTION_INT,                                                                           \
+     .name = flag,                                                                                 \
+     .letter = char_,                                                                              \
+     .arg = what,                                                                                  \
+     .target = &session_flags.field,                                                               \
+     .lo = low,                                                                                    \
+     .hi = high,                                                                                   \
+     .help = text},
+#define SESSION_REAL(field, flag, what, low, high, otherwise, text)                                \
+    {.kind = OPTION_REAL,                                                                          \
+     .name = flag,                                                                                 \
+     .arg = what,                                                                                  \
+     .target = &session_flags.field,                                                               \
+     .lo = low,                                                                                    \
+     .hi = high,                                                                                   \
+     .help = text},
+#define SESSION_TEXT(field, flag, what, otherwise, text)                                           \
+    {.kind = OPTION_TEXT,                                                                          \
+     .name = flag,                                                                                 \
+     .arg = what,                                                                                  \
+     .target = &session_flags.field,                                                               \
+     .help = text},
+#define SESSION_FLAG(field, flag, otherwise, text)                                                 \
+    {.kind = OPTION_FLAG, .name = flag, .target = &session_flags.field, .help = text},
+
+const struct option load_options[] = {
+#include "session/load.def"
+    {.kind = OPTION_END},
+};
+
+static const struct option pack_cache_options[] = {
+#include "session/pack_cache.def"
+    {.kind = OPTION_END},
+};
+
 const struct option model_options[] = {
-    {.kind = OPTION_INT,
-     .name = "threads",
-     .letter = 't',
-     .arg = "N",
-     .target = &n_thread,
-     .lo = 0,
-     .hi = 1024,
-     .help = "threads that compute (0: one for each core, or as many as read the weights fastest)"},
-    {.kind = OPTION_TEXT,
-     .name = "cpu",
-     .arg = "LEVEL",
-     .target = &cpu_level,
-     .help = "kernels to use: ref, avx2, ... (default: the best this machine has)"},
-    {.kind = OPTION_TEXT,
-     .name = "activation-dtype",
-     .arg = "TYPE",
-     .target = &act_name,
-     .help = "auto, int8, bf16 or f32: how activations enter linear layers (auto: by weight type)"},
-    {.kind = OPTION_TEXT,
-     .name = "kv-cache-dtype",
-     .arg = "TYPE",
-     .target = &kv_name,
-     .help = "auto (float16), float32, float16, bfloat16, int8, fp8_e4m3 or fp8_e5m2"},
-    {.kind = OPTION_INT,
-     .name = "block-size",
-     .arg = "N",
-     .target = &page_rows,
-     .lo = 1,
-     .hi = 64,
-     .help = "tokens per KV page, a power of two (32)"},
-    {.kind = OPTION_INT,
-     .name = "max-model-len",
-     .arg = "N",
-     .target = &context_max,
-     .lo = 0,
-     .hi = 1 << 30,
-     .help = "longest sequence in tokens (0: the model's own, as far as memory allows)"},
-    {.kind = OPTION_INT,
-     .name = "num-gpu-blocks-override",
-     .arg = "N",
-     .target = &n_page,
-     .lo = 0,
-     .hi = 1 << 30,
-     .help = "KV pages (0: what one longest sequence needs)"},
-    {.kind = OPTION_INT,
-     .name = "max-num-batched-tokens",
-     .arg = "N",
-     .target = &rows_per_step,
-     .lo = 1,
-     .hi = 1 << 16,
-     .help = "rows of one step at most: prompts are computed in chunks of this (512)"},
+#include "session/model.def"
     {.kind = OPTION_FLAG,
      .name = "verbose",
      .letter = 'v',
@@ -75,60 +63,24 @@ const struct option model_options[] = {
     {.kind = OPTION_END},
 };
 
-static int choose_act(enum act_choice *act, struct err *e)
-{
-    static const char *const name[] = {"auto", "int8", "bf16", "f32"};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(act_name, name[i]) == 0) return *act = (enum act_choice)i, 0;
-    return err_set(e, ERR_ARG, "--activation-dtype: \"%s\" is not auto, int8, bf16 or f32",
-                   act_name);
-}
+const struct option chat_options[] = {
+#include "session/chat.def"
+    {.kind = OPTION_TEXT,
+     .name = "system",
+     .arg = "TEXT",
+     .target = &system_text,
+     .help = "the system prompt"},
+    {.kind = OPTION_END},
+};
 
-int session_kv_type(enum kv_type *t, struct err *e)
+const char *chat_system(void)
 {
-    int kv = kv_type_of_name(kv_name);
-    if (kv < 0) return err_set(e, ERR_ARG, "--kv-cache-dtype: \"%s\" is not a KV type", kv_name);
-    *t = (enum kv_type)kv;
-    return 0;
-}
-
-int session_backend(struct session *s, struct err *e)
-{
-    struct backend_options bo = {.n_thread = (int)n_thread, .cpu_level = cpu_level};
-    for (int i = 0; s->checkpoint && i < checkpoint_n_tensor(s->checkpoint); i++)
-        bo.weight_bytes += (int64_t)checkpoint_tensor_at(s->checkpoint, i)->n_byte;
-    int rc = choose_act(&bo.act, e);
-    if (rc == 0) rc = backend_open(&s->backend, "cpu", &bo, e);
-    if (rc == 0 && session_n_thread(s) < n_thread)
-        log_warn("--threads %d: this process may use %d CPUs, so %d threads run", (int)n_thread,
-                 session_n_thread(s), session_n_thread(s));
-    return rc;
-}
-
-static int open_model(struct session *s, const struct session_size *size, struct err *e)
-{
-    enum kv_type kv = KV_F16;
-    int rc = session_kv_type(&kv, e);
-    if (rc == 0) rc = session_backend(s, e);
-    struct model_options mo = {
-        .backend = s->backend,
-        .kv_type = kv,
-        .page_rows = (int)page_rows,
-        .n_page = n_page ? (int)n_page : size->n_page,
-        .context_max = context_max ? (int)context_max : size->context,
-        .weights = pack_cache_read(),
-        .batch = {.n_row = rows_per_step < size->n_row_min ? size->n_row_min : (int)rows_per_step,
-                  .n_seq = size->n_seq,
-                  .n_out = size->n_out,
-                  .n_copy = size->n_copy},
-    };
-    if (rc == 0) rc = model_open(&s->model, s->checkpoint, &mo, e);
-    return rc;
+    return system_text;
 }
 
 const char *session_bundled(const char *typed, struct err *e)
 {
-    if (load_shape()) return load_shape();
+    if (session_flags.shape) return session_flags.shape;
     if (checkpoint_packed(os_self_path())) return os_self_path();
     if (typed)
         err_set(e, ERR_MISSING,
@@ -142,19 +94,14 @@ const char *session_bundled(const char *typed, struct err *e)
     return NULL;
 }
 
-int session_n_thread(const struct session *s)
-{
-    return pool_n_thread(backend_pool(s->backend));
-}
-
 int session_page_rows(void)
 {
-    return (int)page_rows;
+    return (int)session_flags.block_size;
 }
 
 const char *session_act_name(void)
 {
-    return act_name;
+    return session_flags.activation_dtype;
 }
 
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
@@ -164,39 +111,32 @@ int session_open(struct session *s, const char *path, int n_seq, int n_out, int 
     return session_open_sized(s, path, &size, e);
 }
 
+/* A bar for what takes a noticeable time. */
+static void show_packing(void *what, uint64_t done, uint64_t n_byte)
+{
+    enum { BYTES_SHOWN_MIN = 256 << 20 };
+    if (n_byte >= BYTES_SHOWN_MIN) progress_bar(what, done, n_byte);
+}
+
 int session_open_sized(struct session *s, const char *path, const struct session_size *size,
                        struct err *e)
 {
-    *s = (struct session){0};
-    int64_t start = time_us();
     if (verbose) log_level_max = LOG_INFO;
-    int rc = load_checkpoint(&s->checkpoint, path, false, e);
-    if (rc == 0) rc = load_tokenizer(&s->tokenizer, s->checkpoint, e);
-    if (rc == 0) rc = open_model(s, size, e);
-    if (rc != 0) session_close(s);
-    s->open_us = time_us() - start;
+    session_flags.progress = show_packing;
+    session_flags.progress_ctx = (void *)"preparing weights";
+    int rc = session_open_as(s, path, &session_flags, size, e);
     if (rc == 0 && verbose) session_report(s);
     return rc;
 }
 
-int session_engine(struct session *s, struct err *e)
+int session_backend(struct session *s, struct err *e)
 {
-    int rc = engine_open(&s->engine,
-                         &(struct engine_options){.executor = executor_of_model(s->model),
-                                                  .tokenizer = s->tokenizer,
-                                                  .cpu_level = cpu_level},
-                         e);
-    return rc ? rc : engine_start(s->engine, e);
+    return session_open_backend(s, &session_flags, e);
 }
 
-void session_close(struct session *s)
+int session_engine(struct session *s, struct err *e)
 {
-    engine_close(s->engine);
-    model_close(s->model);
-    backend_close(s->backend);
-    tokenizer_close(s->tokenizer);
-    checkpoint_close(s->checkpoint);
-    *s = (struct session){0};
+    return session_start(s, &session_flags, 0, e);
 }
 
 static double mib(int64_t n_byte)

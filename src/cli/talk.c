@@ -109,7 +109,7 @@ static int do_think(struct talk *t, char *arg, struct err *e)
     bool on = strcmp(arg, "on") == 0;
     if (!on && strcmp(arg, "off") != 0) return err_set(e, ERR_ARG, "on or off?");
     int rc = dialog_think(t->dialog, on, e);
-    if (rc == 0 && !template_caps(t->dialog->t)->reasoning)
+    if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
         fprintf(stderr, "This model's template knows no thinking; it will not heed that.\n");
     return rc;
 }
@@ -168,7 +168,7 @@ static void command(struct talk *t, char *text)
     while (n > 0 && isspace((unsigned char)text[n - 1])) text[--n] = 0;
     char *name = next_word(&text);
     int rc = find_verb(&v, name, &e);
-    if (rc == 0 && v->needs_template && !t->dialog->t)
+    if (rc == 0 && v->needs_template && !t->dialog->chat.t)
         rc = err_set(
             &e, ERR_ARG,
             "there is no conversation without a chat template; --chat-template FILE gives one");
@@ -204,7 +204,7 @@ static void greet(const struct dialog *d)
 {
     fprintf(stderr, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n",
             model_info(d->s->model)->name,
-            d->t ? "Talk to it." : "Without a chat template, each message is completed by itself.");
+            d->chat.t ? "Talk to it." : "Without a chat template, each message is completed by itself.");
 }
 
 int talk(struct dialog *d, bool quiet)

@@ -20,6 +20,20 @@ static const struct option options[] = {
     {.kind = OPTION_END},
 };
 
+int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e)
+{
+    size_t n = strlen(path);
+    *t = NULL;
+    *c = NULL;
+    if (n > 6 && strcmp(path + n - 6, ".jinja") == 0) return chat_template_file(t, path, e);
+    int rc = checkpoint_open_header(c, path, e);
+    if (rc == 0) rc = chat_template(t, *c, session_flags.chat_template, e);
+    if (rc == 0 && !*t)
+        rc = err_set(e, ERR_MISSING, "%s has no chat template; give one with --chat-template FILE",
+                     path);
+    return rc;
+}
+
 /* What a prompt is rendered with. */
 struct source {
     struct checkpoint *checkpoint;
@@ -82,8 +96,8 @@ static int conversation_read(struct conversation *c, const struct json *root,
                        "expected a list of messages, or an object with \"messages\"; found %s",
                        json_kind_name(json_kind(is_list ? list : root)));
     int rc = chat_system() ? with_system(messages, list, e) : 0;
-    if (rc == 0) rc = chat_kwargs(kwargs, e);
-    if (rc == 0) rc = chat_now(&c->now, e);
+    if (rc == 0) rc = chat_kwargs(kwargs, &session_flags, e);
+    if (rc == 0) rc = chat_now(&c->now, &session_flags, e);
     c->messages = *messages ? *messages : list;
     c->tools = json_field(root, "tools");
     c->documents = json_field(root, "documents");

@@ -330,6 +330,16 @@ static int choose_context(const struct model *m, int asked, int64_t token_bytes)
     return n;
 }
 
+/* Pages for n_longest sequences of `stride` pages each, or what fits. */
+static int choose_pages(int stride, int n_longest, int64_t page_bytes)
+{
+    int64_t n = (int64_t)stride * (n_longest > 1 ? n_longest : 1),
+            most = (int64_t)(os_memory_free() / 2) / page_bytes;
+    if (n > most) n = most;
+    if (n > INT32_MAX) n = INT32_MAX;
+    return n > stride ? (int)n : stride;
+}
+
 static int plan(struct model *m, const struct model_options *o, struct err *e)
 {
     const struct config *c = &m->config;
@@ -344,7 +354,7 @@ static int plan(struct model *m, const struct model_options *o, struct err *e)
                  "--max-model-len sets it",
                  m->info.context_max, c->context_train);
     int stride = (m->info.context_max + page_rows - 1) / page_rows;
-    int n_page = o->n_page ? o->n_page : stride;
+    int n_page = o->n_page ? o->n_page : choose_pages(stride, o->n_longest, page_bytes);
     m->limits = o->batch;
     m->limits.page_stride = stride;
     if (m->limits.n_copy == 0) m->limits.n_copy = m->limits.n_seq;

@@ -16,7 +16,8 @@ struct model_options {
     struct backend *backend; /* borrowed, for the model's whole life                  */
     enum kv_type kv_type;
     int page_rows;   /* 0: 32                                                 */
-    int n_page;      /* KV pages; 0: as many as one longest sequence needs    */
+    int n_page;      /* KV pages; 0: as many as n_longest of the longest sequences need */
+    int n_longest;   /* as far as half of the free memory goes, one at least; 0: 1   */
     int context_max; /* longest sequence; 0: the model's own, shortened to fit memory */
     /* where packed weights are kept; the key is the model's to set */
     struct weights_options weights;

@@ -1,0 +1,121 @@
+/* chat.c - a session's template for conversations, and what it sees besides the messages. */
+#include "session.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TEMPLATE_BYTE_MAX = 1 << 20 };
+
+static const char key_default[] = "tokenizer.chat_template";
+
+int chat_now(int64_t *now, const struct session_options *o, struct err *e)
+{
+    *now = 0;
+    int rc = o->now ? template_clock(o->now, now, e) : 0;
+    return rc ? err_prefix(e, rc, "--now") : 0;
+}
+
+int chat_kwargs(struct json **kwargs, const struct session_options *o, struct err *e)
+{
+    const char *text = o->default_chat_template_kwargs;
+    *kwargs = NULL;
+    if (!text) return 0;
+    int rc = json_parse(kwargs, text, strlen(text), NULL, e);
+    if (rc == 0 && json_kind(*kwargs) != JK_OBJECT)
+        rc =
+            err_set(e, ERR_ARG, "expected an object, found %s", json_kind_name(json_kind(*kwargs)));
+    if (rc == 0) return 0;
+    json_drop(*kwargs);
+    *kwargs = NULL;
+    return err_prefix(e, rc, "--default-chat-template-kwargs");
+}
+
+/* ---- the template ---- */
+
+int chat_template_file(struct template **t, const char *path, struct err *e)
+{
+    struct buf source = {0};
+    *t = NULL;
+    int rc = file_read(&source, path, TEMPLATE_BYTE_MAX, e);
+    if (rc == 0) {
+        rc = template_open(t, source.data ? source.data : "", source.n, e);
+        if (rc != 0) err_prefix(e, rc, "%s", path);
+    }
+    buf_deinit(&source);
+    return rc;
+}
+
+static int unknown_template(const struct checkpoint *c, const char *name, struct err *e)
+{
+    struct buf names = {0};
+    const char *key;
+    for (int i = 0; c && i < checkpoint_n_meta(c); i++) {
+        checkpoint_meta_at(c, i, &key);
+        if (strncmp(key, key_default, sizeof key_default - 1) == 0 &&
+            key[sizeof key_default - 1] == '.')
+            buf_addf(&names, "%s%s", names.n ? ", " : "", key + sizeof key_default);
+    }
+    int rc =
+        err_set(e, ERR_ARG,
+                "--chat-template: there is no file \"%s\", and the model's named templates are: %s",
+                name, names.n ? names.data : "none");
+    buf_deinit(&names);
+    return rc;
+}
+
+int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e)
+{
+    char key[256];
+    size_t n = 0;
+    *t = NULL;
+    if (name && file_exists(name)) return chat_template_file(t, name, e);
+    if (name && strcmp(name, "default") != 0)
+        snprintf(key, sizeof key, "%s.%s", key_default, name);
+    else
+        snprintf(key, sizeof key, "%s", key_default);
+    const char *source = c ? meta_text(checkpoint_meta(c, key), &n) : NULL;
+    if (!source && name) return unknown_template(c, name, e);
+    if (!source) return 0;
+    int rc = template_open(t, source, n, e);
+    return rc ? err_prefix(e, rc, "%s", key) : 0;
+}
+
+/* ---- special tokens ---- */
+
+static const char *special_text(char *out, size_t n_out, const struct tokenizer *t, int32_t id)
+{
+    size_t n = 0;
+    const char *piece = id >= 0 ? tokenizer_piece(t, id, &n) : NULL;
+    if (!piece) return NULL;
+    snprintf(out, n_out, "%.*s", (int)n, piece);
+    return out;
+}
+
+void chat_special(struct chat_special *c, const struct tokenizer *t)
+{
+    c->bos = t ? special_text(c->bos_text, sizeof c->bos_text, t, tokenizer_bos(t)) : NULL;
+    c->eos = t ? special_text(c->eos_text, sizeof c->eos_text, t, tokenizer_eos(t)) : NULL;
+}
+
+/* ---- all of it ---- */
+
+int chat_open(struct chat *c, const struct session *s, const struct session_options *o,
+              struct err *e)
+{
+    *c = (struct chat){0};
+    int rc = chat_template(&c->t, s->checkpoint, o->chat_template, e);
+    if (rc == 0) rc = chat_kwargs(&c->kwargs, o, e);
+    if (rc == 0) rc = chat_now(&c->now, o, e);
+    if (rc == 0) chat_special(&c->special, s->tokenizer);
+    if (rc != 0) chat_close(c);
+    return rc;
+}
+
+void chat_close(struct chat *c)
+{
+    template_close(c->t);
+    json_drop(c->kwargs);
+    *c = (struct chat){0};
+}

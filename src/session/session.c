@@ -1,0 +1,116 @@
+/* session.c - opening a model from options, in the order in which its parts need each other. */
+#include "session.h"
+
+#include "base/filecache.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <string.h>
+
+static int choose_act(enum act_choice *act, const char *name, struct err *e)
+{
+    static const char *const known[] = {"auto", "int8", "bf16", "f32"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, known[i]) == 0) return *act = (enum act_choice)i, 0;
+    return err_set(e, ERR_ARG, "--activation-dtype: \"%s\" is not auto, int8, bf16 or f32", name);
+}
+
+int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e)
+{
+    int kv = kv_type_of_name(o->kv_cache_dtype);
+    if (kv < 0)
+        return err_set(e, ERR_ARG, "--kv-cache-dtype: \"%s\" is not a KV type", o->kv_cache_dtype);
+    *t = (enum kv_type)kv;
+    return 0;
+}
+
+int session_n_thread(const struct session *s)
+{
+    return pool_n_thread(backend_pool(s->backend));
+}
+
+int session_open_backend(struct session *s, const struct session_options *o, struct err *e)
+{
+    struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu};
+    for (int i = 0; s->checkpoint && i < checkpoint_n_tensor(s->checkpoint); i++)
+        bo.weight_bytes += (int64_t)checkpoint_tensor_at(s->checkpoint, i)->n_byte;
+    int rc = choose_act(&bo.act, o->activation_dtype, e);
+    if (rc == 0) rc = backend_open(&s->backend, "cpu", &bo, e);
+    if (rc == 0 && session_n_thread(s) < o->threads)
+        log_warn("--threads %d: this process may use %d CPUs, so %d threads run", (int)o->threads,
+                 session_n_thread(s), session_n_thread(s));
+    return rc;
+}
+
+static int open_model(struct session *s, const struct session_options *o,
+                      const struct session_size *size, struct err *e)
+{
+    enum kv_type kv = KV_F16;
+    struct filecache cache;
+    int rc = session_kv_type(&kv, o, e);
+    if (rc == 0) rc = session_open_backend(s, o, e);
+    int n_row = (int)o->max_num_batched_tokens, n_page = (int)o->num_gpu_blocks_override;
+    struct model_options mo = {
+        .backend = s->backend,
+        .kv_type = kv,
+        .page_rows = (int)o->block_size,
+        .n_page = n_page ? n_page : size->n_page,
+        .n_longest = size->n_longest,
+        .context_max = o->max_model_len ? (int)o->max_model_len : size->context,
+        .weights = session_weights(o, &cache),
+        .batch = {.n_row = n_row < size->n_row_min ? size->n_row_min : n_row,
+                  .n_seq = size->n_seq,
+                  .n_out = size->n_out,
+                  .n_copy = size->n_copy},
+    };
+    if (rc == 0) rc = model_open(&s->model, s->checkpoint, &mo, e);
+    return rc;
+}
+
+int session_open_as(struct session *s, const char *path, const struct session_options *o,
+                    const struct session_size *size, struct err *e)
+{
+    *s = (struct session){0};
+    int64_t start = time_us();
+    int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
+    if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
+    if (rc == 0) rc = open_model(s, o, size, e);
+    if (rc != 0) session_close(s);
+    s->open_us = time_us() - start;
+    return rc;
+}
+
+int session_start(struct session *s, const struct session_options *o, int queue_max,
+                  struct err *e)
+{
+    struct engine_options eo = {.executor = executor_of_model(s->model),
+                                .tokenizer = s->tokenizer,
+                                .cpu_level = o->cpu,
+                                .queue_max = queue_max};
+    int rc = engine_open(&s->engine, &eo, e);
+    return rc ? rc : engine_start(s->engine, e);
+}
+
+void session_close(struct session *s)
+{
+    engine_close(s->engine);
+    model_close(s->model);
+    backend_close(s->backend);
+    tokenizer_close(s->tokenizer);
+    checkpoint_close(s->checkpoint);
+    *s = (struct session){0};
+}
+
+struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)
+{
+    struct sample_params p = sample_params_default;
+    p.temperature =
+        (float)meta_real(checkpoint_meta(c, "general.sampling.temp"), (double)temperature);
+    p.top_p = (float)meta_real(checkpoint_meta(c, "general.sampling.top_p"), (double)p.top_p);
+    p.min_p = (float)meta_real(checkpoint_meta(c, "general.sampling.min_p"), (double)p.min_p);
+    p.repetition_penalty =
+        (float)meta_real(checkpoint_meta(c, "general.sampling.penalty_repeat"),
+                         (double)p.repetition_penalty);
+    p.top_k = (int32_t)meta_int(checkpoint_meta(c, "general.sampling.top_k"), p.top_k);
+    return p;
+}

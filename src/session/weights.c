@@ -1,0 +1,67 @@
+/* weights.c - a session's weights: a model's own or random ones (--load-format dummy: for measuring,
+ * and for trying out whatever does not ask what the model says), and where the packed form is kept. */
+#include "session.h"
+
+#include "base/filecache.h"
+#include "base/os.h"
+
+#include <string.h>
+
+/* Packing less than that takes less time than a person notices, and most such models are tests. */
+enum { PACKED_BYTES_MIN = 16 << 20 };
+
+static int check(const struct session_options *o, const char *path, bool *dummy, struct err *e)
+{
+    *dummy = o->shape || strcmp(o->load_format, "dummy") == 0;
+    if (!*dummy && strcmp(o->load_format, "auto") != 0)
+        return err_set(e, ERR_ARG, "--load-format: \"%s\" is not auto or dummy", o->load_format);
+    if (!*dummy && (o->quant || o->pure))
+        return err_set(e, ERR_ARG, "--%s is for random weights: --shape, or --load-format dummy",
+                       o->quant ? "quant" : "pure");
+    if (o->shape && strcmp(path, o->shape) != 0)
+        return err_set(e, ERR_ARG, "--shape %s and the model %s: give one of them", o->shape, path);
+    if (o->pure && !o->quant)
+        return err_set(e, ERR_ARG, "--pure is about --quant, which is not given");
+    return 0;
+}
+
+int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
+                       bool no_data, struct err *e)
+{
+    bool dummy;
+    int rc = check(o, path, &dummy, e);
+    *out = NULL;
+    if (rc != 0) return rc;
+    if (!dummy) return checkpoint_open(out, path, e);
+    struct dummy_options d = {.shape = o->shape,
+                              .model = path,
+                              .quant = o->quant,
+                              .pure = o->pure,
+                              .seed = (uint64_t)o->dummy_seed,
+                              .no_data = no_data};
+    return checkpoint_open_dummy(out, &d, e);
+}
+
+int session_tokenizer(struct tokenizer **out, const struct checkpoint *c, struct err *e)
+{
+    bool random_folder = checkpoint_kind(c) == CKPT_GGUF && dir_exists(checkpoint_path(c));
+    int rc = random_folder ? tokenizer_open_file(out, checkpoint_path(c), NULL, e) : ERR_MISSING;
+    return rc == ERR_MISSING ? tokenizer_open(out, c, e) : rc;
+}
+
+const char *pack_cache_dir(void)
+{
+    static _Thread_local char dir[4096];
+    struct err e;
+    return filecache_dir(dir, sizeof dir, "packed", &e) == 0 ? dir : NULL;
+}
+
+struct weights_options session_weights(const struct session_options *o, struct filecache *cache)
+{
+    *cache = (struct filecache){.dir = pack_cache_dir(),
+                                .n_byte_min = PACKED_BYTES_MIN,
+                                .n_byte_max = (uint64_t)(o->pack_cache_size * 1e9)};
+    return (struct weights_options){.cache = o->pack_cache ? cache : NULL,
+                                    .progress = o->progress,
+                                    .ctx = o->progress_ctx};
+}
