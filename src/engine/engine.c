@@ -44,9 +44,10 @@ static void *engine_main(void *arg)
     cpu_float_canonical();
     while (!atomic_load(&en->quit)) {
         if (engine_step(en)) continue;
-        /* Nothing to compute: wait for a message, or for a client to read its replies. */
+        /* Nothing to compute: wait for a message, for a client to read its replies, or for a
+         * policy that waits for its batch to fill. */
         struct message m;
-        if (!queue_pop(en->inbox, &m, en->running.n ? 1000 : -1)) continue;
+        if (!queue_pop(en->inbox, &m, en->running.n + en->waiting.n ? 1000 : -1)) continue;
         if (m.kind == MESSAGE_SUBMIT)
             sched_submit(en, m.request);
         else

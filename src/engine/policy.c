@@ -1,4 +1,10 @@
-/* policy.c - the table of policies, and what all of them share: defaults, waiting times. */
+/* policy.c - the table of policies, and what all of them share: defaults, and that nobody starves.
+ *
+ * Any order but first come, first served can leave a turn waiting for ever. So a turn that has
+ * waited for starvation_us is overdue: it ranks before all that are not, whatever the policy says,
+ * and keeps that rank while it runs, since a turn that is displaced again at once has gained
+ * nothing. Overdue turns go by who has waited longest, so that from an overload on every policy is
+ * at worst first come, first served. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
@@ -54,35 +60,55 @@ int policy_open(struct policy **out, const struct policy_options *o, struct err 
     p->type = t;
     p->options = *o;
     if (!p->options.window_us) p->options.window_us = 10 * 1000;
+    if (!p->options.window_n) p->options.window_n = p->options.n_seq;
     if (!p->options.starvation_us) p->options.starvation_us = 30 * 1000 * 1000;
+    int rc = t->open ? t->open(p, e) : 0;
+    if (rc != 0) {
+        policy_close(p);
+        return rc;
+    }
     *out = p;
     return 0;
 }
 
 void policy_close(struct policy *p)
 {
+    if (p && p->type->close) p->type->close(p);
     free(p);
 }
 
 /* ---- the life of a turn ---- */
 
+static bool is_overdue(const struct policy *p, const struct turn *t, int64_t now_us)
+{
+    return t->running ? t->overdue : now_us - t->ready_us >= p->options.starvation_us;
+}
+
 void policy_arrive(struct policy *p, struct turn *t, int64_t now_us)
 {
     t->ready_us = now_us;
+    t->overdue = t->running = false;
     if (p->type->arrive) p->type->arrive(p, t, now_us);
 }
 
-void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
-                   int64_t now_us)
+void policy_admitted(struct policy *p, struct turn *t, int64_t now_us)
 {
-    t->service_us += us;
-    if (p->type->served) p->type->served(p, t, n_row, n_step, us, now_us);
+    t->overdue = is_overdue(p, t, now_us);
+    t->running = true;
+    if (p->type->admitted) p->type->admitted(p, t);
 }
 
 void policy_preempted(struct policy *p, struct turn *t, int64_t now_us)
 {
-    (void)p;
-    t->ready_us = now_us;
+    /* one that was overdue is so at once again, in its old place */
+    if (!t->overdue) t->ready_us = now_us;
+    t->running = false;
+    if (p->type->preempted) p->type->preempted(p, t);
+}
+
+void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
+{
+    if (p->type->served && n_row > 0) p->type->served(p, t, n_row, n_step, us);
 }
 
 void policy_leave(struct policy *p, struct turn *t)
@@ -94,7 +120,8 @@ void policy_leave(struct policy *p, struct turn *t)
 
 int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us)
 {
-    return p->type->rank ? p->type->rank(p, t, now_us) : 0;
+    if (is_overdue(p, t, now_us)) return INT64_MIN / 2 + t->ready_us;
+    return p->type->rank ? p->type->rank(p, t) : 0;
 }
 
 bool policy_preempts(const struct policy *p)
@@ -102,7 +129,7 @@ bool policy_preempts(const struct policy *p)
     return p->type->preempts;
 }
 
-bool policy_admits(const struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
+bool policy_admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us)
 {
     return !p->type->admits || p->type->admits(p, n_running, n_waiting, oldest_us, now_us);

@@ -24,12 +24,14 @@ struct turn {
     int n_prompt;        /* tokens of its prompt                                            */
     int n_left;          /* tokens known but not yet computed: 1 while it decodes           */
     int n_cached;        /* leading tokens that the prefix cache would give it, while it waits */
-    bool running;
+    bool running;        /* between policy_admitted and policy_preempted or policy_leave    */
     /* the policy's own */
-    struct share *share;
-    int level;          /* MLFQ queue, 0 first           */
-    int64_t service_us; /* served since its level began  */
-    int64_t ready_us;   /* waiting since                 */
+    int64_t ready_us;    /* waiting since                                                   */
+    bool overdue;        /* was admitted because its starvation bound was reached           */
+    int level, n_served; /* mlfq: its queue, 0 first; rows it had there                     */
+    int n_done, n_redo;  /* mlfq: rows of its own so far; of these lost when it was preempted */
+    struct share *share; /* fair: borrowed from the policy                                  */
+    double prepaid_us;   /* fair: charged for its prompt and not yet used                   */
 };
 
 struct policy; /* opaque */
@@ -37,6 +39,7 @@ struct policy; /* opaque */
 struct policy_options {
     const char *name;      /* NULL: fcfs                                             */
     int64_t window_us;     /* window: wait so long for a batch to fill; 0: 10 ms     */
+    int window_n;          /* window: or until so many wait; 0: n_seq                */
     int64_t starvation_us; /* no turn waits longer before it goes first; 0: 30 s     */
     int n_seq;             /* sequences a batch may hold                             */
 };
@@ -47,19 +50,24 @@ void policy_close(struct policy *p); /* NULL is fine */
 const char *policy_name(int i);      /* the i-th policy's, NULL behind the last */
 const char *policy_help(int i);
 
+/* The life of a turn: arrive, then admitted and preempted in turns, then leave, at any point. */
 void policy_arrive(struct policy *p, struct turn *t, int64_t now_us);
-/* It had n_row rows in a step that took us microseconds, of n_step rows altogether. */
-void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
-                   int64_t now_us);
-/* A running turn was preempted and waits again. */
+void policy_admitted(struct policy *p, struct turn *t, int64_t now_us); /* sets t->running   */
+/* It waits again; n_left says what it will have to compute. Clears t->running. */
 void policy_preempted(struct policy *p, struct turn *t, int64_t now_us);
+/* It had n_row rows in a step that took us microseconds, of n_step rows altogether. */
+void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us);
 void policy_leave(struct policy *p, struct turn *t);
 
-/* Lower goes first; equal ranks: lower arrival. */
+/* Lower goes first, in admission as in what is left of a step; equal ranks: lower arrival. A turn
+ * that has waited for starvation_us ranks before all that have not, those that waited longest
+ * first, and keeps that rank until it leaves: nothing but another such turn displaces it. */
 int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
+/* May a waiting turn displace a running one that ranks behind it? */
 bool policy_preempts(const struct policy *p);
-/* May waiting turns be admitted now? oldest_us: when the longest waiting one was submitted. */
-bool policy_admits(const struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
+/* May waiting turns be admitted now? Asked before each one. oldest_us: when the longest waiting one
+ * was submitted. */
+bool policy_admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 
 #endif

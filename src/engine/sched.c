@@ -136,7 +136,7 @@ static void admit(struct engine *en)
         if (!take_pages(en, s)) return;
         list_remove(&en->waiting, at);
         s->state = SEQ_RUNNING;
-        s->turn.running = true;
+        policy_admitted(en->policy, &s->turn, en->now_us);
         s->sched_us = en->now_us;
         list_push(&en->running, s);
         atomic_fetch_sub(&en->n_queued, 1);
@@ -209,9 +209,12 @@ bool sched_next(struct engine *en)
 
 void sched_commit(struct engine *en)
 {
+    int64_t us = engine_now(en) - en->now_us;
     for (struct seq **at = &en->running.head; *at;) {
         struct seq *s = *at;
         seal_pages(en, s);
+        s->turn.n_left = s->n_token - s->n_kv;
+        policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us);
         if (s->finish == FINISH_NONE && s->request->max_tokens == 0 && s->n_kv == s->n_prompt)
             s->finish = FINISH_LENGTH;
         if (s->finish != FINISH_NONE)

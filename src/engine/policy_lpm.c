@@ -1,0 +1,17 @@
+/* policy_lpm.c - longest cached prefix first (Zheng et al., "SGLang: Efficient Execution of
+ * Structured Language Model Programs", 2024, section 3: a walk of the radix tree depth first is the
+ * order that hits most, and taking the longest match first is that walk online). Prefixes are used
+ * while they are still there, instead of being evicted for a prompt that shares nothing. */
+#include "policy_impl.h"
+
+static int64_t rank(const struct policy *p, const struct turn *t)
+{
+    (void)p;
+    return -(int64_t)t->n_cached;
+}
+
+const struct policy_type policy_type_lpm = {
+    .name = "lpm",
+    .help = "longest cached prefix first",
+    .rank = rank,
+};

@@ -1,0 +1,73 @@
+/* policy_mlfq.c - skip-join multi-level feedback queue (Wu et al., "Fast Distributed Inference Serving
+ * for Large Language Models" (FastServe), 2023, section 4.1).
+ *
+ *   arrive --first step fits the quantum of level i, none above--> level i
+ *   level i --its quantum is used up--> level i + 1 (the last one keeps what it has)
+ *   waiting for starvation_us --> before everybody (policy.c)
+ *
+ * How long an answer gets nobody knows, so short jobs are found out: each level has a quantum twice
+ * that of the one above, and who has used it up goes down. A prompt is one indivisible first
+ * step whose length is known: classical feedback queues would drag a long one through all the upper
+ * levels, in front of short jobs; here it joins where it belongs. Within a level first come, first
+ * served; a waiting turn displaces a running one of a lower level.
+ *
+ * Service is counted in rows, not microseconds, so that the order does not depend on the clock. Rows
+ * that are computed again after a preemption are not counted: they are no progress. */
+#include "policy_impl.h"
+
+enum { N_LEVEL = 12, QUANTUM_ROWS = 64 }; /* the last level: prompts of more than 64 k rows */
+
+static int quantum(int level)
+{
+    return QUANTUM_ROWS << level;
+}
+
+static void arrive(struct policy *p, struct turn *t, int64_t now_us)
+{
+    (void)p, (void)now_us;
+    t->level = t->n_served = t->n_done = t->n_redo = 0;
+    while (t->level < N_LEVEL - 1 && quantum(t->level) < t->n_left - t->n_cached) t->level++;
+}
+
+static void admitted(struct policy *p, struct turn *t)
+{
+    (void)p;
+    if (t->n_done == 0) t->n_done = t->n_cached;
+}
+
+static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
+{
+    (void)p, (void)n_step, (void)us;
+    int redone = n_row < t->n_redo ? n_row : t->n_redo;
+    t->n_redo -= redone;
+    t->n_done += n_row - redone;
+    t->n_served += n_row - redone;
+    while (t->level < N_LEVEL - 1 && t->n_served >= quantum(t->level))
+        t->n_served -= quantum(t->level++);
+}
+
+/* All of its prompt that was not computed before is progress, or the one token it decodes. */
+static void preempted(struct policy *p, struct turn *t)
+{
+    (void)p;
+    int fresh = t->n_prompt - t->n_done;
+    t->n_redo = t->n_left - (fresh > 1 ? fresh : 1);
+    if (t->n_redo < 0) t->n_redo = 0;
+}
+
+static int64_t rank(const struct policy *p, const struct turn *t)
+{
+    (void)p;
+    return t->level;
+}
+
+const struct policy_type policy_type_mlfq = {
+    .name = "mlfq",
+    .help = "skip-join multi-level feedback queue: short jobs first; preempts",
+    .preempts = true,
+    .arrive = arrive,
+    .admitted = admitted,
+    .preempted = preempted,
+    .served = served,
+    .rank = rank,
+};

@@ -1,0 +1,16 @@
+/* policy_priority.c - the request's priority, lower values first, as vLLM has it; among equals first
+ * come, first served. A waiting turn displaces a running one of a higher value. */
+#include "policy_impl.h"
+
+static int64_t rank(const struct policy *p, const struct turn *t)
+{
+    (void)p;
+    return t->priority;
+}
+
+const struct policy_type policy_type_priority = {
+    .name = "priority",
+    .help = "lowest priority value first; preempts",
+    .preempts = true,
+    .rank = rank,
+};

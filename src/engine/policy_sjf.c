@@ -1,0 +1,17 @@
+/* policy_sjf.c - shortest job first, a job's length being what is left of its prompt after the
+ * prefix that is cached: what a server knows before it begins. How long the answer gets it does
+ * not know (mlfq finds out). Best mean time to first token of all orders that do not preempt; long
+ * prompts wait for their starvation bound while short ones keep coming. */
+#include "policy_impl.h"
+
+static int64_t rank(const struct policy *p, const struct turn *t)
+{
+    (void)p;
+    return t->running ? t->n_left : t->n_left - t->n_cached;
+}
+
+const struct policy_type policy_type_sjf = {
+    .name = "sjf",
+    .help = "shortest remaining prompt first",
+    .rank = rank,
+};

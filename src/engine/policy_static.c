@@ -1,0 +1,22 @@
+/* policy_static.c - static batching, the baseline that continuous batching is measured against: what
+ * waits becomes a batch, and nobody joins until the last of it is done. */
+#include "policy_impl.h"
+
+bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us)
+{
+    if (n_running == 0 && begin) p->batch_us = now_us;
+    return n_running == 0 ? begin : p->batch_us == now_us;
+}
+
+static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
+                   int64_t now_us)
+{
+    (void)n_waiting, (void)oldest_us;
+    return policy_batch_open(p, n_running, true, now_us);
+}
+
+const struct policy_type policy_type_static = {
+    .name = "static",
+    .help = "a batch at a time, nobody joins it (a baseline)",
+    .admits = admits,
+};

@@ -1,0 +1,377 @@
+/* Goal: every policy orders as its file says, nobody starves under any of them, and none allocates
+ * after it was opened. Method: turns by hand and by a seeded generator, without an engine. */
+#include "policy_impl.h"
+
+#include "base/rng.h"
+#include "../../tests/unit.h"
+
+#include <stdlib.h>
+
+static struct policy *open_policy(const char *name)
+{
+    struct policy *p;
+    struct err e;
+    struct policy_options o = {.name = name, .n_seq = 4, .starvation_us = 1000000};
+    if (policy_open(&p, &o, &e) != 0) {
+        test_fail(__FILE__, __LINE__, "%s", e.text);
+        exit(1); /* nothing below could go on */
+    }
+    return p;
+}
+
+static struct turn make_turn(uint64_t arrival, int n_prompt)
+{
+    return (struct turn){
+        .arrival = arrival, .n_prompt = n_prompt, .n_left = n_prompt, .share_weight = 1};
+}
+
+/* The waiting turn that goes first, as sched.c picks it. */
+static int first(const struct policy *p, struct turn *const *t, int n, int64_t now_us)
+{
+    int best = -1;
+    int64_t best_rank = 0;
+    for (int i = 0; i < n; i++) {
+        int64_t rank = policy_rank(p, t[i], now_us);
+        if (t[i]->running ||
+            (best >= 0 &&
+             (rank > best_rank || (rank == best_rank && t[i]->arrival > t[best]->arrival))))
+            continue;
+        best = i;
+        best_rank = rank;
+    }
+    return best;
+}
+
+TEST(policies_are_found_by_name)
+{
+    struct policy *p;
+    struct err e;
+    int n = 0;
+    for (; policy_name(n); n++) {
+        EXPECT(policy_help(n) && *policy_help(n));
+        NEED_OK(policy_open(&p, &(struct policy_options){.name = policy_name(n), .n_seq = 1}, &e),
+                &e);
+        policy_close(p);
+    }
+    EXPECT_INT(n, 8);
+    EXPECT_INT(policy_open(&p, &(struct policy_options){.name = "lifo"}, &e), ERR_ARG);
+    for (int i = 0; i < n; i++) EXPECT(strstr(e.text, policy_name(i)));
+    EXPECT(strstr(e.text, "lifo"));
+    EXPECT(!p);
+    policy_close(NULL);
+}
+
+TEST(each_policy_orders_as_it_says)
+{
+    /* four turns of two shares; the first has had two seconds of service before the others come */
+    static const struct {
+        int n_prompt, n_cached, priority;
+        uint64_t share;
+    } what[4] = {{900, 0, 5, 7}, {3000, 2900, 0, 7}, {120, 0, 5, 8}, {500, 64, -1, 8}};
+    static const struct {
+        const char *name, *order;
+    } want[] = {{"fcfs", "0123"}, {"priority", "3102"}, {"mlfq", "2301"},   {"sjf", "1230"},
+                {"lpm", "1302"},  {"fair", "2301"},     {"static", "0123"}, {"window", "0123"}};
+    for (size_t w = 0; w < sizeof want / sizeof want[0]; w++) {
+        struct policy *p = open_policy(want[w].name);
+        struct turn t[4], *at[4], before = make_turn(0, 10), other = make_turn(1, 10);
+        before.share_id = 7, other.share_id = 8;
+        policy_arrive(p, &before, 0);
+        policy_arrive(p, &other, 0);
+        policy_admitted(p, &before, 0);
+        policy_served(p, &before, 10, 10, 2000000);
+        char order[5] = "";
+        for (int i = 0; i < 4; i++) {
+            t[i] = make_turn((uint64_t)i + 2, what[i].n_prompt);
+            t[i].share_id = what[i].share;
+            t[i].priority = what[i].priority;
+            if (strcmp(want[w].name, "mlfq") != 0) t[i].n_cached = what[i].n_cached;
+            at[i] = &t[i];
+            policy_arrive(p, &t[i], 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            int k = first(p, at, 4, 0);
+            order[i] = (char)('0' + k);
+            t[k].running = true; /* ranks of the rest stay: nobody is charged for it */
+        }
+        EXPECT_TEXT(order, want[w].order);
+        policy_close(p);
+    }
+}
+
+/* ---- starvation ---- */
+
+TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
+{
+    for (int i = 0; policy_name(i); i++) {
+        struct policy *p = open_policy(policy_name(i));
+        struct turn old = make_turn(5, 8000), older = make_turn(6, 8000), fresh = make_turn(0, 1);
+        old.priority = older.priority = 100;
+        fresh.n_cached = 1;
+        policy_arrive(p, &older, 0);
+        policy_arrive(p, &old, 10);
+        policy_arrive(p, &fresh, 900000);
+        int64_t now = 1000009;
+        EXPECT(policy_rank(p, &older, now) < policy_rank(p, &fresh, now));
+        EXPECT(policy_rank(p, &old, 1000009) == policy_rank(p, &old, 500000)); /* not yet */
+        now = 1000010;
+        EXPECT(policy_rank(p, &old, now) < policy_rank(p, &fresh, now));
+        EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
+        policy_admitted(p, &older, now);
+        policy_served(p, &older, 8000, 8000, 3000000);
+        EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
+        policy_preempted(p, &older, now); /* for want of pages, say */
+        EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
+        policy_close(p);
+    }
+}
+
+/* Random arrivals at a server of four places that is always too slow: whoever is picked, nobody who
+ * is overdue and came to wait earlier is left standing. */
+static void nobody_starves(const char *name, int n_turn)
+{
+    enum { N_MAX = 512 };
+    static struct turn turn[N_MAX];
+    struct turn *at[N_MAX], *running[4] = {0};
+    int left[4] = {0}, n = 0, n_arrived = 0, n_done = 0;
+    struct policy *p = open_policy(name);
+    uint64_t rng = 77, n_malloc = test_n_malloc();
+    for (int64_t now = 0; n_done < n_turn; now += 10000) {
+        if (n_arrived < n_turn && n < N_MAX - 4 && rng_below(&rng, 3) == 0) {
+            struct turn *t = NULL; /* a place that nobody has */
+            for (int i = 0; i < N_MAX && !t; i++)
+                if (turn[i].n_prompt == 0) t = &turn[i];
+            *t = make_turn((uint64_t)n_arrived++, 1 + (int)rng_below(&rng, 4000));
+            t->priority = (int)rng_below(&rng, 5);
+            t->share_id = rng_below(&rng, 3);
+            t->n_cached = (int)rng_below(&rng, (uint64_t)t->n_prompt);
+            policy_arrive(p, t, now);
+            at[n++] = t;
+        }
+        int n_running = 0;
+        for (int i = 0; i < 4; i++) n_running += running[i] != NULL;
+        for (int i = 0; i < 4; i++) {
+            if (!running[i]) {
+                int k = first(p, at, n, now);
+                int64_t oldest = 0;
+                if (k < 0 || !policy_admits(p, n_running, n, oldest, now)) continue;
+                for (int j = 0; j < n; j++)
+                    if (now - at[j]->ready_us >= 1000000)
+                        EXPECT(now - at[k]->ready_us >= 1000000 &&
+                               at[k]->ready_us <= at[j]->ready_us);
+                running[i] = at[k];
+                at[k] = at[--n];
+                left[i] = 20 + (int)rng_below(&rng, 30);
+                policy_admitted(p, running[i], now);
+                n_running++;
+            }
+            policy_served(p, running[i], 1 + (int)rng_below(&rng, 100), 200, 10000);
+            if (--left[i] > 0) continue;
+            policy_leave(p, running[i]);
+            running[i]->n_prompt = 0;
+            running[i] = NULL;
+            n_running--;
+            n_done++;
+        }
+    }
+    EXPECT_INT(test_n_malloc() - n_malloc, 0);
+    for (int i = 0; i < N_MAX; i++) turn[i].n_prompt = 0;
+    policy_close(p);
+}
+
+TEST(nobody_starves_under_any_policy)
+{
+    for (int i = 0; policy_name(i); i++) nobody_starves(policy_name(i), test_long() ? 20000 : 1000);
+}
+
+/* ---- mlfq ---- */
+
+TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
+{
+    struct policy *p = open_policy("mlfq");
+    static const int prompt[] = {1, 64, 65, 128, 1000, 8192, 8193, 1 << 17, 1 << 30},
+                     level[] = {0, 0, 1, 1, 4, 7, 8, 11, 11};
+    for (size_t i = 0; i < sizeof prompt / sizeof prompt[0]; i++) {
+        struct turn t = make_turn(0, prompt[i]);
+        policy_arrive(p, &t, 0);
+        EXPECT_INT(policy_rank(p, &t, 0), level[i]);
+    }
+    struct turn t = make_turn(0, 40);
+    policy_arrive(p, &t, 0);
+    policy_admitted(p, &t, 0);
+    policy_served(p, &t, 40, 40, 1);
+    for (int n = 1, want = 0; n <= 1000; n++) {
+        policy_served(p, &t, 1, 8, 1);
+        if (n == 24 || n == 24 + 128 || n == 24 + 128 + 256 || n == 24 + 128 + 256 + 512) want++;
+        EXPECT_INT(policy_rank(p, &t, 0), want);
+    }
+    /* displaced: its 1040 rows are computed again at no charge, what follows counts */
+    t.n_left = 1041;
+    policy_preempted(p, &t, 0);
+    policy_admitted(p, &t, 0);
+    policy_served(p, &t, 512, 512, 1);
+    policy_served(p, &t, 528, 528, 1);
+    EXPECT_INT(policy_rank(p, &t, 0), 4);
+    policy_served(p, &t, 1024 - 80, 2000, 1);
+    EXPECT_INT(policy_rank(p, &t, 0), 5);
+    policy_close(p);
+}
+
+TEST(mlfq_displaced_within_a_prompt_counts_the_rest_of_it)
+{
+    struct policy *p = open_policy("mlfq");
+    struct turn t = make_turn(0, 1000);
+    policy_arrive(p, &t, 0);
+    policy_admitted(p, &t, 0);
+    policy_served(p, &t, 300, 300, 1);
+    t.n_left = 1000;
+    policy_preempted(p, &t, 0);
+    EXPECT_INT(t.n_redo, 300);
+    policy_served(p, &t, 500, 500, 1);
+    EXPECT_INT(t.n_done, 500);
+    t.n_left = 500; /* swapped out: nothing is lost */
+    policy_preempted(p, &t, 0);
+    EXPECT_INT(t.n_redo, 0);
+    policy_close(p);
+}
+
+/* ---- fair ---- */
+
+/* One turn per share, always ready; a step of 10 ms goes to whoever ranks first. */
+TEST(fair_shares_go_by_weight)
+{
+    struct policy *p = open_policy("fair");
+    double weight[3] = {1, 3, 0.5};
+    int n_step[3] = {0};
+    struct turn t[3];
+    for (int i = 0; i < 3; i++) {
+        t[i] = make_turn((uint64_t)i, 1);
+        t[i].share_id = 100 + (uint64_t)i;
+        t[i].share_weight = weight[i];
+        policy_arrive(p, &t[i], 0);
+        policy_admitted(p, &t[i], 0);
+    }
+    for (int step = 0; step < 4500; step++) {
+        int k = 0;
+        for (int i = 1; i < 3; i++)
+            if (policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0)) k = i;
+        policy_served(p, &t[k], 1, 1, 10000);
+        n_step[k]++;
+    }
+    EXPECT(abs(n_step[0] - 1000) <= 2);
+    EXPECT(abs(n_step[1] - 3000) <= 6);
+    EXPECT(abs(n_step[2] - 500) <= 1);
+    policy_close(p);
+}
+
+TEST(fair_shares_bank_no_credit_and_forget_no_debt)
+{
+    struct policy *p = open_policy("fair");
+    struct turn a = make_turn(0, 1), b = make_turn(1, 1), c = make_turn(2, 1);
+    a.share_id = 1, b.share_id = 2, c.share_id = 1;
+    policy_arrive(p, &a, 0);
+    policy_admitted(p, &a, 0);
+    policy_served(p, &a, 1, 1, 60000000); /* a minute alone */
+    policy_arrive(p, &b, 0);
+    int64_t lead = policy_rank(p, &a, 0) + 1000000 - policy_rank(p, &b, 0); /* less the slack */
+    EXPECT_INT(lead, 0); /* b starts where a is: it has not saved up a minute */
+    policy_admitted(p, &b, 0);
+    policy_served(p, &a, 1, 1, 5000000);
+    policy_leave(p, &a);
+    policy_arrive(p, &c, 0); /* the same share comes back: it is still ahead by 5 s */
+    EXPECT_INT(policy_rank(p, &c, 0) - (policy_rank(p, &b, 0) + 1000000), 5000000);
+    policy_leave(p, &b);
+    policy_leave(p, &c);
+    struct turn d = make_turn(3, 1);
+    d.share_id = 9;
+    policy_arrive(p, &d, 0); /* nobody is there: new ones start where the last ended */
+    EXPECT_INT(policy_rank(p, &d, 0), 65000000);
+    policy_close(p);
+}
+
+TEST(fair_charges_a_prompt_when_it_is_admitted)
+{
+    struct policy *p = open_policy("fair");
+    struct turn t[6], *at[6], first_one = make_turn(0, 100);
+    first_one.share_id = 1;
+    policy_arrive(p, &first_one, 0);
+    policy_admitted(p, &first_one, 0);
+    policy_served(p, &first_one, 100, 100, 200000); /* 2 ms a row */
+    policy_leave(p, &first_one);
+    char order[7] = "";
+    for (int i = 0; i < 6; i++) {
+        t[i] = make_turn((uint64_t)i + 1, i < 4 ? 500 : 400);
+        t[i].share_id = i < 4 ? 1 : 2; /* four of a key that floods, then two of another */
+        at[i] = &t[i];
+        policy_arrive(p, &t[i], 0);
+    }
+    for (int i = 0; i < 6; i++) {
+        int k = first(p, at, 6, 0);
+        order[i] = (char)('0' + k);
+        policy_admitted(p, &t[k], 0);
+    }
+    EXPECT_TEXT(order, "045123");
+    /* what was paid in advance is set off, and the rest given back when the prompt is done */
+    double before = t[0].prepaid_us;
+    policy_served(p, &t[0], 250, 500, 1000000);
+    EXPECT_INT(before - t[0].prepaid_us, 500000);
+    policy_served(p, &t[0], 1, 1, 1000);
+    EXPECT_INT(t[0].prepaid_us, 0);
+    policy_close(p);
+}
+
+TEST(fair_has_room_for_any_number_of_shares)
+{
+    struct policy *p = open_policy("fair");
+    uint64_t rng = 5, n_malloc = test_n_malloc();
+    enum { N = 3000 };
+    static struct turn t[N];
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < N; i++) { /* more active ones than the table holds */
+            t[i] = make_turn((uint64_t)i, 10);
+            t[i].share_id = rng_next(&rng);
+            policy_arrive(p, &t[i], 0);
+            policy_admitted(p, &t[i], 0);
+        }
+        for (int i = 0; i < N; i++) policy_served(p, &t[i], 10, 10 * N, 1000000);
+        for (int i = 0; i < N; i++) policy_leave(p, &t[i]);
+    }
+    for (int i = 0; i < 100000; i++) { /* two after two: idle ones make room, each has its own */
+        for (int k = 0; k < 2; k++) {
+            t[k] = make_turn(0, 10);
+            t[k].share_id = rng_next(&rng);
+            policy_arrive(p, &t[k], 0);
+        }
+        EXPECT(t[0].share != t[1].share);
+        for (int k = 0; k < 2; k++) policy_leave(p, &t[k]);
+    }
+    EXPECT_INT(test_n_malloc() - n_malloc, 0);
+    policy_close(p);
+}
+
+/* ---- batches that nobody joins ---- */
+
+TEST(static_admits_a_batch_at_a_time)
+{
+    struct policy *p = open_policy("static");
+    EXPECT(policy_admits(p, 0, 3, 0, 100));
+    EXPECT(policy_admits(p, 1, 2, 0, 100));
+    EXPECT(!policy_admits(p, 2, 1, 0, 101));
+    EXPECT(policy_admits(p, 0, 1, 0, 200));
+    policy_close(p);
+}
+
+TEST(window_waits_for_a_full_batch_or_its_time)
+{
+    struct policy *p;
+    struct err e;
+    struct policy_options o = {.name = "window", .n_seq = 8, .window_us = 500, .window_n = 4};
+    NEED_OK(policy_open(&p, &o, &e), &e);
+    EXPECT(!policy_admits(p, 0, 3, 0, 499));
+    EXPECT(policy_admits(p, 0, 3, 0, 500)); /* the oldest waited long enough */
+    EXPECT(policy_admits(p, 1, 2, 300, 500));
+    EXPECT(!policy_admits(p, 2, 9, 0, 600)); /* a batch runs */
+    EXPECT(!policy_admits(p, 0, 3, 900, 1000));
+    EXPECT(policy_admits(p, 0, 4, 900, 1000)); /* enough wait */
+    policy_close(p);
+}
