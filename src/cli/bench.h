@@ -74,13 +74,6 @@ struct bench_case {
     int n_token, n_seq, depth;
 };
 
-/* What a forward pass must at least read and compute. */
-struct bench_work {
-    int64_t layer_bytes, head_bytes; /* of weights                        */
-    int64_t layer_macs, head_macs;   /* multiply-adds per row, per logits */
-};
-struct bench_work bench_work(const struct checkpoint *c);
-
 struct bench_model;
 /* The session's batch limits and pages must hold all cases: n_seq_max sequences. */
 int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max, struct err *e);

@@ -21,27 +21,6 @@ struct bench_model {
     int depth;            /* of the prefix that the pages hold */
 };
 
-/* ---- what a pass must do ---- */
-
-struct bench_work bench_work(const struct checkpoint *c)
-{
-    struct bench_work w = {0};
-    const char *head =
-        checkpoint_tensor(c, "output.weight") ? "output.weight" : "token_embd.weight";
-    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
-        const struct tensor_info *t = checkpoint_tensor_at(c, i);
-        int64_t n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
-        if (strcmp(t->name, head) == 0) {
-            w.head_bytes = (int64_t)t->n_byte;
-            w.head_macs = n;
-        } else if (strncmp(t->name, "blk.", 4) == 0 && t->n_dim > 1) {
-            w.layer_bytes += (int64_t)t->n_byte;
-            w.layer_macs += n;
-        }
-    }
-    return w;
-}
-
 /* ---- running ---- */
 
 static void run_prompt(struct bench_model *b, int pos0, int n)

@@ -247,13 +247,12 @@ static int prefill_rounds(struct reached *r, const struct machine *m, struct ben
 
 static int reach(struct reached *r, const struct machine *m, struct session *s, struct err *e)
 {
-    struct bench_work w = bench_work(s->checkpoint);
-    double kv =
-        (double)model_info(s->model)->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
+    const struct model_info *i = model_info(s->model);
+    double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
     *r = (struct reached){
         .kind = bench_kind_of_model(s->checkpoint),
-        .step_bytes = (double)(w.layer_bytes + w.head_bytes) + kv,
-        .token_ops = 2.0 * (double)w.layer_macs,
+        .step_bytes = (double)(i->layer_bytes + i->head_bytes) + kv,
+        .token_ops = 2.0 * (double)i->layer_macs,
     };
     struct bench_model *b;
     int rc = bench_model_open(&b, s, 1, e);

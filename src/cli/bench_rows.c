@@ -14,7 +14,6 @@ struct table {
     struct session s;
     struct bench_model *b;
     struct bench_limits *limits; /* NULL: not compared with any */
-    struct bench_work work;
 };
 
 /* What a case did, over one run of it. */
@@ -46,17 +45,17 @@ static int n_step(const struct bench_case *c, int n_row)
 static struct figures figures_of(const struct table *t, const struct bench_case *c,
                                  const struct bench_samples *seconds)
 {
+    const struct model_info *info = model_info(t->s.model);
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
     int n = n_step(c, model_batch_limits(t->s.model)->n_row);
     int64_t n_logits = c->prompt ? 1 : n_row;
     /* Each step reads the weights once, and what its sequences hold: on average half of what
      * comes. */
-    double kv = (double)model_info(t->s.model)->kv_token_bytes * c->n_seq * n *
-                (c->depth + 0.5 * c->n_token);
+    double kv = (double)info->kv_token_bytes * c->n_seq * n * (c->depth + 0.5 * c->n_token);
     double bytes =
-        (double)t->work.layer_bytes * n + (double)t->work.head_bytes * (c->prompt ? 1 : n) + kv;
+        (double)info->layer_bytes * n + (double)info->head_bytes * (c->prompt ? 1 : n) + kv;
     double macs =
-        (double)t->work.layer_macs * (double)n_row + (double)t->work.head_macs * (double)n_logits;
+        (double)info->layer_macs * (double)n_row + (double)info->head_macs * (double)n_logits;
     double mean = bench_mean(seconds);
     struct figures f = {.step_ms = 1e3 * mean / n,
                         .gb_per_s = 1e-9 * bytes / mean,
@@ -196,7 +195,6 @@ int bench_rows(const char *model, const struct bench_plan *p, struct err *e)
 {
     struct table t = {.plan = p};
     int rc = bench_session(&t.s, p, model, e);
-    if (rc == 0) t.work = bench_work(t.s.checkpoint);
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
     if (rc == 0 && p->limits) rc = bench_limits_open(&t.limits, t.s.backend, e);
     if (rc == 0 && !p->as_json) print_head(&t.s);

@@ -36,7 +36,10 @@ static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *
     struct pick p;
     sample_logprobs(en->work, logits, en->vocab.n_vocab, s->token[pos],
                     s->request->n_prompt_logprob, &p);
-    struct event ev = {.request_id = s->request->id, .kind = EVENT_PROMPT, .token = s->token[pos]};
+    struct event ev = {.request_id = s->request->id,
+                       .kind = EVENT_PROMPT,
+                       .time_us = engine_now(en),
+                       .token = s->token[pos]};
     fill_logprobs(&ev, &p);
     push(s, &ev);
 }
@@ -51,15 +54,26 @@ static bool is_stop(const struct engine *en, const struct seq *s, int32_t id)
     return false;
 }
 
+static void count_token(struct engine *en, struct seq *s)
+{
+    int64_t now = engine_now(en);
+    if (s->n_output++ == 0) {
+        s->first_us = now;
+        stats_first_token(en->stats, now - s->request->submit_us);
+    } else {
+        stats_token(en->stats, now - s->last_us);
+    }
+    s->last_us = now;
+}
+
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
 {
-    s->last_us = engine_now(en);
-    if (s->n_output == 0) s->first_us = s->last_us;
     if (p->id < 0) {
         s->finish = FINISH_ERROR; /* everything masked, or logits that are not numbers */
+        stats_count(en->stats, STAT_corrupted, 1);
         return;
     }
-    s->n_output++;
+    count_token(en, s);
     if (is_stop(en, s, p->id)) {
         s->finish = FINISH_STOP;
         s->stop_id = p->id;
@@ -67,7 +81,8 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
     }
     s->token[s->n_token++] = p->id;
     sampler_accept(s->request->sampler, p->id);
-    struct event ev = {.request_id = s->request->id, .kind = EVENT_TOKEN, .token = p->id};
+    struct event ev = {
+        .request_id = s->request->id, .kind = EVENT_TOKEN, .time_us = s->last_us, .token = p->id};
     if (s->request->params.n_logprob >= 0) fill_logprobs(&ev, p);
     push(s, &ev);
     if (s->n_output == s->request->max_tokens) s->finish = FINISH_LENGTH;
@@ -75,6 +90,8 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
 
 static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
 {
+    if (!s->first_us && s->n_kv + s->n_row >= s->n_prompt)
+        stats_prompt(en->stats, s->n_prompt, s->n_cached);
     for (int i = 0; i < s->n_out; i++) {
         const float *logits = out.logits + (int64_t)(s->out0 + i) * en->vocab.n_vocab;
         int pos = en->batch.pos[en->batch.out_row[s->out0 + i]];
@@ -95,6 +112,25 @@ void sample_rows(struct engine *en, struct model_out out)
         if (s->n_row > 0) sample_seq(en, s, out);
 }
 
+static void count_answer(const struct engine *en, const struct seq *s, int64_t now)
+{
+    static const enum stat_id how[] = {[FINISH_STOP] = STAT_done_stop,
+                                    [FINISH_LENGTH] = STAT_done_length,
+                                    [FINISH_ABORT] = STAT_done_abort,
+                                    [FINISH_ERROR] = STAT_done_error};
+    stats_done(en->stats, &(struct answer_times){.submit_us = s->request->submit_us,
+                                                 .sched_us = s->sched_us,
+                                                 .first_us = s->first_us,
+                                                 .last_us = s->last_us,
+                                                 .done_us = now,
+                                                 .n_prompt = s->n_prompt,
+                                                 .n_cached = s->n_cached,
+                                                 .n_output = s->n_output,
+                                                 .max_tokens = s->request->max_tokens,
+                                                 .n_choice = 1,
+                                                 .done = how[s->finish]});
+}
+
 void emit_done(const struct engine *en, struct seq *s)
 {
     int64_t now = engine_now(en), sched = s->sched_us ? s->sched_us : now,
@@ -102,6 +138,7 @@ void emit_done(const struct engine *en, struct seq *s)
     struct event ev = {
         .request_id = s->request->id,
         .kind = EVENT_DONE,
+        .time_us = now,
         .finish = s->finish,
         .stop_id = s->stop_id,
         .token = -1,
@@ -112,5 +149,6 @@ void emit_done(const struct engine *en, struct seq *s)
                   .prefill_us = first - sched,
                   .decode_us = s->first_us ? s->last_us - s->first_us : 0},
     };
+    count_answer(en, s, now);
     push(s, &ev);
 }

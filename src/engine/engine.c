@@ -26,14 +26,32 @@ static void inbox_drain(struct engine *en)
     }
 }
 
+/* The step is over; b NULL: it computed nothing. */
+static void tell_step(struct engine *en, const struct batch *b)
+{
+    int n_page = pages_n_total(en->pages);
+    struct stats_level l = {.n_running = en->running.n,
+                            .n_waiting = en->waiting.n,
+                            .deferred = sched_defers(en),
+                            .n_page_held = n_page - pages_n_free(en->pages),
+                            .n_page_cached = pages_n_cached(en->pages)};
+    stats_step(en->stats, b, &l);
+}
+
 bool engine_step(struct engine *en)
 {
     en->now_us = engine_now(en);
+    stats_begin(en->stats, en->now_us);
     inbox_drain(en);
-    if (!sched_next(en)) return false;
+    if (!sched_next(en)) return tell_step(en, NULL), false;
+    stats_lap(en->stats, engine_now(en));
     struct model_out out = en->executor.forward(en->executor.ctx, &en->batch);
+    stats_lap(en->stats, engine_now(en));
     sample_rows(en, out);
+    stats_lap(en->stats, engine_now(en));
     sched_commit(en);
+    stats_lap(en->stats, engine_now(en));
+    tell_step(en, &en->batch);
     assert(!engine_check(en));
     return true;
 }
@@ -81,6 +99,19 @@ static int read_eog(struct engine *en, struct err *e)
     return 0;
 }
 
+static int open_stats(struct engine *en, const struct engine_options *o, struct err *e)
+{
+    const struct executor *x = &o->executor;
+    struct stats_options so = {.model_name = x->name,
+                               .kv_type = x->kv_type,
+                               .context_max = x->context_max,
+                               .page_rows = x->page_rows,
+                               .n_page = x->n_page,
+                               .prefix_cache = !o->no_prefix_cache,
+                               .cost = x->cost};
+    return stats_open(&en->stats, &so, e);
+}
+
 static const char *token_bytes(const void *tokenizer, int32_t id, size_t *n)
 {
     return tokenizer_bytes(tokenizer, id, n);
@@ -103,6 +134,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (rc == 0) rc = pages_open(&en->pages, x->n_page, x->page_rows, !o->no_prefix_cache, e);
     if (rc == 0) rc = batch_open(&en->batch, x->limits, e);
     if (rc == 0) rc = sample_work_open(&en->work, x->n_vocab, o->cpu_level, e);
+    if (rc == 0) rc = open_stats(en, o, e);
     struct policy_options po = {.name = o->scheduler, .n_seq = x->limits->n_seq};
     if (rc == 0) rc = policy_open(&en->policy, &po, e);
     en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
@@ -142,12 +174,19 @@ void engine_close(struct engine *en)
     sample_work_close(en->work);
     batch_close(&en->batch);
     policy_close(en->policy);
+    stats_close(en->stats);
     pages_close(en->pages);
     free(en->eog);
     free(en);
 }
 
 /* ---- the door ---- */
+
+static int refused(struct engine *en, int rc)
+{
+    stats_refused(en->stats);
+    return rc;
+}
 
 static int check_request(const struct engine *en, const struct request *r, struct err *e)
 {
@@ -187,6 +226,7 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     struct request *r = take_r;
     int rc = check_request(en, r, e);
     if (rc == 0) rc = fit_length(en, r, e);
+    if (rc == ERR_LIMIT) return refused(en, rc);
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
     if (rc == 0)
         rc = sampler_open(&r->sampler, &r->params, &en->vocab, 0, (int)r->prompt.n + r->max_tokens,
@@ -200,7 +240,8 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     atomic_fetch_sub(&en->n_queued, 1);
     sampler_close(r->sampler);
     r->sampler = NULL;
-    return err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later", en->queue_max);
+    return refused(en, err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later",
+                               en->queue_max));
 }
 
 void engine_cancel(struct engine *en, uint64_t request_id)
@@ -247,4 +288,9 @@ int engine_n_running(const struct engine *en)
 int engine_n_waiting(const struct engine *en)
 {
     return en->waiting.n;
+}
+
+struct stats *engine_stats(const struct engine *en)
+{
+    return en->stats;
 }

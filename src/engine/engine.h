@@ -15,6 +15,7 @@
 #include "base/queue.h"
 #include "model/model.h"
 #include "sample/sample.h"
+#include "stats.h"
 #include "token/token.h"
 
 enum { TOP_LOGPROB_MAX = 20 };
@@ -39,6 +40,7 @@ struct usage {
 struct event {
     uint64_t request_id;
     enum event_kind kind;
+    int64_t time_us;       /* of the engine's clock, when it came to be */
     enum finish finish;    /* EVENT_DONE */
     int32_t stop_id;       /* EVENT_DONE: the token that stopped it, or -1 */
     int32_t token;         /* EVENT_PROMPT, EVENT_TOKEN */
@@ -71,6 +73,8 @@ struct executor {
     void *ctx; /* borrowed */
     int n_vocab, n_page, page_rows, context_max;
     const struct batch_limits *limits; /* borrowed */
+    const char *name, *kv_type;        /* borrowed: what statistics call them; NULL: "" */
+    struct step_cost cost;             /* zeros: not known */
     struct model_out (*forward)(void *ctx, const struct batch *b);
     int64_t (*now_us)(void *ctx); /* the clock the engine goes by */
 };
@@ -110,6 +114,8 @@ bool engine_step(struct engine *en);
 const char *engine_check(const struct engine *en);
 int engine_n_running(const struct engine *en);
 int engine_n_waiting(const struct engine *en);
+/* What it counts about itself; stats_read from any thread. */
+struct stats *engine_stats(const struct engine *en);
 
 /* ---- reply: one request's events -> text, on the client's thread ---- */
 

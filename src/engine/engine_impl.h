@@ -57,6 +57,7 @@ struct engine {
     const struct tokenizer *tokenizer;
     struct pages *pages;   /* owned */
     struct policy *policy; /* owned */
+    struct stats *stats;   /* owned */
     uint64_t n_arrived;
     int64_t now_us;            /* at the step's beginning */
     struct batch batch;        /* owned */
@@ -80,8 +81,9 @@ int64_t engine_now(const struct engine *en);
 /* sched.c: pages and rows */
 void sched_submit(struct engine *en, struct request *take_r);
 void sched_cancel(struct engine *en, uint64_t request_id);
-bool sched_next(struct engine *en);   /* fills en->batch; false: nothing to compute */
-void sched_commit(struct engine *en); /* after the step's events are out            */
+bool sched_next(struct engine *en);         /* fills en->batch; false: nothing to compute */
+void sched_commit(struct engine *en);       /* after the step's events are out            */
+bool sched_defers(const struct engine *en); /* who waits waits for the policy, not for room */
 
 /* emit.c: results -> events */
 int emit_room(const struct seq *s); /* events its reply queue can still take */

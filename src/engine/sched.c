@@ -122,11 +122,15 @@ static struct seq **first_waiting(struct engine *en)
     return best;
 }
 
+bool sched_defers(const struct engine *en)
+{
+    return en->waiting.head && !policy_admits(en->policy, en->running.n, en->waiting.n,
+                                              en->waiting.head->turn.submit_us, en->now_us);
+}
+
 static bool may_admit(const struct engine *en)
 {
-    return en->waiting.head && en->running.n < en->batch.limits.n_seq &&
-           policy_admits(en->policy, en->running.n, en->waiting.n, en->waiting.head->turn.submit_us,
-                         en->now_us);
+    return en->waiting.head && en->running.n < en->batch.limits.n_seq && !sched_defers(en);
 }
 
 static void admit(struct engine *en)
@@ -138,6 +142,7 @@ static void admit(struct engine *en)
         s->state = SEQ_RUNNING;
         policy_admitted(en->policy, &s->turn, en->now_us);
         s->sched_us = en->now_us;
+        if (!wants_prompt_logprobs(s)) stats_queried(en->stats, s->n_prompt, s->n_cached);
         list_push(&en->running, s);
         atomic_fetch_sub(&en->n_queued, 1);
     }

@@ -305,10 +305,21 @@ static void bind_all(struct binder *b)
 
 static void model_params(struct model *m)
 {
+    struct model_info *info = &m->info;
+    const char *head =
+        checkpoint_tensor(m->checkpoint, "output.weight") ? "output.weight" : "token_embd.weight";
     for (int i = 0; i < checkpoint_n_tensor(m->checkpoint); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(m->checkpoint, i);
-        m->info.n_param += t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
-        m->info.weight_bytes += (int64_t)t->n_byte;
+        int64_t n = t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
+        info->n_param += n;
+        info->weight_bytes += (int64_t)t->n_byte;
+        if (strcmp(t->name, head) == 0) {
+            info->head_bytes = (int64_t)t->n_byte;
+            info->head_macs = n;
+        } else if (strncmp(t->name, "blk.", 4) == 0 && t->n_dim > 1) {
+            info->layer_bytes += (int64_t)t->n_byte;
+            info->layer_macs += n;
+        }
     }
 }
 

@@ -34,7 +34,9 @@ struct model_info {
     int context_max;   /* as it is run                        */
     int window;        /* sliding window of any layer, 0 none */
     int64_t n_param;
-    int64_t weight_bytes;        /* as published                        */
+    int64_t weight_bytes; /* as published                        */
+    /* what a step must read, and multiply-adds per row and per logits; the layers' matrices and the head's */
+    int64_t layer_bytes, head_bytes, layer_macs, head_macs;
     struct weights_info weights; /* the backend's form of them     */
     int64_t kv_token_bytes;      /* KV bytes per token, all layers      */
     int64_t kv_bytes;            /* the whole pool (reserved)           */

@@ -1,0 +1,307 @@
+/* stats.c - the engine's figures about itself: counted in plain memory during a step, published at its
+ * end for whoever reads (stats.h; written out by stats_text.c).
+ *
+ * Publishing is a sequence lock over words: `version` is odd while words are written. A reader that
+ * finds it odd, or changed after its copy, copies again. All words are atomics with relaxed order, the
+ * fences order them against the version, so there is no data race for a sanitizer either. */
+#include "stats_impl.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* ---- the table ---- */
+
+#define ONE  STAT_ONE
+#define US   STAT_US
+#define PPM  STAT_PPM
+#define VLLM STAT_VLLM
+#define OWN  STAT_OWN
+
+#define GAUGE(id, unit, space, name, label, help) {#id, name, label, help, STAT_GAUGE, unit, space},
+#define COUNTER(id, unit, space, name, label, help)                                                \
+    {#id, name, label, help, STAT_COUNTER, unit, space},
+#define HISTOGRAM(id, unit, space, name, bounds, help)
+const struct stat_info stat_info[STAT_COUNT] = {
+#include "stats.def"
+};
+#undef GAUGE
+#undef COUNTER
+#undef HISTOGRAM
+
+#define GAUGE(id, unit, space, name, label, help)
+#define COUNTER(id, unit, space, name, label, help)
+#define HISTOGRAM(id, unit, space, name, bounds, help)                                             \
+    {#id, name, "", help, STAT_HISTOGRAM, unit, space},
+const struct stat_info times_info[TIMES_COUNT] = {
+#include "stats.def"
+};
+#undef HISTOGRAM
+
+double stat_scale(enum stat_unit u)
+{
+    return u == STAT_ONE ? 1 : 1e-6;
+}
+
+/* Bounds, in the units kept, ended by 0. vLLM's: a dashboard made for it reads these series as its own. */
+#define MS 1000
+#define S  1000000
+static const int64_t bound_first_token[] = {
+    1 * MS,   5 * MS,   10 * MS, 20 * MS,           40 * MS, 60 * MS,   80 * MS, 100 * MS, 250 * MS,
+    500 * MS, 750 * MS, 1 * S,   2500 * MS,         5 * S,   7500 * MS, 10 * S,  20 * S,   40 * S,
+    80 * S,   160 * S,  640 * S, (int64_t)2560 * S, 0};
+static const int64_t bound_per_token[] = {10 * MS,  25 * MS,  50 * MS,   75 * MS,  100 * MS,
+                                          150 * MS, 200 * MS, 300 * MS,  400 * MS, 500 * MS,
+                                          750 * MS, 1 * S,    2500 * MS, 5 * S,    7500 * MS,
+                                          10 * S,   20 * S,   40 * S,    80 * S,   0};
+static const int64_t bound_request[] = {300 * MS,
+                                        500 * MS,
+                                        800 * MS,
+                                        1 * S,
+                                        1500 * MS,
+                                        2 * S,
+                                        2500 * MS,
+                                        5 * S,
+                                        10 * S,
+                                        15 * S,
+                                        20 * S,
+                                        30 * S,
+                                        40 * S,
+                                        50 * S,
+                                        60 * S,
+                                        120 * S,
+                                        240 * S,
+                                        480 * S,
+                                        960 * S,
+                                        (int64_t)1920 * S,
+                                        (int64_t)7680 * S,
+                                        0};
+static const int64_t bound_step[] = {1,   8,    16,   32,   64,   128,   256,
+                                     512, 1024, 2048, 4096, 8192, 16384, 0};
+static const int64_t bound_per_step[] = {
+    500,      1 * MS,   2 * MS,  5 * MS,    10 * MS,  20 * MS,  30 * MS,
+    40 * MS,  50 * MS,  75 * MS, 100 * MS,  150 * MS, 200 * MS, 300 * MS,
+    500 * MS, 750 * MS, 1 * S,   2500 * MS, 5 * S,    10 * S,   0};
+static const int64_t bound_choices[] = {1, 2, 5, 10, 20, 0};
+static const int64_t bound_preemptions[] = {1, 2, 3, 4, 5, 10, 20, 0};
+
+/* 1, 2, 5, 10 ... up to the longest sequence. */
+static void bounds_125(int64_t *bound, int64_t most)
+{
+    static const int64_t mantissa[] = {1, 2, 5};
+    int n = 0;
+    for (int64_t ten = 1; ten <= 1000 * 1000 * 1000; ten *= 10)
+        for (int i = 0; i < 3 && n < HISTOGRAM_BOUNDS_MAX; i++)
+            if (n == 0 || mantissa[i] * ten <= most) bound[n++] = mantissa[i] * ten;
+    bound[n] = 0;
+}
+
+static int n_bound(const int64_t *bound)
+{
+    int n = 0;
+    while (bound[n]) n++;
+    return n;
+}
+
+static void init_times(struct stats *st)
+{
+    const int64_t *const bound_tokens = st->bound_tokens;
+    bounds_125(st->bound_tokens, st->options.context_max);
+#define HISTOGRAM(id, unit, space, name, bounds, help)                                             \
+    histogram_init(&st->now.times[TIMES_##id], bound_##bounds, n_bound(bound_##bounds));
+#include "stats.def"
+#undef HISTOGRAM
+}
+
+/* ---- open, publish, read ---- */
+
+enum { N_WORD = sizeof(struct stats_view) / sizeof(uint64_t) };
+_Static_assert(sizeof(struct stats_view) % sizeof(uint64_t) == 0, "a reading is whole words");
+_Static_assert(sizeof(uintptr_t) <= sizeof(uint64_t), "a pointer fits into a word");
+
+static void publish(struct stats *st)
+{
+    uint64_t word[N_WORD];
+    memcpy(word, &st->now, sizeof word);
+    uint64_t v = atomic_load_explicit(&st->version, memory_order_relaxed);
+    atomic_store_explicit(&st->version, v + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    for (int i = 0; i < N_WORD; i++)
+        atomic_store_explicit(&st->word[i], word[i], memory_order_relaxed);
+    atomic_store_explicit(&st->version, v + 2, memory_order_release);
+}
+
+void stats_read(const struct stats *st, struct stats_view *out)
+{
+    uint64_t word[N_WORD], v;
+    do {
+        v = atomic_load_explicit(&st->version, memory_order_acquire);
+        for (int i = 0; i < N_WORD; i++)
+            word[i] = atomic_load_explicit(&st->word[i], memory_order_relaxed);
+        atomic_thread_fence(memory_order_acquire);
+    } while (v % 2 || atomic_load_explicit(&st->version, memory_order_relaxed) != v);
+    memcpy(out, word, sizeof word);
+    out->value[STAT_refused] = atomic_load_explicit(&st->n_refused, memory_order_relaxed);
+}
+
+int stats_open(struct stats **out, const struct stats_options *o, struct err *e)
+{
+    struct stats *st = *out = calloc(1, sizeof *st);
+    if (!st) return err_memory(e, "the statistics", sizeof *st);
+    st->options = *o;
+    init_times(st);
+    st->now.value[STAT_pages_total] = o->n_page;
+    publish(st);
+    return 0;
+}
+
+void stats_close(struct stats *st)
+{
+    free(st);
+}
+
+/* ---- one step ---- */
+
+void stats_begin(struct stats *st, int64_t now_us)
+{
+    st->begin_us = st->lap_us = now_us;
+    st->n_lap = 0;
+}
+
+void stats_lap(struct stats *st, int64_t now_us)
+{
+    st->lap[st->n_lap++ % STATS_LAPS] = now_us - st->lap_us;
+    st->lap_us = now_us;
+}
+
+/* Positions that the batch's rows attend to, and positions whose K and V its sequences hold. */
+static void count_work(struct stats *st, const struct batch *b)
+{
+    const struct step_cost *c = &st->options.cost;
+    int64_t n_pair = 0, n_held = 0, *v = st->now.value;
+    for (int i = 0; i < b->n_row; i++) n_pair += b->pos[i] + 1;
+    for (int i = 0; i < b->n_seq; i++) n_held += b->kv_len[i];
+    v[STAT_flops] +=
+        2 * (c->row_macs * b->n_row + c->output_macs * b->n_out + c->pair_macs * n_pair);
+    v[STAT_read_bytes] +=
+        c->layer_bytes + (b->n_out ? c->head_bytes : 0) + c->kv_row_bytes * n_held;
+    v[STAT_write_bytes] += c->kv_row_bytes * b->n_row;
+}
+
+static void count_step(struct stats *st, const struct batch *b)
+{
+    int64_t *v = st->now.value;
+    v[STAT_steps]++;
+    v[STAT_rows] += b->n_row;
+    v[STAT_outputs] += b->n_out;
+    for (int i = 0; i < STATS_LAPS; i++) v[STAT_schedule_us + i] += st->lap[i];
+    histogram_add(&st->now.times[TIMES_step_rows], b->n_row);
+    histogram_add(&st->now.times[TIMES_step_us], st->lap_us - st->begin_us);
+    count_work(st, b);
+}
+
+void stats_step(struct stats *st, const struct batch *b, const struct stats_level *l)
+{
+    int64_t *v = st->now.value;
+    v[STAT_running] = l->n_running;
+    v[STAT_waiting] = l->n_waiting;
+    v[STAT_waiting_deferred] = l->deferred ? l->n_waiting : 0;
+    v[STAT_waiting_capacity] = l->deferred ? 0 : l->n_waiting;
+    v[STAT_kv_usage] =
+        st->options.n_page ? (int64_t)l->n_page_held * 1000000 / st->options.n_page : 0;
+    v[STAT_pages_cached] = l->n_page_cached;
+    if (b) count_step(st, b);
+    publish(st);
+}
+
+/* ---- tokens and answers ---- */
+
+void stats_count(struct stats *st, enum stat_id s, int64_t n)
+{
+    st->now.value[s] += n;
+}
+
+void stats_queried(struct stats *st, int n_token, int n_found)
+{
+    if (!st->options.prefix_cache) return;
+    st->now.value[STAT_cache_queries] += n_token;
+    st->now.value[STAT_cache_hits] += n_found;
+}
+
+void stats_prompt(struct stats *st, int n_token, int n_found)
+{
+    int64_t *v = st->now.value;
+    v[STAT_prompt_tokens] += n_token;
+    v[STAT_prompt_computed] += n_token - n_found;
+    v[STAT_prompt_found] += n_found;
+    v[STAT_prompt_cached] += n_found;
+}
+
+void stats_first_token(struct stats *st, int64_t us)
+{
+    histogram_add(&st->now.times[TIMES_ttft], us);
+    st->now.value[STAT_generation_tokens]++;
+}
+
+void stats_token(struct stats *st, int64_t us)
+{
+    histogram_add(&st->now.times[TIMES_itl], us);
+    st->now.value[STAT_generation_tokens]++;
+}
+
+/* What only an answer has that began. */
+static void count_phases(struct stats *st, const struct answer_times *t)
+{
+    struct histogram *h = st->now.times;
+    histogram_add(&h[TIMES_queue], t->sched_us - t->submit_us);
+    histogram_add(&h[TIMES_inference], (t->last_us ? t->last_us : t->done_us) - t->sched_us);
+    histogram_add(&h[TIMES_prefill], (t->first_us ? t->first_us : t->done_us) - t->sched_us);
+    if (!t->first_us) return;
+    histogram_add(&h[TIMES_decode], t->last_us - t->first_us);
+    histogram_add(&h[TIMES_e2el_per_token], (t->done_us - t->submit_us) / t->n_output);
+    if (t->n_output > 1)
+        histogram_add(&h[TIMES_tpot], (t->last_us - t->first_us) / (t->n_output - 1));
+}
+
+void stats_done(struct stats *st, const struct answer_times *t)
+{
+    struct histogram *h = st->now.times;
+    st->now.value[t->done]++;
+    histogram_add(&h[TIMES_e2el], t->done_us - t->submit_us);
+    histogram_add(&h[TIMES_prompt], t->n_prompt);
+    histogram_add(&h[TIMES_generation], t->n_output);
+    histogram_add(&h[TIMES_max_generation], t->n_output);
+    histogram_add(&h[TIMES_params_n], t->n_choice);
+    histogram_add(&h[TIMES_params_max_tokens], t->max_tokens);
+    histogram_add(&h[TIMES_preempted], t->n_preempted);
+    if (t->sched_us) {
+        histogram_add(&h[TIMES_computed], t->n_prompt - t->n_cached);
+        count_phases(st, t);
+    }
+}
+
+void stats_refused(struct stats *st)
+{
+    atomic_fetch_add_explicit(&st->n_refused, 1, memory_order_relaxed);
+}
+
+/* ---- readings ---- */
+
+struct stats_view stats_since(const struct stats_view *a, const struct stats_view *b)
+{
+    struct stats_view d = *b;
+    for (int i = 0; i < STAT_COUNT; i++)
+        if (stat_info[i].kind == STAT_COUNTER) d.value[i] -= a->value[i];
+    for (int i = 0; i < TIMES_COUNT; i++) {
+        d.times[i].n -= a->times[i].n;
+        d.times[i].sum -= a->times[i].sum;
+        for (int k = 0; k <= HISTOGRAM_BOUNDS_MAX; k++) d.times[i].count[k] -= a->times[i].count[k];
+    }
+    return d;
+}
+
+double stats_host_share(const struct stats_view *v)
+{
+    int64_t all = 0;
+    for (int i = 0; i < STATS_LAPS; i++) all += v->value[STAT_schedule_us + i];
+    return all > 0 ? 1 - (double)v->value[STAT_forward_us] / (double)all : 0;
+}

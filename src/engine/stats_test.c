@@ -1,0 +1,439 @@
+/* stats_test.c - goal: every figure is what it says. Method: an engine over an executor without a model,
+ * whose steps take a known time on a virtual clock, so that every time and count can be worked out by
+ * hand; a parser of Prometheus' format; readers that race the writer; a golden model's events. */
+#include "../../tests/unit.h"
+
+#include "base/json.h"
+#include "base/os.h"
+#include "engine_impl.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- an executor whose steps take 10 ms and 1 ms for each row ---- */
+
+enum { N_VOCAB = 16, FIXED_US = 10000, ROW_US = 1000 };
+
+struct slow {
+    struct batch_limits limits;
+    float logits[64 * N_VOCAB];
+    int64_t now_us;
+};
+
+static struct model_out slow_forward(void *ctx, const struct batch *b)
+{
+    struct slow *s = ctx;
+    s->now_us += FIXED_US + (int64_t)ROW_US * b->n_row;
+    return (struct model_out){.logits = s->logits};
+}
+
+static int64_t slow_now(void *ctx)
+{
+    return ((struct slow *)ctx)->now_us;
+}
+
+struct slow_rig {
+    struct slow slow;
+    struct engine *engine;
+    struct queue *queue[40];
+    struct stats_view view;
+};
+
+static int slow_open(struct slow_rig *r, int n_page, int n_row, int n_seq, struct err *e)
+{
+    memset(r, 0, sizeof *r);
+    r->slow.limits = (struct batch_limits){
+        .n_row = n_row, .n_seq = n_seq, .n_out = n_seq, .page_stride = 64, .n_copy = n_seq};
+    r->slow.now_us = 1000000;
+    for (int i = 0; i < 64 * N_VOCAB; i++) r->slow.logits[i] = i % N_VOCAB == 3;
+    struct executor x = {.ctx = &r->slow,
+                         .n_vocab = N_VOCAB,
+                         .n_page = n_page,
+                         .page_rows = 16,
+                         .context_max = 1000,
+                         .limits = &r->slow.limits,
+                         .name = "slow \"quoted\" \\ model",
+                         .kv_type = "float32",
+                         .cost = {.row_macs = 100,
+                                  .output_macs = 10,
+                                  .pair_macs = 1,
+                                  .layer_bytes = 1000,
+                                  .head_bytes = 100,
+                                  .kv_row_bytes = 8},
+                         .forward = slow_forward,
+                         .now_us = slow_now};
+    return engine_open(&r->engine, &(struct engine_options){.executor = x, .queue_max = 8}, e);
+}
+
+static void slow_close(struct slow_rig *r)
+{
+    engine_close(r->engine);
+    for (int i = 0; i < 40; i++) queue_close(r->queue[i]);
+}
+
+/* Request i: n_prompt tokens of its own, n_output tokens wanted. */
+static int ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
+{
+    struct request *q = request_open(e);
+    for (int k = 0; k < n_prompt; k++) (void)!vec_push(&q->prompt, (k * 5 + i) % N_VOCAB);
+    q->max_tokens = n_output;
+    q->params.temperature = 0;
+    q->params.ignore_eos = true;
+    q->reply = r->queue[i] ? r->queue[i] : (r->queue[i] = engine_reply_queue());
+    int rc = engine_submit(r->engine, q, e);
+    if (rc != 0) request_close(q);
+    return rc;
+}
+
+static void run_dry(struct slow_rig *r)
+{
+    while (engine_step(r->engine)) {
+    }
+    stats_read(engine_stats(r->engine), &r->view);
+}
+
+static bool near(double got, double want)
+{
+    return fabs(got - want) <= 0.02 * fabs(want);
+}
+
+#define EXPECT_NEAR(got, want)                                                                     \
+    do {                                                                                           \
+        if (!near(got, want))                                                                      \
+            test_fail(__FILE__, __LINE__, "%s is %g, not %g", #got, (double)(got),                 \
+                      (double)(want));                                                             \
+    } while (0)
+
+TEST(stats_of_one_request_are_those_worked_out_by_hand)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 20, 32, 2, &e), &e);
+    NEED_OK(ask(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
+    r.slow.now_us += 5000;               /* waits 5 ms */
+    run_dry(&r);
+    const struct histogram *t = r.view.times;
+    const int64_t *v = r.view.value;
+    const double prefill = 3 * FIXED_US + 80 * ROW_US, gap = FIXED_US + ROW_US;
+    EXPECT_NEAR(t[TIMES_queue].sum, 5000);
+    EXPECT_NEAR(t[TIMES_prefill].sum, prefill);
+    EXPECT_NEAR(t[TIMES_ttft].sum, 5000 + prefill);
+    EXPECT_NEAR(histogram_mean(&t[TIMES_itl]), gap);
+    EXPECT_INT(t[TIMES_itl].n, 10);
+    EXPECT_NEAR(t[TIMES_tpot].sum, gap);
+    EXPECT_NEAR(t[TIMES_decode].sum, 10 * gap);
+    EXPECT_NEAR(t[TIMES_inference].sum, prefill + 10 * gap);
+    EXPECT_NEAR(t[TIMES_e2el].sum, 5000 + prefill + 10 * gap);
+    EXPECT_NEAR(t[TIMES_e2el_per_token].sum, (5000 + prefill + 10 * gap) / 11);
+    EXPECT_INT(v[STAT_steps], 13);
+    EXPECT_INT(v[STAT_rows], 90);
+    EXPECT_INT(v[STAT_outputs], 11);
+    EXPECT_INT(t[TIMES_step_rows].sum, 90);
+    EXPECT_INT(t[TIMES_step_us].n, 13);
+    EXPECT_NEAR(v[STAT_forward_us], prefill + 10 * gap);
+    EXPECT_INT(v[STAT_schedule_us] + v[STAT_sample_us] + v[STAT_commit_us], 0);
+    EXPECT(stats_host_share(&r.view) == 0);
+    EXPECT_INT(v[STAT_generation_tokens], 11);
+    EXPECT_INT(v[STAT_prompt_tokens], 80);
+    EXPECT_INT(v[STAT_done_length], 1);
+    EXPECT_INT(t[TIMES_generation].sum, 11);
+    EXPECT_INT(t[TIMES_params_max_tokens].sum, 11);
+    /* rows attend to 1 + 2 + ... + 90 positions; KV held: 32, 64, 80, 81 ... 90 */
+    EXPECT_INT(v[STAT_flops], 2 * (100 * 90 + 10 * 11 + 90 * 91 / 2));
+    EXPECT_INT(v[STAT_read_bytes], 13 * 1000 + 11 * 100 + 8 * (32 + 64 + 80 + 10 * (81 + 90) / 2));
+    EXPECT_INT(v[STAT_write_bytes], 90 * 8);
+    slow_close(&r);
+}
+
+TEST(stats_of_a_batch_queue_and_levels)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens of pages, two sequences */
+    for (int i = 0; i < 3; i++) NEED_OK(ask(&r, i, 16, 32, &e), &e);
+    EXPECT(engine_step(r.engine)); /* 0 and 1 in one step of 32 rows; 2 waits for them */
+    stats_read(engine_stats(r.engine), &r.view);
+    EXPECT_INT(r.view.value[STAT_running], 2);
+    EXPECT_INT(r.view.value[STAT_waiting], 1);
+    EXPECT_INT(r.view.value[STAT_waiting_capacity], 1);
+    EXPECT_INT(r.view.value[STAT_waiting_deferred], 0);
+    EXPECT(r.view.value[STAT_kv_usage] > 0 && r.view.value[STAT_kv_usage] <= 1000000);
+    run_dry(&r);
+    const struct histogram *t = r.view.times;
+    const double first = FIXED_US + 32 * ROW_US, both = FIXED_US + 2 * ROW_US,
+                 done = first + 31 * both, alone = FIXED_US + 16 * ROW_US, gap = FIXED_US + ROW_US;
+    EXPECT_NEAR(t[TIMES_queue].sum, done);
+    EXPECT_NEAR(t[TIMES_ttft].sum, 2 * first + done + alone);
+    EXPECT_NEAR(t[TIMES_itl].sum, 2 * 31 * both + 31 * gap);
+    EXPECT_NEAR(t[TIMES_tpot].sum, 2 * both + gap);
+    EXPECT_NEAR(t[TIMES_e2el].sum, 2 * done + done + alone + 31 * gap);
+    EXPECT_NEAR(histogram_quantile(&t[TIMES_itl], 0.5),
+                17500); /* the middle of (10, 25] ms, where all are */
+    EXPECT_INT(r.view.value[STAT_running] + r.view.value[STAT_waiting], 0);
+    EXPECT_INT(r.view.value[STAT_kv_usage], 0);
+    EXPECT_INT(r.view.value[STAT_done_length], 3);
+    slow_close(&r);
+}
+
+TEST(stats_count_what_was_found_refused_and_cut_short)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
+    NEED_OK(ask(&r, 0, 64, 8, &e), &e);
+    run_dry(&r);
+    NEED_OK(ask(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
+    run_dry(&r);
+    EXPECT_INT(r.view.value[STAT_cache_queries], 128);
+    EXPECT_INT(r.view.value[STAT_cache_hits], 48);
+    EXPECT_INT(r.view.value[STAT_prompt_computed], 80);
+    EXPECT_INT(r.view.value[STAT_prompt_found], 48);
+    EXPECT_INT(r.view.value[STAT_prompt_tokens], 128);
+    EXPECT_INT(r.view.times[TIMES_computed].sum, 80);
+    struct stats_view before = r.view;
+    EXPECT_INT(ask(&r, 1, 400, 8, &e), ERR_LIMIT);
+    for (int i = 2; i < 10; i++) NEED_OK(ask(&r, i, 5, 4, &e), &e);
+    EXPECT_INT(ask(&r, 10, 5, 4, &e), ERR_BUSY);
+    for (int i = 0; i < N_VOCAB; i++) r.slow.logits[i] = NAN;
+    run_dry(&r);
+    struct stats_view d = stats_since(&before, &r.view);
+    EXPECT_INT(r.view.value[STAT_refused], 2);
+    EXPECT_INT(d.value[STAT_done_error], d.value[STAT_corrupted]);
+    EXPECT_INT(d.value[STAT_done_error] + d.value[STAT_done_length], 8);
+    EXPECT(d.value[STAT_done_error] > 0);
+    EXPECT_INT(d.times[TIMES_e2el].n, 8);
+    slow_close(&r);
+}
+
+/* ---- Prometheus' text format ---- */
+
+struct sample {
+    char name[128], labels[256];
+    double value;
+};
+
+/* A sample line; NULL or what is wrong with it. */
+static const char *read_sample(const char *line, size_t n, struct sample *s)
+{
+    const char *open = memchr(line, '{', n), *end = line + n;
+    if (!open || (size_t)(open - line) >= sizeof s->name) return "no labels";
+    snprintf(s->name, sizeof s->name, "%.*s", (int)(open - line), line);
+    for (const char *c = s->name; *c; c++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789_:", *c)) return "a name's letter";
+    const char *at = open + 1;
+    for (bool quoted = false; at < end && (quoted || *at != '}'); at++) {
+        if (quoted && *at == '\\')
+            at++;
+        else if (*at == '"')
+            quoted = !quoted;
+    }
+    if (at + 2 >= end || at[1] != ' ') return "labels do not end";
+    snprintf(s->labels, sizeof s->labels, "%.*s", (int)(at - open - 1), open + 1);
+    char *stop;
+    s->value = strtod(at + 2, &stop);
+    return stop == end ? NULL : "a value is no number";
+}
+
+/* Check a page: each name has HELP and TYPE before its first sample and only once, buckets ascend to
+ * +Inf, which equals _count. Returns the number of samples, -1 with the complaint. */
+static int check_page(const char *text, const char **wrong)
+{
+    char typed[128] = "", all[16384] = "";
+    double below = 0, inf = -1;
+    int n = 0;
+    for (const char *line = text, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        if (!end) return *wrong = "no newline at the end", -1;
+        struct sample s;
+        if (strncmp(line, "# TYPE ", 7) == 0) {
+            sscanf(line + 7, "%127s", typed);
+            char word[140];
+            snprintf(word, sizeof word, " %s ", typed);
+            if (strstr(all, word)) return *wrong = "a name is typed twice", -1;
+            strncat(all, word, sizeof all - strlen(all) - 1);
+        } else if (*line != '#') {
+            *wrong = read_sample(line, (size_t)(end - line), &s);
+            if (*wrong) return -1;
+            if (strncmp(s.name, typed, strlen(typed)) != 0) return *wrong = "no type", -1;
+            n++;
+            if (strstr(s.name, "_bucket")) {
+                if (strstr(s.labels, "le=\"0.") == NULL && s.value < below)
+                    return *wrong = "buckets fall", -1;
+                below = s.value;
+                if (strstr(s.labels, "le=\"+Inf\"")) inf = s.value, below = 0;
+            }
+            size_t len = strlen(s.name);
+            if (len > 6 && strcmp(s.name + len - 6, "_count") == 0 && s.value != inf)
+                return *wrong = "_count is not the last bucket", -1;
+        }
+    }
+    return n;
+}
+
+TEST(prometheus_page_is_well_formed_and_has_vllms_names)
+{
+    static const char *const line[] = {
+        "vllm:num_requests_running{engine=\"0\",model_name=\"slow \\\"quoted\\\" \\\\ model\"} 0\n",
+        "vllm:request_success_total{engine=\"0\",model_name=\"slow \\\"quoted\\\" \\\\ "
+        "model\",finished_reason=\"length\"} 1\n",
+        "vllm:time_to_first_token_seconds_bucket{engine=\"0\",model_name=\"slow \\\"quoted\\\" "
+        "\\\\ model\",le=\"0.001\"} 0\n",
+        "le=\"2560\"} 1\n",
+        "vllm:time_to_first_token_seconds_sum{engine=\"0\",model_name=\"slow \\\"quoted\\\" \\\\ "
+        "model\"} 0.026\n",
+        "block_size=\"16\",num_gpu_blocks=\"20\",enable_prefix_caching=\"True\"} 1\n",
+        "quoth:step_seconds_total{",
+    };
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
+    NEED_OK(ask(&r, 0, 16, 3, &e), &e);
+    run_dry(&r);
+    struct buf page = {0};
+    const char *wrong = NULL;
+    stats_prometheus(engine_stats(r.engine), &r.view, NULL, &page);
+    int n = check_page(page.data, &wrong);
+    if (wrong) test_fail(__FILE__, __LINE__, "%s", wrong);
+    EXPECT(n > STAT_COUNT + TIMES_COUNT * 8);
+    for (size_t i = 0; i < sizeof line / sizeof line[0]; i++)
+        if (!strstr(page.data, line[i])) test_fail(__FILE__, __LINE__, "missing: %s", line[i]);
+    buf_clear(&page);
+    stats_prometheus(engine_stats(r.engine), &r.view, "x:", &page);
+    EXPECT(strstr(page.data, "\nx:num_requests_running{") && !strstr(page.data, "vllm:"));
+    buf_deinit(&page);
+    slow_close(&r);
+}
+
+TEST(stats_json_has_every_name_once)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
+    NEED_OK(ask(&r, 0, 16, 3, &e), &e);
+    run_dry(&r);
+    struct buf text = {0};
+    struct json *j = NULL;
+    stats_json(&r.view, &text);
+    NEED_OK(json_parse(&j, text.data, text.n, NULL, &e), &e);
+    EXPECT_INT(json_count(j), STAT_COUNT + TIMES_COUNT + 1);
+    EXPECT_INT(json_int(json_field(j, "generation_tokens_total"), -1), 3);
+    EXPECT_INT(json_int(json_field(j, "request_success_total:length"), -1), 1);
+    const struct json *ttft = json_field(j, "time_to_first_token_seconds");
+    EXPECT_INT(json_int(json_field(ttft, "count"), -1), 1);
+    EXPECT_NEAR(json_real(json_field(ttft, "mean"), -1), 0.026);
+    EXPECT_NEAR(json_real(json_field(j, "step_seconds_total:forward"), -1), 0.026 + 2 * 0.011);
+    json_drop(j);
+    buf_deinit(&text);
+    slow_close(&r);
+}
+
+/* ---- readers beside the writer ---- */
+
+static void *read_on(void *arg)
+{
+    struct slow_rig *r = arg;
+    static _Thread_local struct stats_view v;
+    for (int i = 0; i < 20000; i++) {
+        stats_read(engine_stats(r->engine), &v);
+        /* What holds at the end of every step of this engine: */
+        if (v.times[TIMES_step_rows].n != (uint64_t)v.value[STAT_steps] ||
+            v.times[TIMES_step_rows].sum != v.value[STAT_rows] ||
+            v.times[TIMES_e2el].n != (uint64_t)v.value[STAT_done_length] ||
+            v.times[TIMES_ttft].n + v.times[TIMES_itl].n !=
+                (uint64_t)v.value[STAT_generation_tokens])
+            return "a reading from the middle of a step";
+    }
+    return NULL;
+}
+
+TEST(stats_readings_are_of_whole_steps)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 200, 64, 4, &e), &e);
+    pthread_t reader[2];
+    for (int i = 0; i < 2; i++) NEED(pthread_create(&reader[i], NULL, read_on, &r) == 0);
+    struct event ev;
+    for (int k = 0; k < 300; k++) {
+        for (int i = 0; i < 4; i++) (void)ask(&r, i, 8, 12, &e);
+        while (engine_step(r.engine)) {
+        }
+        for (int i = 0; i < 4; i++)
+            while (queue_pop(r.queue[i], &ev, 0)) {
+            }
+    }
+    for (int i = 0; i < 2; i++) {
+        void *wrong;
+        pthread_join(reader[i], &wrong);
+        if (wrong) test_fail(__FILE__, __LINE__, "%s", (const char *)wrong);
+    }
+    slow_close(&r);
+}
+
+/* ---- a real model's events ---- */
+
+TEST(stats_agree_with_the_events_of_a_run)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    struct err e;
+    struct checkpoint *c;
+    struct backend *b;
+    struct model *m;
+    struct engine *en;
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/llama3/model.gguf"), &e), &e);
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 2}, &e), &e);
+    struct model_options mo = {.backend = b,
+                               .page_rows = 16,
+                               .n_page = 64,
+                               .context_max = 256,
+                               .batch = {.n_row = 32, .n_seq = 4, .n_out = 16}};
+    NEED_OK(model_open(&m, c, &mo, &e), &e);
+    NEED_OK(engine_open(&en, &(struct engine_options){.executor = executor_of_model(m)}, &e), &e);
+    struct queue *q[12];
+    uint64_t id = 0;
+    for (int i = 0; i < 12; i++) {
+        struct request *r = request_open(&e);
+        for (int k = 0; k < 20 + 3 * i; k++) (void)!vec_push(&r->prompt, (k * 7 + i / 2) % 200);
+        r->max_tokens = 4 + 3 * i;
+        r->params.seed = 1;
+        r->params.seeded = true;
+        r->reply = q[i] = engine_reply_queue();
+        id = r->id;
+        NEED_OK(engine_submit(en, r, &e), &e);
+    }
+    for (int i = 0; i < 3; i++) engine_step(en);
+    engine_cancel(en, id);
+    while (engine_step(en)) {
+    }
+    struct stats_view v;
+    stats_read(engine_stats(en), &v);
+    int64_t n_token = 0, n_out = 0, n_found = 0, n_done[5] = {0}, last_us[12] = {0};
+    for (int i = 0; i < 12; i++) {
+        struct event ev;
+        while (queue_pop(q[i], &ev, 0)) {
+            EXPECT(ev.time_us >= last_us[i]);
+            last_us[i] = ev.time_us;
+            if (ev.kind == EVENT_TOKEN) n_token++;
+            if (ev.kind != EVENT_DONE) continue;
+            n_done[ev.finish]++;
+            n_out += ev.usage.n_output;
+            n_found += ev.usage.n_cached;
+        }
+        queue_close(q[i]);
+    }
+    EXPECT_INT(v.value[STAT_generation_tokens], n_out);
+    EXPECT_INT(n_out - n_token, n_done[FINISH_STOP]); /* a token that stops is no event */
+    EXPECT_INT(v.value[STAT_done_stop], n_done[FINISH_STOP]);
+    EXPECT_INT(v.value[STAT_done_length], n_done[FINISH_LENGTH]);
+    EXPECT_INT(v.value[STAT_done_abort], n_done[FINISH_ABORT]);
+    EXPECT_INT(v.times[TIMES_generation].sum, n_out);
+    EXPECT_INT(v.value[STAT_cache_hits], n_found);
+    /* one row for each prompt token not found, and for each token that was followed by another */
+    EXPECT_INT(v.value[STAT_rows], v.value[STAT_prompt_computed] + (int64_t)v.times[TIMES_itl].n);
+    EXPECT_INT(v.times[TIMES_ttft].n + v.times[TIMES_itl].n, n_out);
+    EXPECT(v.value[STAT_forward_us] > 0 && stats_host_share(&v) < 1);
+    engine_close(en);
+    model_close(m);
+    backend_close(b);
+    checkpoint_close(c);
+}

@@ -1,0 +1,162 @@
+/* stats_text.c - a reading of the statistics as text: Prometheus' format for monitors, JSON for
+ * programs. Both walk the table of stats.def and know no name. */
+#include "stats_impl.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+
+static double shown(const struct stat_info *i, int64_t x)
+{
+    return (double)x * stat_scale(i->unit);
+}
+
+/* ---- Prometheus ---- */
+
+/* A label's value: backslash, quote and newline are escaped. */
+static void put_label(struct buf *out, const char *name, const char *value)
+{
+    buf_addf(out, "%s=\"", name);
+    for (const char *c = value ? value : ""; *c; c++) {
+        if (*c == '\n')
+            buf_add_text(out, "\\n");
+        else if (*c == '"' || *c == '\\')
+            buf_addf(out, "\\%c", *c);
+        else
+            buf_add_char(out, *c);
+    }
+    buf_add_char(out, '"');
+}
+
+struct page {
+    const struct stats *st;
+    struct buf *out;
+    const char *prefix;
+    const char *last; /* name whose head was written last */
+};
+
+static void put_name(struct page *p, const struct stat_info *i, const char *suffix)
+{
+    buf_addf(p->out, "%s%s%s", i->space == STAT_VLLM ? p->prefix : "quoth:", i->name, suffix);
+}
+
+/* name{model_name="...",engine="0",extra} */
+static void put_series(struct page *p, const struct stat_info *i, const char *suffix,
+                       const char *extra)
+{
+    put_name(p, i, suffix);
+    buf_add_text(p->out, "{engine=\"0\",");
+    put_label(p->out, "model_name", p->st->options.model_name);
+    buf_addf(p->out, "%s%s} ", *extra ? "," : "", extra);
+}
+
+static void put_number(struct page *p, double x)
+{
+    buf_addf(p->out, "%.15g\n", x);
+}
+
+/* HELP and TYPE, once for all series of a name. */
+static void put_head(struct page *p, const struct stat_info *i)
+{
+    static const char *const kind[] = {"gauge", "counter", "histogram"};
+    if (p->last && strcmp(p->last, i->name) == 0) return;
+    p->last = i->name;
+    buf_add_text(p->out, "# HELP ");
+    put_name(p, i, "");
+    buf_addf(p->out, " %s\n# TYPE ", i->help);
+    put_name(p, i, "");
+    buf_addf(p->out, " %s\n", kind[i->kind]);
+}
+
+static void put_histogram(struct page *p, const struct stat_info *i, const struct histogram *h)
+{
+    uint64_t below = 0;
+    put_head(p, i);
+    for (int64_t k = 0; k <= h->n_bound; k++) {
+        char le[48];
+        below += h->count[k];
+        if (k < h->n_bound)
+            snprintf(le, sizeof le, "le=\"%.15g\"", shown(i, h->bound[k]));
+        else
+            snprintf(le, sizeof le, "le=\"+Inf\"");
+        put_series(p, i, "_bucket", le);
+        put_number(p, (double)below);
+    }
+    put_series(p, i, "_sum", "");
+    put_number(p, shown(i, h->sum));
+    put_series(p, i, "_count", "");
+    put_number(p, (double)h->n);
+}
+
+/* What the pool was opened with: a gauge that is always 1, its labels say it. */
+static void put_config(struct page *p)
+{
+    const struct stats_options *o = &p->st->options;
+    buf_addf(p->out,
+             "# HELP %scache_config_info How the KV pages were set up.\n"
+             "# TYPE %scache_config_info gauge\n%scache_config_info{engine=\"0\",",
+             p->prefix, p->prefix, p->prefix);
+    put_label(p->out, "model_name", o->model_name);
+    buf_add_char(p->out, ',');
+    put_label(p->out, "cache_dtype", o->kv_type);
+    buf_addf(p->out, ",block_size=\"%d\",num_gpu_blocks=\"%d\",enable_prefix_caching=\"%s\"} 1\n",
+             o->page_rows, o->n_page, o->prefix_cache ? "True" : "False");
+}
+
+void stats_prometheus(const struct stats *st, const struct stats_view *v, const char *prefix,
+                      struct buf *out)
+{
+    struct page p = {.st = st, .out = out, .prefix = prefix ? prefix : "vllm:"};
+    for (int i = 0; i < STAT_COUNT; i++) {
+        put_head(&p, &stat_info[i]);
+        put_series(&p, &stat_info[i], "", stat_info[i].label);
+        put_number(&p, shown(&stat_info[i], v->value[i]));
+    }
+    for (int i = 0; i < TIMES_COUNT; i++) put_histogram(&p, &times_info[i], &v->times[i]);
+    put_config(&p);
+}
+
+/* ---- JSON ---- */
+
+/* The name, and behind a colon the value of its label: "request_success_total:stop". */
+static void put_key(struct buf *out, const struct stat_info *i)
+{
+    const char *open = strchr(i->label, '"');
+    buf_addf(out, "\"%s", i->name);
+    if (open) buf_addf(out, ":%.*s", (int)strcspn(open + 1, "\""), open + 1);
+    buf_add_text(out, "\":");
+}
+
+static void put_quantiles(struct buf *out, const struct stat_info *i, const struct histogram *h)
+{
+    static const int percent[] = {50, 90, 99};
+    buf_addf(out, "{\"count\":%llu,\"sum\":", (unsigned long long)h->n);
+    json_put_real(out, shown(i, h->sum));
+    buf_add_text(out, ",\"mean\":");
+    json_put_real(out, histogram_mean(h) * stat_scale(i->unit));
+    for (int k = 0; k < 3; k++) {
+        buf_addf(out, ",\"p%d\":", percent[k]);
+        json_put_real(out, histogram_quantile(h, percent[k] / 100.0) * stat_scale(i->unit));
+    }
+    buf_add_char(out, '}');
+}
+
+void stats_json(const struct stats_view *v, struct buf *out)
+{
+    for (int i = 0; i < STAT_COUNT; i++) {
+        buf_add_char(out, i ? ',' : '{');
+        put_key(out, &stat_info[i]);
+        if (stat_info[i].unit == STAT_ONE)
+            buf_addf(out, "%lld", (long long)v->value[i]);
+        else
+            json_put_real(out, shown(&stat_info[i], v->value[i]));
+    }
+    for (int i = 0; i < TIMES_COUNT; i++) {
+        buf_add_char(out, ',');
+        put_key(out, &times_info[i]);
+        put_quantiles(out, &times_info[i], &v->times[i]);
+    }
+    buf_addf(out, ",\"host_share\":");
+    json_put_real(out, stats_host_share(v));
+    buf_add_char(out, '}');
+}
