@@ -52,6 +52,7 @@ bool engine_step(struct engine *en)
     sched_commit(en);
     stats_lap(en->stats, engine_now(en));
     tell_step(en, &en->batch);
+    budget_told(&en->budget, &en->load, engine_now(en) - en->now_us);
     assert(!engine_check(en));
     return true;
 }
@@ -135,7 +136,12 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (rc == 0) rc = batch_open(&en->batch, x->limits, e);
     if (rc == 0) rc = sample_work_open(&en->work, x->n_vocab, o->cpu_level, e);
     if (rc == 0) rc = open_stats(en, o, e);
-    struct policy_options po = {.name = o->scheduler, .n_seq = x->limits->n_seq};
+    budget_init(&en->budget, &(struct budget_options){.target_us = o->itl_target_ms * 1e3,
+                                                      .multiple = o->itl_multiple});
+    struct policy_options po = {.name = o->scheduler,
+                                .n_seq = x->limits->n_seq,
+                                .starvation_us = o->starvation_us,
+                                .window_us = o->window_us};
     if (rc == 0) rc = policy_open(&en->policy, &po, e);
     en->inbox = queue_open((size_t)en->queue_max * 2, sizeof(struct message));
     if (rc == 0 && !en->inbox)

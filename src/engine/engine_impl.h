@@ -2,6 +2,7 @@
 #ifndef QUOTH_ENGINE_IMPL_H
 #define QUOTH_ENGINE_IMPL_H
 
+#include "budget.h"
 #include "engine.h"
 #include "policy.h"
 
@@ -58,6 +59,8 @@ struct engine {
     struct pages *pages;   /* owned */
     struct policy *policy; /* owned */
     struct stats *stats;   /* owned */
+    struct budget budget;  /* rows that prompts get beside decodes */
+    struct step_load load; /* of the step in the batch             */
     uint64_t n_arrived;
     int64_t now_us;            /* at the step's beginning */
     struct batch batch;        /* owned */

@@ -3,8 +3,9 @@
  * First come, first served over pages: a sequence is admitted when the pool has pages for its
  * whole length (those of a prefix that is already there are shared), so that it never has to be
  * preempted; the first one that does not fit blocks those behind it. Within a step, sequences
- * that decode get their row first, and prompts fill what is left of the batch in chunks, oldest
- * first. How a prompt is cut never changes a bit of the result (docs/design.md 5). */
+ * that decode get their row first, and prompts fill what is left of the batch, and of the time that
+ * a step may take (budget.h), in chunks, oldest first. How a prompt is cut never changes a bit of
+ * the result (docs/design.md 5). */
 #include "engine_impl.h"
 
 #include <assert.h>
@@ -198,7 +199,10 @@ static void add_pass(struct engine *en, bool decoding)
     for (struct seq *s = en->running.head; s; s = s->next) {
         if ((s->n_token - s->n_kv == 1) != decoding) continue;
         int n = rows_for(en, s);
-        if (n > 0) add_rows(en, s, n);
+        if (n > 0 && !decoding) n = budget_rows(&en->budget, &en->load, s->n_kv, n);
+        if (n <= 0) continue;
+        step_load_add(&en->load, s->n_kv, n, !decoding);
+        add_rows(en, s, n);
     }
 }
 
@@ -206,6 +210,7 @@ bool sched_next(struct engine *en)
 {
     admit(en);
     batch_clear(&en->batch);
+    en->load = (struct step_load){0};
     for (struct seq *s = en->running.head; s; s = s->next) s->n_row = s->n_out = 0;
     add_pass(en, true);
     add_pass(en, false);

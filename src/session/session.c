@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/os.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int choose_act(enum act_choice *act, const char *name, struct err *e)
@@ -80,14 +81,32 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
-int session_start(struct session *s, const struct session_options *o, int queue_max,
-                  struct err *e)
+/* "120": milliseconds; "4x": a multiple of a step without prompts. */
+static int read_itl_target(struct engine_options *eo, const char *text, struct err *e)
+{
+    char *end;
+    double x = strtod(text, &end);
+    bool times = *end == 'x' && !end[1];
+    if (end == text || (*end && !times) || !(x > 0 && x <= 1e9))
+        return err_set(e, ERR_ARG,
+                       "--itl-target-ms: \"%.60s\" is neither milliseconds (120) nor a multiple of "
+                       "the step without prompts (2x)",
+                       text);
+    *(times ? &eo->itl_multiple : &eo->itl_target_ms) = x;
+    return 0;
+}
+
+int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e)
 {
     struct engine_options eo = {.executor = executor_of_model(s->model),
                                 .tokenizer = s->tokenizer,
                                 .cpu_level = o->cpu,
-                                .queue_max = queue_max};
-    int rc = engine_open(&s->engine, &eo, e);
+                                .queue_max = queue_max,
+                                .scheduler = o->scheduler,
+                                .starvation_us = o->starvation_ms * 1000,
+                                .window_us = o->window_ms * 1000};
+    int rc = read_itl_target(&eo, o->itl_target_ms, e);
+    if (rc == 0) rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }
 
@@ -108,9 +127,8 @@ struct sample_params session_sample_defaults(const struct checkpoint *c, float t
         (float)meta_real(checkpoint_meta(c, "general.sampling.temp"), (double)temperature);
     p.top_p = (float)meta_real(checkpoint_meta(c, "general.sampling.top_p"), (double)p.top_p);
     p.min_p = (float)meta_real(checkpoint_meta(c, "general.sampling.min_p"), (double)p.min_p);
-    p.repetition_penalty =
-        (float)meta_real(checkpoint_meta(c, "general.sampling.penalty_repeat"),
-                         (double)p.repetition_penalty);
+    p.repetition_penalty = (float)meta_real(checkpoint_meta(c, "general.sampling.penalty_repeat"),
+                                            (double)p.repetition_penalty);
     p.top_k = (int32_t)meta_int(checkpoint_meta(c, "general.sampling.top_k"), p.top_k);
     return p;
 }

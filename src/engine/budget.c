@@ -1,0 +1,215 @@
+/* budget.c - an online model of a step's time; see budget.h.
+ *
+ *   time = speed * (w0 + w1 [prompts and decodes mixed]
+ *                   + w2 rows up to 32 + w3 rows from 33 to 256 + w4 rows beyond
+ *                   + w5 positions read + w6 pairs of a prompt's row and a position before it)
+ *
+ * A step reads all weights once, however few its rows are: w0. On top of that rows cost little
+ * until arithmetic takes longer than reading, which is where the slopes change; no slope is
+ * negative, and one that was never seen is taken to be the one before it.
+ *
+ * The weights are a least squares fit of relative errors over the last steps, found by coordinate
+ * descent from where they were (a direction in which the last steps say nothing stays as it was).
+ * Steps of three kinds fade apart from each other, each with the steps of its kind: otherwise an hour
+ * of decoding would forget what prompts cost. A sudden change of the machine (a neighbour, a
+ * frequency) moves `speed`, within a few steps, and not the weights: a step counts for them the less
+ * the further it is from its estimate, and for `speed` it counts as half or twice that at most.
+ *
+ * While prompts and decodes are mixed for long, what a step would take without prompts is no longer
+ * seen; so one step in 64 is given none.
+ *
+ * The target is to hold for 99 steps in 100, not on average: `margin` follows the 99th percentile of
+ * time / estimate, and a twentieth of the target is kept back besides.
+ *
+ * Default target: twice the step without prompts. A prompt then gets half of the time, and as the
+ * step's fixed part is paid already, more than a quarter of the rows per second that it would have alone;
+ * streams never slow down by more than 2. The other end is 4 times: three quarters of the time. */
+#include "budget.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DECODES, MIXED, PROMPTS };
+enum { ONE, MIX, FEW, SOME, MANY, READ, PAIR };
+enum { KNOT_FEW = 32, KNOT_SOME = 256, N_SWEEP = 4, N_FIRST = 8, ROWS_FIRST = 16, IDLE_EVERY = 64 };
+
+static const double fade[BUDGET_N_KIND] = {7.0 / 8, 31.0 / 32, 31.0 / 32}, quick = 0.3, aim = 0.95,
+                    floor_share = 0.125;
+
+void step_load_add(struct step_load *l, int pos, int n_row, bool prompt)
+{
+    l->n_row += n_row;
+    l->n_kv += pos + n_row;
+    if (!prompt) return;
+    l->n_prompt_row += n_row;
+    l->n_prompt_kv += pos + n_row;
+    l->n_pair += (double)n_row * pos + (double)n_row * (n_row + 1) / 2;
+}
+
+void budget_init(struct budget *b, const struct budget_options *o)
+{
+    *b = (struct budget){.options = *o, .speed = 1, .margin = 1};
+    if (!(b->options.multiple > 0)) b->options.multiple = 2;
+}
+
+static int kind_of(const struct step_load *l)
+{
+    return l->n_prompt_row == 0 ? DECODES : l->n_prompt_row < l->n_row ? MIXED : PROMPTS;
+}
+
+/* The part of n between lo and hi. */
+static double part(int n, int lo, int hi)
+{
+    return n <= lo ? 0 : (n < hi ? n : hi) - lo;
+}
+
+/* Units are chosen so that all terms are of the same order in a busy step. */
+static void terms(double x[BUDGET_N_TERM], const struct step_load *l)
+{
+    x[ONE] = 1;
+    x[MIX] = kind_of(l) == MIXED;
+    x[FEW] = part(l->n_row, 0, KNOT_FEW) / 32;
+    x[SOME] = part(l->n_row, KNOT_FEW, KNOT_SOME) / 32;
+    x[MANY] = part(l->n_row, KNOT_SOME, l->n_row) / 32;
+    x[READ] = l->n_kv / 8192;
+    x[PAIR] = l->n_pair / (32 * 8192);
+}
+
+static double estimate(const struct budget *b, const double x[BUDGET_N_TERM])
+{
+    double us = 0;
+    for (int i = 0; i < BUDGET_N_TERM; i++) us += b->weight[i] * x[i];
+    return us;
+}
+
+double budget_us(const struct budget *b, const struct step_load *l)
+{
+    double x[BUDGET_N_TERM];
+    terms(x, l);
+    return b->speed * estimate(b, x);
+}
+
+/* ---- asking ---- */
+
+static double with_rows(const struct budget *b, const struct step_load *l, int pos, int n_row)
+{
+    struct step_load more = *l;
+    step_load_add(&more, pos, n_row, true);
+    return b->margin * budget_us(b, &more);
+}
+
+/* What the step would take if nobody had a prompt. */
+static double idle_us(const struct budget *b, const struct step_load *l)
+{
+    struct step_load decodes = {.n_row = l->n_row - l->n_prompt_row,
+                                .n_kv = l->n_kv - l->n_prompt_kv};
+    return budget_us(b, &decodes);
+}
+
+/* With a target in microseconds nobody asks what a step takes without prompts. */
+static bool wants_idle_step(const struct budget *b)
+{
+    return !(b->options.target_us > 0) &&
+           (b->n_told[DECODES] == 0 || b->n_since_idle >= IDLE_EVERY - 1);
+}
+
+int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_most)
+{
+    if (l->n_row == l->n_prompt_row) return n_most;
+    if (wants_idle_step(b)) return 0;
+    int least = l->n_prompt_row == 0;
+    /* nothing is known yet of rows far beyond what was seen */
+    int seen = 2 * b->n_row_most > ROWS_FIRST ? 2 * b->n_row_most : ROWS_FIRST;
+    if (n_most > seen - l->n_prompt_row) n_most = seen - l->n_prompt_row;
+    if (n_most < least) n_most = least;
+    double idle = idle_us(b, l), target = b->options.target_us;
+    if (!(target > 0)) target = b->options.multiple * idle;
+    target *= aim;
+    if (target < (1 + floor_share) * idle) target = (1 + floor_share) * idle;
+    int lo = least, hi = n_most;
+    while (lo < hi) {
+        int mid = lo + (hi - lo + 1) / 2;
+        if (with_rows(b, l, pos, mid) <= target)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+/* ---- learning ---- */
+
+static double clip(double x, double lo, double hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
+static void remember(struct budget *b, int kind, const double x[BUDGET_N_TERM], double us,
+                     double trust)
+{
+    double scale = trust / (us * us); /* relative errors count */
+    for (int i = 0; i < BUDGET_N_TERM; i++) {
+        for (int j = 0; j < BUDGET_N_TERM; j++)
+            b->xx[kind][i][j] = b->xx[kind][i][j] * fade[kind] + x[i] * x[j] * scale;
+        b->xy[kind][i] = b->xy[kind][i] * fade[kind] + x[i] * us * scale;
+    }
+}
+
+/* The further a step is from its estimate, the more it is the machine's doing, which is `speed`'s. */
+static double trust_of(double ratio)
+{
+    double off = log(ratio) / 0.15;
+    return 1 / (1 + off * off);
+}
+
+/* A weak spring between neighbouring slopes of rows. */
+static void tie(double xx[BUDGET_N_TERM][BUDGET_N_TERM], int i, int j)
+{
+    double k = 1e-3 * xx[FEW][FEW];
+    xx[i][i] += k, xx[j][j] += k;
+    xx[i][j] -= k, xx[j][i] -= k;
+}
+
+static void fit(struct budget *b)
+{
+    double xx[BUDGET_N_TERM][BUDGET_N_TERM] = {{0}}, xy[BUDGET_N_TERM] = {0};
+    for (int kind = 0; kind < BUDGET_N_KIND; kind++)
+        for (int i = 0; i < BUDGET_N_TERM; i++) {
+            for (int j = 0; j < BUDGET_N_TERM; j++) xx[i][j] += b->xx[kind][i][j];
+            xy[i] += b->xy[kind][i];
+        }
+    tie(xx, FEW, SOME);
+    tie(xx, SOME, MANY);
+    for (int sweep = 0; sweep < N_SWEEP; sweep++)
+        for (int i = 0; i < BUDGET_N_TERM; i++) {
+            double rest = xy[i];
+            for (int j = 0; j < BUDGET_N_TERM; j++)
+                if (j != i) rest -= xx[i][j] * b->weight[j];
+            if (xx[i][i] > 0) b->weight[i] = rest > 0 ? rest / xx[i][i] : 0;
+        }
+}
+
+static void follow(struct budget *b, int kind, double ratio)
+{
+    b->speed *= pow(clip(ratio, 0.5, 2), quick);
+    b->speed = clip(pow(b->speed, 0.999), 1e-3, 1e3); /* in the long run the weights have it */
+    if (kind == MIXED)
+        b->margin = clip(b->margin + (ratio > b->margin ? 0.99 : -0.01) * 0.02, 1, 1.5);
+}
+
+void budget_told(struct budget *b, const struct step_load *l, int64_t us)
+{
+    if (l->n_row < 1 || us < 1) return;
+    int kind = kind_of(l);
+    double x[BUDGET_N_TERM];
+    terms(x, l);
+    double known = b->speed * estimate(b, x), took = (double)us, trust = 1;
+    if (b->n_told[kind]++ >= N_FIRST && known > 0) {
+        trust = trust_of(took / known);
+        follow(b, kind, took / known);
+    }
+    b->n_since_idle = kind == DECODES ? 0 : b->n_since_idle + (kind == MIXED);
+    if (l->n_prompt_row > b->n_row_most) b->n_row_most = l->n_prompt_row;
+    remember(b, kind, x, took / b->speed, trust);
+    fit(b);
+}

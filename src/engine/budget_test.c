@@ -1,0 +1,227 @@
+/* Goal: prompts leave those who decode their pace, on any machine, also when it changes, and still
+ * get on. Method: a machine whose step time is a stated function of the step, with noise and hiccups,
+ * and the engine's loop around it: 8 sequences decode, then a prompt of 16 k tokens comes. */
+#include "../../tests/unit.h"
+
+#include "base/rng.h"
+#include "budget.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* us = slow * max(weights + row * rows + few rows' bonus, floor) + kv + pairs, times noise */
+struct machine {
+    double fixed, row, least, kv, pair; /* us; least: what a step takes even with few rows */
+    double slow, noise;
+    int hiccup; /* one step in so many takes four times as long; 0: none */
+    uint64_t rng;
+};
+
+/* llama-1b Q4_0 on two cores, as docs/measurements.md has it. */
+static const struct machine cores = {
+    .fixed = 30000, .row = 2000, .kv = 1.7, .pair = 0.85, .slow = 1, .noise = 0.05};
+/* A device on which 200 rows are free. */
+static const struct machine wide = {
+    .fixed = 1000, .row = 40, .least = 9000, .kv = 0.02, .pair = 0.005, .slow = 1, .noise = 0.03};
+
+static double exact_us(const struct machine *m, const struct step_load *l)
+{
+    double us = m->fixed + m->row * l->n_row;
+    if (us < m->least) us = m->least;
+    return m->slow * (us + m->kv * l->n_kv + m->pair * l->n_pair);
+}
+
+static int64_t run_step(struct machine *m, struct budget *b, const struct step_load *l)
+{
+    double us = exact_us(m, l) * (1 + m->noise * (2 * (double)rng_float(&m->rng) - 1));
+    if (m->hiccup && rng_below(&m->rng, (uint64_t)m->hiccup) == 0) us *= 4;
+    budget_told(b, l, (int64_t)us);
+    return (int64_t)us;
+}
+
+static struct step_load decodes(int n_seq, int pos)
+{
+    struct step_load l = {0};
+    for (int i = 0; i < n_seq; i++) step_load_add(&l, pos, 1, false);
+    return l;
+}
+
+/* Microseconds that a prompt of n tokens takes alone, in chunks of 512. */
+static double prompt_alone(const struct machine *m, struct budget *b, int n)
+{
+    double us = 0;
+    struct machine copy = *m;
+    for (int pos = 0; pos < n; pos += 512) {
+        struct step_load l = {0};
+        step_load_add(&l, pos, 512, true);
+        us += (double)run_step(&copy, b, &l);
+    }
+    return us;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+enum { N_STEP_MAX = 1 << 16 };
+struct course {
+    double step_us[N_STEP_MAX], idle_us[N_STEP_MAX]; /* idle: exactly, of the same decodes */
+    int n_step;
+    double us, rate; /* all of it; of what the prompt has alone */
+};
+
+/* The prompt among n_seq that decode at 1 k; slow: times from step `slow_from` on. */
+static void course_run(struct course *c, struct machine m, const struct budget_options *o,
+                       int n_seq, int slow_from, double slow)
+{
+    enum { PROMPT = 16384 };
+    struct budget b;
+    budget_init(&b, o);
+    double alone = prompt_alone(&m, &b, PROMPT);
+    for (int i = 0; i < 40; i++) {
+        struct step_load l = decodes(n_seq, 1024 + i);
+        run_step(&m, &b, &l);
+    }
+    c->n_step = 0;
+    c->us = 0;
+    for (int pos = 0; pos < PROMPT && c->n_step < N_STEP_MAX; c->n_step++) {
+        if (c->n_step == slow_from) m.slow *= slow;
+        struct step_load l = decodes(n_seq, 1064 + c->n_step);
+        c->idle_us[c->n_step] = exact_us(&m, &l);
+        int left = PROMPT - pos, n = budget_rows(&b, &l, pos, left < 512 ? left : 512);
+        EXPECT(n >= 0 && n <= 512);
+        if (n) step_load_add(&l, pos, n, true);
+        pos += n;
+        c->step_us[c->n_step] = (double)run_step(&m, &b, &l);
+        c->us += c->step_us[c->n_step];
+    }
+    c->rate = alone / c->us;
+}
+
+/* The 99th percentile of step time over what it would be idle, from step `from` on. */
+static double p99(const struct course *c, int from)
+{
+    static double ratio[N_STEP_MAX];
+    int n = c->n_step - from;
+    for (int i = 0; i < n; i++) ratio[i] = c->step_us[from + i] / c->idle_us[from + i];
+    qsort(ratio, (size_t)n, sizeof *ratio, by_size);
+    return ratio[(int)ceil(0.99 * n) - 1];
+}
+
+static struct course course;
+
+TEST(a_long_prompt_leaves_others_their_pace)
+{
+    static const struct {
+        double multiple, itl, rate;
+    } bar[] = {{2, 2, 0.25}, {4, 4, 0.50}};
+    const struct machine *const all[] = {&cores, &wide};
+    for (int k = 0; k < 2; k++)
+        for (int n_seq = 1; n_seq <= 32; n_seq *= 2)
+            for (int i = 0; i < 2; i++) {
+                struct budget_options o = {.multiple = bar[i].multiple};
+                course_run(&course, *all[k], &o, n_seq, -1, 1);
+                double slowest = p99(&course, 0);
+                if (n_seq == 8)
+                    test_note(
+                        "%s, at most %.0f times: p99 %.2f times idle, %.0f %% of the prompt's "
+                        "rate alone, %d steps",
+                        k ? "wide" : "cores", bar[i].multiple, slowest, course.rate * 100,
+                        course.n_step);
+                EXPECT(slowest <= bar[i].itl);
+                if (n_seq == 8) EXPECT(course.rate >= bar[i].rate);
+            }
+}
+
+TEST(hiccups_do_not_change_the_pace)
+{
+    struct machine m = cores;
+    struct budget_options o = {.multiple = 2};
+    course_run(&course, m, &o, 8, -1, 1);
+    double rate = course.rate;
+    m.hiccup = 100;
+    course_run(&course, m, &o, 8, -1, 1);
+    EXPECT(course.rate > 0.85 * rate);
+    int late = 0;
+    for (int i = 0; i < course.n_step; i++) late += course.step_us[i] > 2.1 * course.idle_us[i];
+    EXPECT(late <= course.n_step * 2 / 100);
+}
+
+/* In milliseconds, on a machine that becomes three times slower at once. */
+TEST(a_sudden_slowdown_is_followed_within_a_few_steps)
+{
+    struct budget_options o = {.target_us = 600000};
+    enum { FROM = 60 };
+    course_run(&course, cores, &o, 8, FROM, 3);
+    int n_late = 0, last = FROM;
+    for (int i = FROM; i < course.n_step; i++)
+        if (course.step_us[i] > o.target_us * 1.03) n_late++, last = i < FROM + 40 ? i : last;
+    test_note("%d of %d steps later than the target, the last of the first ones %d after it",
+              n_late, course.n_step - FROM, last - FROM);
+    EXPECT(last - FROM <= 12);
+    EXPECT(n_late <= 12 + (course.n_step - FROM) / 50);
+    /* and as a multiple, which moves with the machine */
+    o = (struct budget_options){.multiple = 2};
+    course_run(&course, cores, &o, 8, FROM, 3);
+    EXPECT(p99(&course, FROM + 12) <= 2);
+    EXPECT(course.rate > 0.25 / 3);
+}
+
+TEST(nothing_is_known_at_first)
+{
+    struct budget b;
+    budget_init(&b, &(struct budget_options){0});
+    struct step_load none = {0}, one = decodes(1, 0);
+    EXPECT_INT(budget_rows(&b, &none, 0, 512), 512); /* nobody decodes: no limit */
+    int n = budget_rows(&b, &one, 0, 512);
+    EXPECT_INT(n, 0);         /* a step without prompts is to be seen first */
+    budget_told(&b, &one, 0); /* a clock that stands still */
+    budget_told(&b, &none, 100);
+    EXPECT(budget_us(&b, &one) == 0);
+    /* the first prompts ever come while others decode: chunks grow as far as the target goes */
+    struct machine m = cores;
+    struct step_load l = {0};
+    for (int i = 0, pos = 0; i < 60; i++, pos += n) {
+        l = decodes(8, 100 + i);
+        n = budget_rows(&b, &l, pos, 512);
+        if (n) step_load_add(&l, pos, n, true);
+        run_step(&m, &b, &l);
+    }
+    struct step_load idle = decodes(8, 160);
+    double ratio = exact_us(&m, &l) / exact_us(&m, &idle);
+    EXPECT(ratio > 1.5 && ratio < 2.1);
+}
+
+TEST(no_target_stops_prompts_altogether)
+{
+    struct budget_options o = {.target_us = 1};
+    course_run(&course, cores, &o, 8, -1, 1);
+    EXPECT(course.n_step < N_STEP_MAX && course.rate > 0.04);
+    EXPECT(p99(&course, 40) < 1.6);
+}
+
+/* Whatever it is told, it stays in its bounds; the same told gives the same answers. */
+TEST(any_clock_is_survived)
+{
+    static const int64_t odd[] = {0, 1, 17, 1000, 33333, 1000000, 1000000000000, -5};
+    struct budget b[2];
+    for (int k = 0; k < 2; k++) {
+        budget_init(&b[k], &(struct budget_options){.multiple = 3});
+        uint64_t rng = 9;
+        for (int i = 0; i < 20000; i++) {
+            struct step_load l = decodes((int)rng_below(&rng, 40), (int)rng_below(&rng, 1 << 20));
+            int pos = (int)rng_below(&rng, 1 << 20), n = budget_rows(&b[k], &l, pos, 2048);
+            if (n < 0 || n > 2048 || !isfinite(budget_us(&b[k], &l))) {
+                test_fail(__FILE__, __LINE__, "step %d: %d rows", i, n);
+                return;
+            }
+            if (rng_below(&rng, 2))
+                if (n) step_load_add(&l, pos, n, true);
+            budget_told(&b[k], &l, odd[rng_below(&rng, 8)]);
+        }
+    }
+    EXPECT_BITS(b[0].weight, b[1].weight, sizeof b[0].weight);
+    EXPECT(b[0].speed == b[1].speed && b[0].margin == b[1].margin);
+}
