@@ -4,7 +4,7 @@
  *   short ones (decoding, drafts)      sorted by their page tables, so that sequences with a common
  *                                      prefix are neighbours; a tree of pieces: what several share
  *                                      is read once for all of them, then each goes its own way
- *   a piece that would keep one        parts of 8 spans
+ *   a piece that would keep one        parts of fewer spans, then fewer KV heads at a time
  *   thread busy while others wait
  *
  *        |---- spans shared by a b c d ----|---- shared by a b ----|-- a --|
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPLIT_SPANS = 8, EXTRA_MAX = 1024 }; /* parts beyond the first, of all split pieces */
+enum { EXTRA_MAX = 1024 }; /* parts beyond the first, of all split pieces */
 
 int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e)
 {
@@ -28,15 +28,16 @@ int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e)
     *p = (struct attn_plan){0};
     p->row = malloc(n * 6 * sizeof *p->row);
     p->piece = malloc(n_piece * sizeof *p->piece);
-    p->run = malloc(n_piece * 2 * sizeof *p->run);
+    p->run = malloc((n_piece * 3 + 1) * sizeof *p->run);
     if (!p->row || !p->piece || !p->run)
-        return err_memory(e, "the plan of attention", n * 24 + n_piece * (sizeof *p->piece + 8));
+        return err_memory(e, "the plan of attention", n * 24 + n_piece * (sizeof *p->piece + 12));
     p->from = p->row + n;
     p->to = p->from + n;
     p->seq = p->to + n;
     p->unit0 = p->seq + n;
     p->shared = p->unit0 + n;
     p->join = p->run + n_piece;
+    p->chunk0 = p->join + n_piece;
     return 0;
 }
 
@@ -94,20 +95,45 @@ static int64_t cost(const struct attn_plan *p, int n_unit, int n_span)
     return (int64_t)n_span * (8 + n_unit * p->n_group);
 }
 
+static int least(int64_t a, int64_t b)
+{
+    return (int)(a < b ? a : b);
+}
+
+/* KV heads of each chunk: as many as fit a worker's memory, about equally many in all. */
+static int heads_of_chunk(const struct attn_plan *p, int n_unit, int64_t most)
+{
+    int fit = attn_head_rows(p->row_max) / attn_head_rows(n_unit * p->n_group);
+    int n = least(least(fit, most), p->n_head_kv), n_chunk;
+    if (n < 1) return 1;
+    n_chunk = (p->n_head_kv + n - 1) / n;
+    return (p->n_head_kv + n_chunk - 1) / n_chunk;
+}
+
+/* How many of n_span spans are not too much for a chunk of all heads. */
+static int spans_of_part(struct attn_plan *p, int n_unit, int n_span)
+{
+    int64_t n = p->cost_max / (cost(p, n_unit, 1) * heads_of_chunk(p, n_unit, p->n_head_kv));
+    if (n_span < 1 || p->slot_max == 0 || n >= n_span) return n_span;
+    int part = n < 1 ? 1 : (int)n, extra = (n_span - 1) / part;
+    if (p->n_extra + extra > EXTRA_MAX) return n_span;
+    p->n_extra += extra;
+    return part;
+}
+
 /* Spans [span0, span1) of units [u, end), in parts if they cost too much. Returns the last part. */
-static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, int span1, int before,
-                      bool last)
+static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, int span1,
+                      int before, bool last)
 {
     int n_unit = end - u, begin = span_begin(p, u, end);
     if (span0 < begin) span0 = begin < span1 ? begin : span1;
-    bool split = p->slot_max > 0 && cost(p, n_unit, span1 - span0) > p->cost_max &&
-                 p->n_extra + (span1 - span0) / SPLIT_SPANS + 1 <= EXTRA_MAX;
-    if (split) p->n_extra += (span1 - 1) / SPLIT_SPANS - span0 / SPLIT_SPANS;
+    int part = spans_of_part(p, n_unit, span1 - span0);
+    int n_head = heads_of_chunk(p, n_unit, p->cost_max / cost(p, n_unit, part ? part : 1));
     do {
-        int to = split ? (span0 / SPLIT_SPANS + 1) * SPLIT_SPANS : span1;
-        to = to < span1 ? to : span1;
+        int to = least(span0 + part, span1);
         struct attn_piece *x = &p->piece[p->n_piece];
-        *x = (struct attn_piece){u, n_unit, seq, span0, to, before, last && to == span1, -1};
+        *x =
+            (struct attn_piece){u, n_unit, seq, span0, to, n_head, before, last && to == span1, -1};
         if (before >= 0 || !x->last) {
             x->slot = p->n_slot;
             p->n_slot += (int64_t)n_unit * p->n_head * (before < 0 ? 1 : to - span0);
@@ -211,8 +237,8 @@ static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
     return n_short;
 }
 
-/* More than this keeps a thread busy when the others have nothing left. */
-static int64_t cost_limit(const struct attn_plan *p, int n_head_kv, int n_thread)
+/* A chunk of more than this keeps a thread busy when the others have nothing left. */
+static int64_t cost_limit(const struct attn_plan *p, int n_thread)
 {
     const struct batch *b = p->batch;
     if (n_thread == 1) return INT64_MAX;
@@ -221,17 +247,22 @@ static int64_t cost_limit(const struct attn_plan *p, int n_head_kv, int n_thread
         int n = n_row_of(b, s), n_span = (b->kv_len[s] + ATTN_SPAN - 1) / ATTN_SPAN;
         sum += n / p->unit_max * cost(p, p->unit_max, n_span) + cost(p, n % p->unit_max, n_span);
     }
-    return sum * n_head_kv / (2 * n_thread);
+    return sum * p->n_head_kv / (4 * n_thread);
 }
 
-/* Long pieces first, by powers of two of their cost; the last ones of split rows. */
+static int chunks_of(const struct attn_plan *p, const struct attn_piece *x)
+{
+    return (p->n_head_kv + x->n_head - 1) / x->n_head;
+}
+
+/* Long chunks first, by powers of two of their cost; the last ones of split rows. */
 static void order_pieces(struct attn_plan *p)
 {
     int count[64] = {0};
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < p->n_piece; i++) {
             const struct attn_piece *x = &p->piece[i];
-            uint64_t c = (uint64_t)cost(p, x->n_unit, x->span1 - x->span0) | 1;
+            uint64_t c = (uint64_t)(cost(p, x->n_unit, x->span1 - x->span0) * x->n_head) | 1;
             int bucket = __builtin_clzll(c);
             if (pass == 0)
                 count[bucket]++;
@@ -244,20 +275,40 @@ static void order_pieces(struct attn_plan *p)
             at += n;
         }
     }
-    p->n_join = 0;
+    p->n_join = p->n_chunk = 0;
+    for (int i = 0; i < p->n_piece; i++) {
+        p->chunk0[i] = p->n_chunk;
+        p->n_chunk += chunks_of(p, &p->piece[p->run[i]]);
+    }
+    p->chunk0[p->n_piece] = p->n_chunk;
     for (int i = 0; i < p->n_piece; i++)
         if (p->piece[i].last && p->piece[i].slot >= 0) p->join[p->n_join++] = i;
 }
 
-void attn_plan_make(struct attn_plan *p, const struct batch *b, const struct attn_spec *spec,
-                    int page_rows, int unit_max, int64_t slot_max, int n_thread)
+int attn_plan_run(const struct attn_plan *p, int chunk)
 {
+    int lo = 0, hi = p->n_piece;
+    while (hi - lo > 1) {
+        int middle = (lo + hi) / 2;
+        if (p->chunk0[middle] <= chunk)
+            lo = middle;
+        else
+            hi = middle;
+    }
+    return lo;
+}
+
+void attn_plan_make(struct attn_plan *p, const struct batch *b, const struct attn_spec *spec,
+                    int page_rows, int row_max, int64_t slot_max, int n_thread)
+{
+    const int n_group = spec->n_head / spec->n_head_kv, unit_max = row_max / n_group;
     p->batch = b;
     p->n_unit = p->n_piece = p->n_join = p->n_extra = 0;
     p->n_slot = 0, p->slot_max = slot_max;
-    p->unit_max = unit_max, p->n_head = spec->n_head, p->n_group = spec->n_head / spec->n_head_kv;
+    p->unit_max = unit_max, p->row_max = row_max;
+    p->n_head = spec->n_head, p->n_head_kv = spec->n_head_kv, p->n_group = n_group;
     p->span_pages = ATTN_SPAN / page_rows;
-    p->cost_max = cost_limit(p, spec->n_head_kv, n_thread);
+    p->cost_max = cost_limit(p, n_thread);
     int n_short = order_seqs(p, spec);
     if (n_short > 0) add_tree(p, 0, n_short, 0, -1);
     p->slot_max = 0; /* prompts have pieces enough: never split */

@@ -122,11 +122,12 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
 /* A block of 64 positions of one KV head, for n_row rows. */
 struct kv_block {
     const struct kv_layer *kv;
-    const int32_t *page; /* the sequence's page table                                     */
-    int n_row;           /* what is widened for them depends on how many there are         */
-    int head, pos0;      /* pos0 a multiple of 64                                         */
-    int lo, hi;          /* positions outside [lo, hi) are left undefined; some are inside */
-    int end;             /* positions up to it will be wanted after these                 */
+    const int32_t *page;      /* the sequence's page table                                     */
+    int n_row;                /* what is widened for them depends on how many there are         */
+    int head, pos0;           /* pos0 a multiple of 64                                         */
+    int lo, hi;               /* positions outside [lo, hi) are left undefined; some are inside */
+    int next_head, next_pos0; /* what will be wanted after it, as far as it lies below `end` */
+    int end;
     /* scratch: [4, d_k, 16], [64, attn_stride(d_v)], [64], [64], [16, d_k] */
     float *k, *v, *k_scale, *v_scale, *part;
 };

@@ -16,7 +16,7 @@ static int value_bytes(const struct kv_layer *kv)
 /* The panel of K that holds a token of a page. */
 static int64_t k_offset(const struct kv_layer *kv, int head, int row)
 {
-    int64_t first = (int64_t)head * kv->page_rows + row / panel_width(kv) * panel_width(kv);
+    int64_t first = (int64_t)head * kv->page_rows + (row & -panel_width(kv));
     return first * kv->d_k * value_bytes(kv);
 }
 
@@ -155,22 +155,22 @@ struct place {
     const float *k_scale, *v_scale;
 };
 
-static struct place place_of(const struct kv_block *b, int pos)
+static struct place place_of(const struct kv_block *b, int head, int pos)
 {
     const struct kv_layer *kv = b->kv;
-    int row = pos % kv->page_rows;
-    uint8_t *k = kv->k + b->page[pos / kv->page_rows] * kv->k_page_bytes;
-    uint8_t *v = kv->v + b->page[pos / kv->page_rows] * kv->v_page_bytes;
-    return (struct place){k + k_offset(kv, b->head, row), v + v_offset(kv, b->head, row),
-                          scale_of(kv, k, kv->d_k, b->head, row),
-                          scale_of(kv, v, kv->d_v, b->head, row)};
+    int row = pos & (kv->page_rows - 1), page = b->page[pos >> __builtin_ctz(kv->page_rows)];
+    uint8_t *k = kv->k + page * kv->k_page_bytes;
+    uint8_t *v = kv->v + page * kv->v_page_bytes;
+    return (struct place){k + k_offset(kv, head, row), v + v_offset(kv, head, row),
+                          scale_of(kv, k, kv->d_k, head, row), scale_of(kv, v, kv->d_v, head, row)};
 }
 
-/* Sub-tile t where it lies, fetching the one of the next block. */
+/* Sub-tile t where it lies, fetching the same one of what comes next. */
 static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int pos)
 {
-    struct place at = place_of(b, pos);
-    struct place ahead = pos + ATTN_BLOCK < b->end ? place_of(b, pos + ATTN_BLOCK) : at;
+    int next = pos - b->pos0 + b->next_pos0;
+    struct place at = place_of(b, b->head, pos);
+    struct place ahead = next < b->end ? place_of(b, b->next_head, next) : at;
     out->k[t] = at.k, out->v[t] = at.v;
     out->k_scale[t] = at.k_scale, out->v_scale[t] = at.v_scale;
     out->k_ahead[t] = ahead.k, out->v_ahead[t] = ahead.v;
@@ -196,7 +196,7 @@ static void widen_page(const struct kern *kern, const struct kv_block *b, int po
 {
     const struct kv_layer *kv = b->kv;
     const int w = kv->page_rows, at0 = t * ATTN_TILE + lane;
-    struct place at = place_of(b, pos);
+    struct place at = place_of(b, b->head, pos);
     float *k = b->k + t * ATTN_TILE * kv->d_k + lane;
     kern->kv_get[kv->type](b->part, at.k, 1, w * kv->d_k, at.k);
     for (int d = 0; d < kv->d_k; d++)
