@@ -12,7 +12,8 @@ struct queue {
     pthread_cond_t more;
     size_t cap, item_bytes, head, n; /* items are numbers head .. head+n, modulo cap */
     bool woken;
-    char item[]; /* [cap, item_bytes] */
+    struct queue *bell; /* borrowed, or NULL */
+    char item[];        /* [cap, item_bytes] */
 };
 
 struct queue *queue_open(size_t cap, size_t item_bytes)
@@ -40,6 +41,11 @@ void queue_close(struct queue *q)
     free(q);
 }
 
+void queue_ring(struct queue *q, struct queue *bell)
+{
+    q->bell = bell;
+}
+
 static char *item_at(struct queue *q, size_t i)
 {
     return q->item + (q->head + i) % q->cap * q->item_bytes;
@@ -53,6 +59,7 @@ bool queue_push(struct queue *q, const void *item)
         memcpy(item_at(q, q->n), item, q->item_bytes);
         q->n++;
         pthread_cond_signal(&q->more);
+        if (q->bell) queue_push(q->bell, "");
     }
     pthread_mutex_unlock(&q->lock);
     return ok;
@@ -81,8 +88,8 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us)
         memcpy(item, item_at(q, 0), q->item_bytes);
         q->head = (q->head + 1) % q->cap;
         q->n--;
-    } else {
-        q->woken = false;
+    } else if (wait_us != 0) {
+        q->woken = false; /* a look without waiting is not what was woken */
     }
     pthread_mutex_unlock(&q->lock);
     return got;

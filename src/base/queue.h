@@ -19,7 +19,14 @@ bool queue_push(struct queue *q, const void *item); /* false: full */
  * after queue_wake. */
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
-void queue_wake(struct queue *q); /* let one waiting queue_pop return false */
+/* From now on each push into q also pushes a byte into `bell` (of one-byte items; a full one has rung
+ * already), so that one thread can wait for many queues: pop the bell, then look into all of them. Who has
+ * popped an item knows that its bell has rung: after the last one the bell may be closed. Before q is in
+ * use by more than one thread. */
+void queue_ring(struct queue *q, struct queue *bell);
+
+/* Let one waiting queue_pop return false: one that waits now, else the next that would. */
+void queue_wake(struct queue *q);
 size_t queue_len(struct queue *q);
 
 #endif

@@ -90,3 +90,33 @@ TEST(queue_between_threads)
     EXPECT_INT(sum, (uint64_t)N_PRODUCER * PER_PRODUCER * (PER_PRODUCER + 1) / 2);
     queue_close(s.q);
 }
+
+/* Goal: a wake-up reaches who waits, even if somebody only looked before. */
+TEST(queue_wake_is_for_a_waiting_pop)
+{
+    struct queue *q = queue_open(1, 1);
+    char byte;
+    queue_wake(q);
+    EXPECT(!queue_pop(q, &byte, 0));
+    EXPECT(!queue_pop(q, &byte, -1)); /* would wait for ever */
+    queue_close(q);
+}
+
+/* Goal: one bell tells of many queues, whether it was heard at once or later. */
+TEST(queue_ring_tells_of_many_queues)
+{
+    enum { N = 20 };
+    struct queue *bell = queue_open(1, 1), *q[N];
+    char byte;
+    int item = 7;
+    for (int i = 0; i < N; i++) {
+        q[i] = queue_open(4, sizeof item);
+        queue_ring(q[i], bell);
+    }
+    EXPECT(!queue_pop(bell, &byte, 0));
+    for (int i = 0; i < N; i++) EXPECT(queue_push(q[i], &item) && queue_push(q[i], &item));
+    EXPECT(queue_pop(bell, &byte, -1) && !queue_pop(bell, &byte, 0)); /* it rang once for all */
+    EXPECT(queue_push(q[3], &item) && queue_pop(bell, &byte, 0));
+    for (int i = 0; i < N; i++) queue_close(q[i]);
+    queue_close(bell);
+}

@@ -8,6 +8,7 @@
 
 #include "session.h"
 
+#include "api/api.h"
 #include "chat/chat.h"
 
 /* ---- answer.c: generate ---- */
@@ -43,11 +44,6 @@ void answer_report(const struct answer *a, const struct session *s);
 /* {"text": ...} with ids, finish_reason and timings in one line on standard output; `message`
  * (NULL: none) is added. */
 void answer_print_json(const struct answer *a, const struct chat_message *message);
-
-/* ---- message.c: a message as OpenAI writes it ---- */
-
-/* {"role":"assistant","content":...,"reasoning_content":...,"tool_calls":[...]} */
-void message_put(struct buf *b, const struct chat_message *m);
 
 /* ---- view.c: print deltas as they come ---- */
 

@@ -3,22 +3,44 @@
 
 #include "base/os.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { BAR = 40, EVERY_US = 100000 };
 
-void progress_bar(const char *what, uint64_t done, uint64_t n)
+/* Is it time to draw again? */
+static bool is_due(uint64_t done, uint64_t n)
 {
-    static const char full[] = "########################################";
     static int64_t shown_us;
     int64_t now = time_us();
-    if (!isatty(STDERR_FILENO) || (done < n && now - shown_us < EVERY_US)) return;
+    if (!isatty(STDERR_FILENO) || (done < n && now - shown_us < EVERY_US)) return false;
     shown_us = now;
-    double part = n ? (double)done / (double)n : 1;
-    fprintf(stderr, "\r%.40s [%-*.*s] %3.0f %%%s", what, BAR, (int)(part * BAR), full, 100 * part,
-            done == n ? "\n" : "");
+    return true;
+}
+
+static void draw(const char *what, double part)
+{
+    static const char full[] = "########################################";
+    fprintf(stderr, "\r%.40s [%-*.*s] %3.0f %%", what, BAR, (int)(part * BAR), full, 100 * part);
+}
+
+void progress_bar(const char *what, uint64_t done, uint64_t n)
+{
+    if (!is_due(done, n)) return;
+    draw(what, n ? (double)done / (double)n : 1);
+    if (done == n) fputc('\n', stderr);
+}
+
+void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s)
+{
+    if (!is_due(done, n)) return;
+    draw(what, n ? (double)done / (double)n : 0);
+    long left = per_s > 0 && n > done ? (long)((double)(n - done) / per_s + 0.5) : 0;
+    fprintf(stderr, " %.*f/s, %ld:%02ld:%02ld left\033[K", per_s < 10, per_s, left / 3600,
+            left / 60 % 60, left % 60);
+    if (done == n) fputc('\n', stderr);
 }
 
 void progress_note(const char *what)

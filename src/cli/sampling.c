@@ -2,6 +2,8 @@
  * then from the defaults. */
 #include "session.h"
 
+#include "api/api.h"
+
 #include "base/log.h"
 
 #include <stdlib.h>
@@ -145,28 +147,16 @@ static int read_bias(struct sample_params *p, struct arena *a, struct err *e)
     return 0;
 }
 
-/* A bad word is forbidden both at a text's start and after a space, as vLLM does. */
 static int read_bad_words(struct sample_params *p, const struct session *s, struct arena *a,
                           struct err *e)
 {
     struct ids *word = arena_push0(a, bad_word.n * 2, sizeof *word);
-    if (!word) return err_memory(e, "bad words", bad_word.n * sizeof *word);
-    for (size_t i = 0; i < bad_word.n * 2; i++) {
-        struct buf text = {0};
-        struct ids ids = {0};
-        if (i % 2) buf_add_char(&text, ' ');
-        buf_add_text(&text, bad_word.v[i / 2]);
-        int rc = tokenizer_encode(s->tokenizer, text.data, text.n, 0, &ids, e);
-        buf_deinit(&text);
-        word[i] = (struct ids){.v = arena_push0(a, ids.n + 1, sizeof *ids.v), .n = ids.n};
-        if (rc == 0 && !word[i].v) rc = err_memory(e, "a bad word", ids.n * sizeof *ids.v);
-        if (rc == 0 && ids.n) memcpy(word[i].v, ids.v, ids.n * sizeof *ids.v);
-        vec_deinit(&ids);
-        if (rc != 0) return rc;
-    }
+    int rc = word ? 0 : err_memory(e, "bad words", bad_word.n * sizeof *word);
+    for (size_t i = 0; rc == 0 && i < bad_word.n; i++)
+        rc = api_bad_word(word + 2 * i, s->tokenizer, bad_word.v[i], strlen(bad_word.v[i]), a, e);
     p->bad_word = word;
     p->n_bad_word = (int)bad_word.n * 2;
-    return 0;
+    return rc;
 }
 
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,

@@ -33,11 +33,7 @@ static bool verbose;
      .hi = high,                                                                                   \
      .help = text},
 #define SESSION_TEXT(field, flag, what, otherwise, text)                                           \
-    {.kind = OPTION_TEXT,                                                                          \
-     .name = flag,                                                                                 \
-     .arg = what,                                                                                  \
-     .target = &session_flags.field,                                                               \
-     .help = text},
+    {.kind = OPTION_TEXT, .name = flag, .arg = what, .target = &session_flags.field, .help = text},
 #define SESSION_FLAG(field, flag, otherwise, text)                                                 \
     {.kind = OPTION_FLAG, .name = flag, .target = &session_flags.field, .help = text},
 

@@ -33,8 +33,8 @@ int session_open_sized(struct session *s, const char *path, const struct session
                        struct err *e);
 int session_backend(struct session *s, struct err *e); /* the backend alone */
 int session_engine(struct session *s, struct err *e);
-int session_page_rows(void);                   /* as --block-size says */
-const char *session_act_name(void);            /* as --activation-dtype says */
+int session_page_rows(void);        /* as --block-size says */
+const char *session_act_name(void); /* as --activation-dtype says */
 /* The allocation plan, to standard error. */
 void session_report(const struct session *s);
 

@@ -79,8 +79,7 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
     return 0;
 }
 
-int session_option_set(struct session_options *o, const char *key, const char *value,
-                       struct err *e)
+int session_option_set(struct session_options *o, const char *key, const char *value, struct err *e)
 {
     const struct key *k = find_key(key);
     if (!k) return err_set(e, ERR_ARG, "%.60s: there is no such option", key);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct session_size session_many = {.n_seq = 64, .n_out = 128, .n_longest = 64};
+
 static int choose_act(enum act_choice *act, const char *name, struct err *e)
 {
     static const char *const known[] = {"auto", "int8", "bf16", "f32"};
@@ -50,6 +52,7 @@ static int open_model(struct session *s, const struct session_options *o,
     struct filecache cache;
     int rc = session_kv_type(&kv, o, e);
     if (rc == 0) rc = session_open_backend(s, o, e);
+    int n_seq = o->max_num_seqs ? (int)o->max_num_seqs : size->n_seq;
     int n_row = (int)o->max_num_batched_tokens, n_page = (int)o->num_gpu_blocks_override;
     struct model_options mo = {
         .backend = s->backend,
@@ -60,8 +63,8 @@ static int open_model(struct session *s, const struct session_options *o,
         .context_max = o->max_model_len ? (int)o->max_model_len : size->context,
         .weights = session_weights(o, &cache),
         .batch = {.n_row = n_row < size->n_row_min ? size->n_row_min : n_row,
-                  .n_seq = size->n_seq,
-                  .n_out = size->n_out,
+                  .n_seq = n_seq,
+                  .n_out = size->n_out < n_seq ? n_seq : size->n_out,
                   .n_copy = size->n_copy},
     };
     if (rc == 0) rc = model_open(&s->model, s->checkpoint, &mo, e);

@@ -58,12 +58,14 @@ struct session_size {
     int n_copy;       /* page copies of a step; 0: one per sequence                       */
 };
 
+/* For many requests at once: batch files, the library, a server. */
+extern const struct session_size session_many;
+
 /* Everything but the engine. On failure nothing stays open. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e);
 /* The engine on a thread of its own; queue_max: requests that may wait (0: the engine's default). */
-int session_start(struct session *s, const struct session_options *o, int queue_max,
-                  struct err *e);
+int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e);
 void session_close(struct session *s); /* safe on a zeroed one */
 
 /* Parts of it. The checkpoint may be opened without the data of random weights, the backend without
@@ -105,8 +107,7 @@ void chat_close(struct chat *c); /* safe on a zeroed one */
 
 /* The template that `name` says (a file, or one of the checkpoint's by name; NULL: its default); *t
  * NULL: there is none. c NULL: no checkpoint. */
-int chat_template(struct template **t, const struct checkpoint *c, const char *name,
-                  struct err *e);
+int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e);
 /* "-": standard input */
 int chat_template_file(struct template **t, const char *path, struct err *e);
 /* The variables of default_chat_template_kwargs (owned; NULL: none) and the clock of `now`. */

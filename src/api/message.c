@@ -1,5 +1,5 @@
 /* message.c - a message of the assistant in OpenAI's form. */
-#include "answer.h"
+#include "api.h"
 
 #include <string.h>
 

@@ -1,0 +1,115 @@
+/* body.c - typed fields of a JSON body, and the sentence for one that is not what it should be. */
+#include "api_impl.h"
+
+#include <stdio.h>
+
+enum { LIST_MAX = 1 << 20 };
+
+const struct json *body_field(const struct json *body, const char *name)
+{
+    const struct json *j = json_field(body, name);
+    return json_kind(j) == JK_NULL ? NULL : j;
+}
+
+int body_wrong(const char *name, const char *expected, const struct json *found, struct err *e)
+{
+    return err_set(e, ERR_ARG, "%s: expected %s, found %s", name, expected,
+                   json_kind_name(json_kind(found)));
+}
+
+int body_real(const struct json *body, const char *name, double *out, struct err *e)
+{
+    const struct json *j = body_field(body, name);
+    if (!j) return 0;
+    if (json_kind(j) != JK_REAL && json_kind(j) != JK_INT)
+        return body_wrong(name, "a number", j, e);
+    *out = json_real(j, 0);
+    return 0;
+}
+
+static bool is_whole(const struct json *j)
+{
+    return json_kind(j) == JK_INT || (json_kind(j) == JK_REAL && json_int(j, 0) == json_int(j, 1));
+}
+
+int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
+             struct err *e)
+{
+    const struct json *j = body_field(body, name);
+    if (!j) return 0;
+    if (!is_whole(j)) return body_wrong(name, "an integer", j, e);
+    int64_t v = json_int(j, 0);
+    if (v < lo || v > hi)
+        return err_set(e, ERR_ARG, "%s: %lld is not in [%lld, %lld]", name, (long long)v,
+                       (long long)lo, (long long)hi);
+    *out = v;
+    return 0;
+}
+
+int body_flag(const struct json *body, const char *name, bool *out, struct err *e)
+{
+    const struct json *j = body_field(body, name);
+    if (!j) return 0;
+    if (json_kind(j) != JK_BOOL) return body_wrong(name, "true or false", j, e);
+    *out = json_bool(j, false);
+    return 0;
+}
+
+static int too_long(const char *name, size_t n, size_t most, struct err *e)
+{
+    return err_set(e, ERR_LIMIT, "%s: %zu entries are above the limit of %zu", name, n, most);
+}
+
+int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,
+             int *n, struct err *e)
+{
+    const struct json *list = body_field(body, name);
+    if (!list) return 0;
+    if (json_kind(list) != JK_LIST) return body_wrong(name, "a list of token ids", list, e);
+    size_t count = json_count(list);
+    if (count > LIST_MAX) return too_long(name, count, LIST_MAX, e);
+    int32_t *ids = arena_push0(a, count + 1, sizeof *ids);
+    if (!ids) return err_memory(e, name, count * sizeof *ids);
+    for (size_t i = 0; i < count; i++) {
+        const struct json *j = json_item(list, i);
+        int64_t v = json_int(j, -1);
+        if (!is_whole(j) || v < 0 || v > INT32_MAX)
+            return err_set(e, ERR_ARG, "%s[%zu]: expected a token id", name, i);
+        ids[i] = (int32_t)v;
+    }
+    *out = ids;
+    *n = (int)count;
+    return 0;
+}
+
+static int copy_text(struct text_span *out, const struct json *j, struct arena *a)
+{
+    const char *text = json_text(j, &out->n);
+    out->text = text ? arena_text(a, text, out->n) : NULL;
+    return out->text ? 0 : ERR_MEMORY;
+}
+
+int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
+               const struct text_span **out, int *n, struct err *e)
+{
+    const struct json *j = body_field(body, name);
+    if (!j) return 0;
+    bool one = json_kind(j) == JK_TEXT;
+    if (!one && json_kind(j) != JK_LIST) return body_wrong(name, "a text or a list of texts", j, e);
+    size_t count = one ? 1 : json_count(j);
+    if (count > (size_t)n_max) return too_long(name, count, (size_t)n_max, e);
+    struct text_span *v = arena_push0(a, count + 1, sizeof *v);
+    if (!v) return err_memory(e, name, count * sizeof *v);
+    for (size_t i = 0; i < count; i++) {
+        const struct json *item = one ? j : json_item(j, i);
+        if (json_kind(item) != JK_TEXT) {
+            char at[96];
+            snprintf(at, sizeof at, "%s[%zu]", name, i);
+            return body_wrong(at, "a text", item, e);
+        }
+        if (copy_text(&v[i], item, a) != 0) return err_memory(e, name, count);
+    }
+    *out = v;
+    *n = (int)count;
+    return 0;
+}

@@ -1,0 +1,238 @@
+/* call.c - the life of one body: read, submitted, gathered, written.
+ *
+ *   OPEN --api_call_submit--> RUNNING --api_call_poll: every part is done--> DONE --api_call_put--> (text)
+ *     \________________________________ api_call_close ______________________________________/
+ *
+ * (1) part[0 .. n_part) have a request until it is submitted, and an id from the beginning.
+ * (2) n_open parts are not done. A part's queue outlives its request: close waits for its end. */
+#include "api_impl.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PART_MAX = 2048 };
+
+#define ENDPOINT(id) extern const struct endpoint endpoint_##id;
+#include "endpoints.def"
+#undef ENDPOINT
+static const struct endpoint *const endpoints[] = {
+#define ENDPOINT(id) &endpoint_##id,
+#include "endpoints.def"
+#undef ENDPOINT
+};
+
+static const struct endpoint *find_endpoint(const char *url)
+{
+    for (size_t i = 0; i < sizeof endpoints / sizeof endpoints[0]; i++)
+        if (strcmp(endpoints[i]->url, url) == 0) return endpoints[i];
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+int call_parts(struct api_call *c, int n, struct err *e)
+{
+    if (n > PART_MAX)
+        return err_set(e, ERR_LIMIT, "prompt: %d prompts are above the limit of %d", n, PART_MAX);
+    c->part = calloc((size_t)n, sizeof *c->part);
+    if (!c->part) return err_memory(e, "prompts", (size_t)n * sizeof *c->part);
+    c->n_part = c->n_open = n;
+    return 0;
+}
+
+int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e)
+{
+    p->request = request_open(e);
+    if (!p->request) return ERR_MEMORY;
+    p->id = p->request->id;
+    return api_read_params(p->request, &p->reply, &c->arena, c->api, body, e);
+}
+
+/* Everything that can fail is done before the engine hears of the request. */
+static int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e)
+{
+    p->queue = engine_reply_queue();
+    if (!p->queue) return err_memory(e, "a reply queue", sizeof *p);
+    if (bell) queue_ring(p->queue, bell);
+    p->request->reply = p->queue;
+    p->answer.wants_log = p->request->params.n_logprob >= 0;
+    return reply_open(&p->answer.reply, c->api->session->engine, p->id, &p->reply, e);
+}
+
+static int read_model(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *j = body_field(body, "model");
+    size_t n;
+    const char *name = json_text(j, &n);
+    c->model = c->api->name;
+    if (!j) return 0;
+    if (!name) return body_wrong("model", "a text", j, e);
+    c->model = arena_text(&c->arena, name, n);
+    return c->model ? 0 : err_memory(e, "model", n);
+}
+
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
+{
+    bool stream = false;
+    if (json_kind(body) != JK_OBJECT)
+        return err_set(e, ERR_ARG, "body: expected an object, found %s",
+                       json_kind_name(json_kind(body)));
+    int rc = read_model(c, body, e);
+    if (rc == 0) rc = body_flag(body, "stream", &stream, e);
+    if (rc == 0 && stream) rc = err_set(e, ERR_UNSUPPORTED, "stream: answers come as a whole here");
+    return rc ? rc : c->endpoint->read(c, body, e);
+}
+
+static void name_call(struct api_call *c)
+{
+    static _Atomic uint64_t n_call;
+    snprintf(c->id, sizeof c->id, "%s-%llx%04llx", c->endpoint->id_prefix,
+             (unsigned long long)time_wall_us(), (unsigned long long)(n_call++ & 0xFFFF));
+    c->created = time_wall_us() / 1000000;
+}
+
+int api_call_open(struct api_call **out, const struct api *a, const char *url,
+                  const struct json *body, struct queue *bell, struct err *e)
+{
+    *out = NULL;
+    const struct endpoint *endpoint = find_endpoint(url);
+    if (!endpoint) return err_set(e, ERR_MISSING, "url: there is no endpoint \"%.100s\"", url);
+    struct api_call *c = calloc(1, sizeof *c);
+    if (!c) return err_memory(e, "a call", sizeof *c);
+    c->api = a;
+    c->endpoint = endpoint;
+    name_call(c);
+    int rc = read_body(c, body, e);
+    for (int i = 0; rc == 0 && i < c->n_part; i++) rc = part_ready(&c->part[i], c, bell, e);
+    if (rc == 0)
+        *out = c;
+    else
+        api_call_close(c);
+    return rc;
+}
+
+void api_call_salt(struct api_call *c, uint64_t salt)
+{
+    c->salt = salt;
+}
+
+/* ---- running ---- */
+
+int api_call_submit(struct api_call *c, struct err *e)
+{
+    for (int i = 0; i < c->n_part; i++) {
+        struct part *p = &c->part[i];
+        struct sample_params *params = p->request ? &p->request->params : NULL;
+        if (!p->request) continue;
+        if (!params->seeded && c->api->seeded) {
+            params->seed = c->api->seed ^ (c->salt + (uint64_t)i * 0x9E3779B97F4A7C15u);
+            params->seeded = true;
+        }
+        int rc = engine_submit(c->api->session->engine, p->request, e);
+        if (rc != 0) return rc;
+        p->request = NULL;
+    }
+    return 0;
+}
+
+static void part_poll(struct api_call *c, struct part *p, int64_t wait_us)
+{
+    struct event ev;
+    while (!p->answer.done && queue_pop(p->queue, &ev, wait_us)) {
+        answer_event(&p->answer, &ev);
+        c->n_open -= p->answer.done;
+    }
+}
+
+bool api_call_poll(struct api_call *c)
+{
+    for (int i = 0; i < c->n_part; i++)
+        if (!c->part[i].request) part_poll(c, &c->part[i], 0);
+    return c->n_open == 0;
+}
+
+static void part_close(struct api_call *c, struct part *p)
+{
+    bool running = p->queue && !p->request && !p->answer.done;
+    if (running) {
+        engine_cancel(c->api->session->engine, p->id);
+        part_poll(c, p, -1);
+    }
+    request_close(p->request);
+    queue_close(p->queue);
+    answer_close(&p->answer);
+    buf_deinit(&p->echo);
+}
+
+void api_call_close(struct api_call *c)
+{
+    if (!c) return;
+    for (int i = 0; i < c->n_part; i++) part_close(c, &c->part[i]);
+    free(c->part);
+    arena_deinit(&c->arena);
+    free(c);
+}
+
+/* ---- writing ---- */
+
+const char *api_call_id(const struct api_call *c)
+{
+    return c->id;
+}
+
+int api_call_n_token(const struct api_call *c, int *n_prompt)
+{
+    int n = 0, prompt = 0;
+    for (int i = 0; i < c->n_part; i++) {
+        const struct usage *u = &c->part[i].answer.reply.usage;
+        n += u->n_output;
+        prompt += u->n_prompt;
+    }
+    if (n_prompt) *n_prompt = prompt;
+    return n;
+}
+
+static int check_part(const struct part *p, struct err *e)
+{
+    if (p->answer.no_memory) return err_memory(e, "an answer", p->answer.text.n);
+    if (p->answer.reply.finish == FINISH_ERROR)
+        return err_set(e, ERR_IO, "the model gave no token that may be picked");
+    if (p->answer.reply.finish == FINISH_ABORT)
+        return err_set(e, ERR_IO, "the request was cancelled");
+    return 0;
+}
+
+static void put_usage(const struct api_call *c, struct buf *b)
+{
+    int n_prompt = 0, n = api_call_n_token(c, &n_prompt), n_cached = 0;
+    for (int i = 0; i < c->n_part; i++) n_cached += c->part[i].answer.reply.usage.n_cached;
+    buf_addf(b,
+             "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
+             "\"prompt_tokens_details\":{\"cached_tokens\":%d}}",
+             n_prompt, n, n_prompt + n, n_cached);
+}
+
+int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
+{
+    size_t before = b->n;
+    int rc = 0;
+    buf_addf(b, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", c->id,
+             c->endpoint->object, (long long)c->created);
+    json_put_text(b, c->model, strlen(c->model));
+    buf_add_text(b, ",\"choices\":[");
+    for (int i = 0; rc == 0 && i < c->n_part; i++) {
+        rc = check_part(&c->part[i], e);
+        buf_addf(b, "%s{\"index\":%d", i ? "," : "", i);
+        if (rc == 0) rc = c->endpoint->put(c, &c->part[i], b, e);
+        buf_add_char(b, '}');
+    }
+    buf_add_text(b, "],\"usage\":");
+    put_usage(c, b);
+    buf_add_char(b, '}');
+    if (rc == 0 && b->failed) rc = err_memory(e, "a response", b->n);
+    if (rc != 0 && b->data) b->data[b->n = before] = 0;
+    return rc;
+}

@@ -1,0 +1,200 @@
+/* params.c - sampling parameters of a body, under OpenAI's names and vLLM's beyond them. Kinds are checked here;
+ * ranges by sample_params_check, the one place that knows them. */
+#include "api_impl.h"
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STOP_MAX = 1024, WORD_MAX = 4096 };
+
+#define FIELD(name) #name, offsetof(struct sample_params, name)
+
+static const struct param {
+    const char *name;
+    size_t at;
+} reals[] =
+    {
+        {FIELD(temperature)},
+        {FIELD(top_p)},
+        {FIELD(min_p)},
+        {FIELD(typical_p)},
+        {FIELD(top_n_sigma)},
+        {FIELD(xtc_probability)},
+        {FIELD(xtc_threshold)},
+        {FIELD(dry_multiplier)},
+        {FIELD(dry_base)},
+        {FIELD(mirostat_tau)},
+        {FIELD(mirostat_eta)},
+        {FIELD(repetition_penalty)},
+        {FIELD(frequency_penalty)},
+        {FIELD(presence_penalty)},
+},
+  ints[] = {
+      {FIELD(top_k)},    {FIELD(dry_allowed_length)}, {FIELD(dry_penalty_last_n)},
+      {FIELD(mirostat)}, {FIELD(repeat_last_n)},      {FIELD(min_tokens)},
+};
+
+/* What a float cannot hold becomes an infinity, which no range has. */
+static float narrow(double x)
+{
+    return x > FLT_MAX ? INFINITY : x < -FLT_MAX ? -INFINITY : (float)x;
+}
+
+static int read_scalars(struct sample_params *p, const struct json *body, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < sizeof reals / sizeof reals[0]; i++) {
+        float *field = (float *)(void *)((char *)p + reals[i].at);
+        double x = (double)*field;
+        rc = body_real(body, reals[i].name, &x, e);
+        *field = narrow(x);
+    }
+    for (size_t i = 0; rc == 0 && i < sizeof ints / sizeof ints[0]; i++) {
+        int32_t *field = (int32_t *)(void *)((char *)p + ints[i].at);
+        int64_t v = *field;
+        rc = body_int(body, ints[i].name, INT32_MIN, INT32_MAX, &v, e);
+        *field = (int32_t)v;
+    }
+    return rc;
+}
+
+static int read_seed(struct sample_params *p, const struct json *body, struct err *e)
+{
+    int64_t seed = 0;
+    int rc = body_int(body, "seed", INT64_MIN, INT64_MAX, &seed, e);
+    if (rc != 0 || !body_field(body, "seed")) return rc;
+    p->seed = (uint64_t)seed;
+    p->seeded = true;
+    return 0;
+}
+
+/* {"id": bias}, as OpenAI writes it. */
+static int read_bias(struct sample_params *p, const struct json *body, struct arena *a,
+                     struct err *e)
+{
+    const struct json *map = body_field(body, "logit_bias");
+    if (!map) return 0;
+    if (json_kind(map) != JK_OBJECT)
+        return body_wrong("logit_bias", "an object of token ids and numbers", map, e);
+    struct token_bias *b = arena_push0(a, json_count(map) + 1, sizeof *b);
+    if (!b) return err_memory(e, "logit_bias", json_count(map) * sizeof *b);
+    int n = 0;
+    for (void *it = json_first(map); it; it = json_next(map, it), n++) {
+        const char *key = json_it_key(it, NULL);
+        const struct json *value = json_it_value(it);
+        char *end;
+        long id = strtol(key, &end, 10);
+        if (end == key || *end || id < 0 || id > INT32_MAX)
+            return err_set(e, ERR_ARG, "logit_bias: \"%.40s\" is not a token id", key);
+        if (json_kind(value) != JK_INT && json_kind(value) != JK_REAL)
+            return err_set(e, ERR_ARG, "logit_bias: the bias of token %ld is not a number", id);
+        b[n] = (struct token_bias){(int32_t)id, narrow(json_real(value, 0))};
+    }
+    p->bias = b;
+    p->n_bias = n;
+    return 0;
+}
+
+int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text, size_t n,
+                 struct arena *a, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; rc == 0 && i < 2; i++) {
+        struct buf spaced = {0};
+        struct ids ids = {0};
+        if (i) buf_add_char(&spaced, ' ');
+        buf_add(&spaced, text, n);
+        rc = tokenizer_encode(t, spaced.data ? spaced.data : "", spaced.n, 0, &ids, e);
+        buf_deinit(&spaced);
+        word[i] = (struct ids){.v = arena_push0(a, ids.n + 1, sizeof *ids.v), .n = ids.n};
+        if (rc == 0 && !word[i].v) rc = err_memory(e, "a bad word", ids.n * sizeof *ids.v);
+        if (rc == 0 && ids.n) memcpy(word[i].v, ids.v, ids.n * sizeof *ids.v);
+        vec_deinit(&ids);
+    }
+    return rc;
+}
+
+static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
+                          const struct json *body, struct arena *a, struct err *e)
+{
+    const struct text_span *text = NULL;
+    int n = 0, rc = body_texts(body, "bad_words", WORD_MAX, a, &text, &n, e);
+    if (rc != 0 || n == 0) return rc;
+    struct ids *word = arena_push0(a, (size_t)n * 2, sizeof *word);
+    if (!word) return err_memory(e, "bad_words", (size_t)n * 2 * sizeof *word);
+    for (int i = 0; rc == 0 && i < n; i++) {
+        if (text[i].n == 0) return err_set(e, ERR_ARG, "bad_words[%d]: it is empty", i);
+        rc = api_bad_word(word + 2 * i, t, text[i].text, text[i].n, a, e);
+    }
+    p->bad_word = word;
+    p->n_bad_word = n * 2;
+    return rc;
+}
+
+static int read_lists(struct sample_params *p, const struct tokenizer *t, const struct json *body,
+                      struct arena *a, struct err *e)
+{
+    int rc = body_ids(body, "stop_token_ids", a, &p->stop_id, &p->n_stop_id, e);
+    if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
+    if (rc == 0)
+        rc = body_texts(body, "dry_sequence_breakers", WORD_MAX, a, &p->dry_breaker,
+                        &p->n_dry_breaker, e);
+    if (rc == 0) rc = read_bias(p, body, a, e);
+    if (rc == 0) rc = read_bad_words(p, t, body, a, e);
+    return rc;
+}
+
+static int read_stop(struct reply_options *ro, const struct json *body, struct arena *a,
+                     struct err *e)
+{
+    bool skip = !ro->keep_special;
+    int rc = body_texts(body, "stop", STOP_MAX, a, &ro->stop, &ro->n_stop, e);
+    for (int i = 0; rc == 0 && i < ro->n_stop; i++)
+        if (ro->stop[i].n == 0) rc = err_set(e, ERR_ARG, "stop[%d]: it is empty", i);
+    if (rc == 0) rc = body_flag(body, "include_stop_str_in_output", &ro->include_stop, e);
+    if (rc == 0) rc = body_flag(body, "skip_special_tokens", &skip, e);
+    ro->keep_special = !skip;
+    return rc;
+}
+
+/* One answer per prompt is what the engine gives today. */
+static int read_n(const struct json *body, struct err *e)
+{
+    int64_t n = 1, best_of = 1;
+    int rc = body_int(body, "n", 1, 128, &n, e);
+    if (rc == 0) rc = body_int(body, "best_of", 1, 128, &best_of, e);
+    if (rc != 0 || (n == 1 && best_of == 1)) return rc;
+    return err_set(e, ERR_UNSUPPORTED, "%s: only 1 is supported", n > 1 ? "n" : "best_of");
+}
+
+int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
+                    const struct api *a, const struct json *body, struct err *e)
+{
+    const struct tokenizer *t = a->session->tokenizer;
+    int64_t max_tokens = r->max_tokens;
+    *ro = (struct reply_options){.tokenizer = t};
+    r->params = a->defaults;
+    int rc = read_scalars(&r->params, body, e);
+    if (rc == 0) rc = body_flag(body, "ignore_eos", &r->params.ignore_eos, e);
+    if (rc == 0) rc = read_seed(&r->params, body, e);
+    if (rc == 0) rc = read_n(body, e);
+    if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
+    r->max_tokens = (int)max_tokens;
+    if (rc == 0) rc = read_lists(&r->params, t, body, &r->arena, e);
+    if (rc == 0) rc = read_stop(ro, body, keep, e);
+    if (rc == 0) rc = sample_params_check(&r->params, model_info(a->session->model)->n_vocab, e);
+    return rc;
+}
+
+int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
+{
+    int64_t n = -1, n_prompt = -1;
+    int rc = body_int(body, "logprobs", 0, TOP_LOGPROB_MAX, &n, e);
+    if (rc == 0) rc = body_int(body, "prompt_logprobs", 0, TOP_LOGPROB_MAX, &n_prompt, e);
+    r->params.n_logprob = (int32_t)n;
+    r->n_prompt_logprob = (int)n_prompt;
+    return rc;
+}

@@ -1,0 +1,382 @@
+/* batch.c - quoth batch: a file of requests in, a file of answers out (OpenAI's batch format).
+ *
+ *   line --batch_line_read--> body --api_call_open--> call --api_call_submit--> engine
+ *        (custom_id has an answer: skipped)                                       |
+ *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
+ *
+ * One thread reads, waits and writes; the engine computes. So many calls are under way that the engine's steps stay
+ * full while this thread is busy. Answers are written as they come. What an answer says does not depend
+ * on any of it: a request without a seed gets one made of its custom_id. */
+#include "batch.h"
+
+#include "progress.h"
+#include "session.h"
+
+#include "api/api.h"
+#include "base/os.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLIGHT_MAX = 512, WAIT_US = 100000 };
+
+static const char *in_path, *out_path;
+static bool as_json, quiet;
+static int64_t seed;
+
+static const struct option options[] = {
+    {.kind = OPTION_TEXT,
+     .name = "input-file",
+     .letter = 'i',
+     .arg = "FILE",
+     .target = &in_path,
+     .help = "requests: lines of {\"custom_id\", \"method\", \"url\", \"body\"}"},
+    {.kind = OPTION_TEXT,
+     .name = "output-file",
+     .letter = 'o',
+     .arg = "FILE",
+     .target = &out_path,
+     .help = "answers are appended to it; a request whose custom_id has one is skipped"},
+    {.kind = OPTION_INT,
+     .name = "seed",
+     .arg = "N",
+     .target = &seed,
+     .lo = 0,
+     .hi = 9e18,
+     .help = "of requests without a seed, mixed with their custom_id (0)"},
+    {.kind = OPTION_FLAG,
+     .name = "json",
+     .target = &as_json,
+     .help = "print the summary as one JSON object"},
+    {.kind = OPTION_FLAG,
+     .name = "quiet",
+     .letter = 'q',
+     .target = &quiet,
+     .help = "no progress, no summary"},
+    {.kind = OPTION_GROUP, .include = chat_options},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+struct flight {            /* a line under way */
+    struct api_call *call; /* owned */
+    char *custom_id;       /* owned */
+    size_t n_custom_id;
+    uint64_t number;
+};
+
+struct batch_run {
+    const struct api *api;
+    struct batch_in in;
+    struct batch_out out;
+    struct batch_keys seen; /* custom_ids of the lines read so far */
+    struct queue *bell;     /* owned */
+    struct flight flight[FLIGHT_MAX];
+    int n_flight;
+    struct flight next; /* read, and waiting for room in the engine's queue */
+    uint64_t n_skipped, n_ok, n_failed, n_prompt, n_output;
+    int64_t start_us;
+};
+
+static volatile sig_atomic_t stopped;
+
+static void on_stop(int sig)
+{
+    (void)sig;
+    stopped = 1;
+}
+
+/* ---- answers ---- */
+
+/* A line that gets no model's answer: its body was refused, or (status 0) it is no request. */
+static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t number, int code,
+                       int status, const struct err *why, struct err *e)
+{
+    struct buf body = {0};
+    char id[40];
+    snprintf(id, sizeof id, "batch_req_%llu", (unsigned long long)number);
+    if (status) buf_add_text(&body, "{\"error\":");
+    api_error_put(&body, code, why);
+    if (status) buf_add_char(&body, '}');
+    struct batch_answer a = {.id = id,
+                             .custom_id = status ? l->custom_id : NULL,
+                             .n_custom_id = l->n_custom_id,
+                             .number = number,
+                             .status = status,
+                             .body = &body};
+    int rc = body.failed ? err_memory(e, "an error", body.n) : batch_out_put(&b->out, &a, e);
+    b->n_failed++;
+    buf_deinit(&body);
+    return rc;
+}
+
+static int put_answer(struct batch_run *b, const struct flight *f, struct err *e)
+{
+    struct buf body = {0};
+    struct err why = {0};
+    int n_prompt, failed = api_call_put(f->call, &body, &why);
+    b->n_output += (uint64_t)api_call_n_token(f->call, &n_prompt);
+    b->n_prompt += (uint64_t)n_prompt;
+    if (failed) {
+        buf_add_text(&body, "{\"error\":");
+        api_error_put(&body, failed, &why);
+        buf_add_char(&body, '}');
+    }
+    struct batch_answer a = {.id = api_call_id(f->call),
+                             .custom_id = f->custom_id,
+                             .n_custom_id = f->n_custom_id,
+                             .number = f->number,
+                             .status = api_status(failed),
+                             .body = &body};
+    int rc = body.failed ? err_memory(e, "an answer", body.n) : batch_out_put(&b->out, &a, e);
+    if (failed)
+        b->n_failed++;
+    else
+        b->n_ok++;
+    buf_deinit(&body);
+    return rc;
+}
+
+static void flight_close(struct flight *f)
+{
+    api_call_close(f->call);
+    free(f->custom_id);
+    *f = (struct flight){0};
+}
+
+/* Write what is complete. *any: something was. */
+static int land(struct batch_run *b, bool *any, struct err *e)
+{
+    int rc = 0;
+    *any = false;
+    for (int i = 0; rc == 0 && i < b->n_flight;) {
+        struct flight *f = &b->flight[i];
+        if (!api_call_poll(f->call)) {
+            i++;
+            continue;
+        }
+        rc = put_answer(b, f, e);
+        flight_close(f);
+        *f = b->flight[--b->n_flight];
+        *any = true;
+    }
+    return rc;
+}
+
+/* ---- requests ---- */
+
+static int take_off(struct batch_run *b, const struct batch_line *l, struct err *e)
+{
+    struct flight f = {.number = b->in.number, .n_custom_id = l->n_custom_id};
+    struct err why = {0};
+    int rc = api_call_open(&f.call, b->api, l->url, l->body, b->bell, &why);
+    if (rc != 0) return put_refusal(b, l, b->in.number, rc, api_status(rc), &why, e);
+    api_call_salt(f.call, batch_key_id(l->custom_id, l->n_custom_id).hash[0]);
+    f.custom_id = malloc(l->n_custom_id + 1);
+    if (f.custom_id) {
+        memcpy(f.custom_id, l->custom_id, l->n_custom_id + 1);
+        b->next = f;
+        return 0;
+    }
+    flight_close(&f);
+    return err_memory(e, "a custom_id", l->n_custom_id);
+}
+
+/* A line is known by its custom_id, or by its number where it has none of its own. *known: it has. */
+static int identify(struct batch_run *b, const struct batch_line *l, struct batch_key *k,
+                    bool *known, struct err *why)
+{
+    struct batch_key id = batch_key_id(l->custom_id ? l->custom_id : "", l->n_custom_id);
+    bool again = l->custom_id && batch_keys_has(&b->seen, id);
+    *known = l->custom_id && !again;
+    *k = *known ? id : batch_key_line(b->in.number);
+    if (again)
+        return err_set(why, ERR_ARG, "custom_id: \"%.60s\" stands in an earlier line too",
+                       l->custom_id);
+    return !*known || batch_keys_add(&b->seen, id)
+               ? 0
+               : err_memory(why, "custom_ids", b->seen.n_slot * sizeof id);
+}
+
+static int take_line(struct batch_run *b, struct err *e)
+{
+    struct batch_line l;
+    struct batch_key key;
+    struct err why = {0}, other = {0};
+    bool known;
+    const struct buf *text = &b->in.line;
+    int refused = batch_line_read(&l, text->data, text->n, &why), rc = 0;
+    if (text->failed) refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu", text->max);
+    int twice = identify(b, &l, &key, &known, &other);
+    if (twice) refused = err_set(&why, twice, "%s", other.text);
+    if (refused == ERR_MEMORY)
+        rc = err_set(e, ERR_MEMORY, "%s", why.text);
+    else if (batch_keys_has(&b->out.found, key))
+        b->n_skipped++;
+    else if (refused)
+        rc = put_refusal(b, &l, b->in.number, refused, known ? api_status(refused) : 0, &why, e);
+    else
+        rc = take_off(b, &l, e);
+    batch_line_close(&l);
+    return rc;
+}
+
+/* The engine may refuse what was well-formed (it can never fit), or be full for now: *full. */
+static int submit(struct batch_run *b, bool *full, struct err *e)
+{
+    struct flight *f = &b->next;
+    struct err why = {0};
+    int rc = api_call_submit(f->call, &why);
+    *full = rc == ERR_BUSY;
+    if (*full) return 0;
+    if (rc == 0) {
+        b->flight[b->n_flight++] = *f;
+        *f = (struct flight){0};
+        return 0;
+    }
+    struct batch_line l = {.custom_id = f->custom_id, .n_custom_id = f->n_custom_id};
+    rc = put_refusal(b, &l, f->number, rc, api_status(rc), &why, e);
+    flight_close(f);
+    return rc;
+}
+
+/* As many requests under way as there may be. */
+static int fill(struct batch_run *b, struct err *e)
+{
+    bool full = false;
+    int rc = 0;
+    while (rc == 0 && !full && !stopped && b->n_flight < FLIGHT_MAX) {
+        if (b->next.call)
+            rc = submit(b, &full, e);
+        else if (batch_in_next(&b->in))
+            rc = take_line(b, e);
+        else
+            return 0;
+    }
+    return rc;
+}
+
+/* ---- all of it ---- */
+
+static void show(const struct batch_run *b)
+{
+    uint64_t done = b->n_ok + b->n_failed;
+    double seconds = (double)(time_us() - b->start_us) * 1e-6;
+    if (!quiet)
+        progress_rate("requests", done + b->n_skipped, b->in.n_line,
+                      seconds > 0 ? (double)done / seconds : 0);
+}
+
+static int answer_all(struct batch_run *b, struct err *e)
+{
+    bool any = false;
+    int rc = fill(b, e);
+    while (rc == 0 && !stopped && (b->n_flight || b->next.call)) {
+        char byte;
+        if (!any) (void)queue_pop(b->bell, &byte, WAIT_US);
+        rc = land(b, &any, e);
+        if (rc == 0) rc = fill(b, e);
+        show(b);
+    }
+    if (rc == 0) rc = batch_out_sync(&b->out, e);
+    if (rc == 0 && stopped)
+        rc = err_set(e, ERR_BUSY, "stopped; the same command goes on where it was");
+    return rc;
+}
+
+static void report(const struct batch_run *b)
+{
+    double seconds = (double)(time_us() - b->start_us) * 1e-6;
+    double rate = seconds > 0 ? (double)b->n_output / seconds : 0;
+    unsigned long long ok = b->n_ok, failed = b->n_failed, skipped = b->n_skipped,
+                       n_prompt = b->n_prompt, n_output = b->n_output;
+    if (as_json)
+        printf("{\"total\":%llu,\"skipped\":%llu,\"completed\":%llu,\"failed\":%llu,"
+               "\"prompt_tokens\":%llu,\"completion_tokens\":%llu,\"seconds\":%.3f,"
+               "\"tokens_per_second\":%.1f}\n",
+               ok + failed + skipped, skipped, ok, failed, n_prompt, n_output, seconds, rate);
+    else if (!quiet)
+        fprintf(stderr,
+                "%llu answered, %llu failed, %llu answered before; %llu prompt tokens, %llu "
+                "generated in %.1f s (%.0f/s)\n",
+                ok, failed, skipped, n_prompt, n_output, seconds, rate);
+}
+
+static int run_open(struct batch_run *b, const struct api *api, struct err *e)
+{
+    b->api = api;
+    b->bell = queue_open(1, 1);
+    int rc = b->bell ? 0 : err_memory(e, "a queue", 1);
+    if (rc == 0) rc = batch_in_open(&b->in, in_path, e);
+    if (rc == 0) rc = batch_out_open(&b->out, out_path, e);
+    b->start_us = time_us();
+    return rc;
+}
+
+static void run_close(struct batch_run *b)
+{
+    flight_close(&b->next);
+    while (b->n_flight) flight_close(&b->flight[--b->n_flight]);
+    batch_in_close(&b->in);
+    batch_out_close(&b->out);
+    batch_keys_deinit(&b->seen);
+    queue_close(b->bell);
+    free(b);
+}
+
+static int answer_file(const struct api *api, struct err *e)
+{
+    struct batch_run *b = calloc(1, sizeof *b);
+    if (!b) return err_memory(e, "the requests under way", sizeof *b);
+    int rc = run_open(b, api, e);
+    if (rc == 0) rc = answer_all(b, e);
+    if (rc == 0 || stopped) report(b);
+    run_close(b);
+    return rc;
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "quoth batch: usage: quoth batch %s\n", command_batch.usage);
+    return 2;
+}
+
+static int run(int n_arg, char **arg)
+{
+    if (n_arg > 1 || !in_path || !out_path) return usage();
+    struct err e = {0};
+    struct session s = {0};
+    struct chat chat = {0};
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
+    if (rc == 0) rc = session_engine(&s, &e);
+    if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
+    struct api api = {.session = &s,
+                      .chat = &chat,
+                      .name = rc == 0 ? model_info(s.model)->name : NULL,
+                      .seed = (uint64_t)seed,
+                      .seeded = true};
+    if (rc == 0) api.defaults = session_sample_defaults(s.checkpoint, 1);
+    if (rc == 0) rc = answer_file(&api, &e);
+    chat_close(&chat);
+    session_close(&s);
+    return rc ? fail("batch", &e) : 0;
+}
+
+const struct command command_batch = {
+    .name = "batch",
+    .summary = "answer a file of requests (OpenAI's batch format)",
+    .usage = "[MODEL] -i IN.jsonl -o OUT.jsonl [OPTIONS]",
+    .detail =
+        "Urls are /v1/chat/completions and /v1/completions. A line that cannot be answered gets an "
+        "error in its place, and the others go on. Answers are appended as they are complete; "
+        "after "
+        "an interruption, whatever it was, the same command goes on where it stopped.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

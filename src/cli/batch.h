@@ -1,0 +1,80 @@
+/* batch.h - private to cli: the two files of quoth batch. */
+#ifndef QUOTH_CLI_BATCH_H
+#define QUOTH_CLI_BATCH_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- batch_in.c: lines that ask ---- */
+
+struct batch_in {
+    FILE *file;      /* owned */
+    struct buf line; /* the last one read, without its newline */
+    uint64_t number; /* its number, from 1 */
+    uint64_t n_line; /* of the file, blank ones left out; 0: not known */
+};
+int batch_in_open(struct batch_in *in, const char *path, struct err *e);
+void batch_in_close(struct batch_in *in); /* safe on a zeroed one */
+/* The next line that is not blank; false at the end. A line beyond the limit is cut, so that it cannot
+ * be read as a request. */
+bool batch_in_next(struct batch_in *in);
+
+/* A line {"custom_id", "method", "url", "body"}. */
+struct batch_line {
+    struct json *root;     /* owned */
+    const char *custom_id; /* all of these in root; NULL: it has none, or is no JSON */
+    size_t n_custom_id;
+    const char *url;
+    const struct json *body;
+};
+/* ERR_FORMAT: no JSON; ERR_ARG names the field. custom_id is set wherever there is one. */
+int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err *e);
+void batch_line_close(struct batch_line *l); /* safe on a zeroed one */
+
+/* ---- batch_out.c: lines that answer ---- */
+
+/* Lines that an earlier run wrote are found again by what they answer: a custom_id, or the number of an
+ * input line that has none. */
+struct batch_key {
+    uint64_t hash[2];
+};
+struct batch_key batch_key_id(const char *custom_id, size_t n);
+struct batch_key batch_key_line(uint64_t number);
+
+struct batch_keys {        /* a set; a zeroed one is empty */
+    struct batch_key *key; /* owned: a hash table [n_slot], zero = free */
+    size_t n_key, n_slot;
+};
+bool batch_keys_has(const struct batch_keys *s, struct batch_key k);
+bool batch_keys_add(struct batch_keys *s, struct batch_key k); /* false: no memory */
+void batch_keys_deinit(struct batch_keys *s);
+
+struct batch_out {
+    int fd;
+    const char *path;        /* borrowed */
+    struct batch_keys found; /* of lines that earlier runs wrote */
+    int64_t synced_us;
+    struct buf line; /* scratch */
+};
+/* Open or create the file, lock it against other runs, drop a last line that was cut, and read which requests have
+ * their answer. ERR_FORMAT: it holds something else, and stays as it is. */
+int batch_out_open(struct batch_out *o, const char *path, struct err *e);
+void batch_out_close(struct batch_out *o); /* safe on one that was not opened */
+
+/* Append {"id", "custom_id", "response", "error"} as one line. custom_id NULL: the input line's number stands in the
+ * error. status 0: no response, `body` is the error. Once a second all lines are on the disk. */
+struct batch_answer {
+    const char *id, *custom_id;
+    size_t n_custom_id;
+    uint64_t number;
+    int status;
+    const struct buf *body; /* JSON */
+};
+int batch_out_put(struct batch_out *o, const struct batch_answer *a, struct err *e);
+int batch_out_sync(struct batch_out *o, struct err *e); /* now */
+
+#endif

@@ -1,0 +1,109 @@
+/* batch_in.c - the input of quoth batch: one request in JSON per line. */
+#include "batch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { LINE_BYTE_MAX = 64 << 20 };
+
+static void count_lines(struct batch_in *in)
+{
+    char chunk[1 << 16];
+    size_t n;
+    bool blank = true;
+    while ((n = fread(chunk, 1, sizeof chunk, in->file)) > 0)
+        for (size_t i = 0; i < n; i++) {
+            if (chunk[i] == '\n') in->n_line += !blank;
+            if (chunk[i] == '\n')
+                blank = true;
+            else if (!strchr(" \t\r", chunk[i]))
+                blank = false;
+        }
+    in->n_line += !blank;
+    rewind(in->file);
+}
+
+int batch_in_open(struct batch_in *in, const char *path, struct err *e)
+{
+    struct stat st;
+    *in = (struct batch_in){.line = {.max = LINE_BYTE_MAX}};
+    in->file = fopen(path, "re");
+    if (!in->file) return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    if (fstat(fileno(in->file), &st) == 0 && S_ISREG(st.st_mode)) {
+        count_lines(in);
+        return 0;
+    }
+    if (!S_ISDIR(st.st_mode)) return 0;
+    batch_in_close(in);
+    return err_set(e, ERR_IO, "%s: it is a folder", path);
+}
+
+void batch_in_close(struct batch_in *in)
+{
+    if (in->file) fclose(in->file);
+    buf_deinit(&in->line);
+    *in = (struct batch_in){0};
+}
+
+/* false: the file was at its end. */
+static bool read_line(struct batch_in *in)
+{
+    int c = getc_unlocked(in->file);
+    bool any = c != EOF;
+    buf_clear(&in->line);
+    for (; c != EOF && c != '\n'; c = getc_unlocked(in->file)) buf_add_char(&in->line, (char)c);
+    in->number += any;
+    return any;
+}
+
+static bool is_blank(const struct buf *line)
+{
+    for (size_t i = 0; i < line->n; i++)
+        if (!strchr(" \t\r", line->data[i])) return false;
+    return true;
+}
+
+bool batch_in_next(struct batch_in *in)
+{
+    while (read_line(in))
+        if (!is_blank(&in->line)) return true;
+    return false;
+}
+
+/* ---- one line ---- */
+
+static int text_field(const char **out, size_t *n, const struct json *root, const char *name,
+                      struct err *e)
+{
+    const struct json *j = json_field(root, name);
+    *out = json_text(j, n);
+    if (*out) return 0;
+    if (!j) return err_set(e, ERR_ARG, "%s: it is missing", name);
+    return err_set(e, ERR_ARG, "%s: expected a text, found %s", name, json_kind_name(json_kind(j)));
+}
+
+int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err *e)
+{
+    const char *method = NULL;
+    *l = (struct batch_line){0};
+    int rc = json_parse(&l->root, text, n, NULL, e);
+    if (rc == 0 && json_kind(l->root) != JK_OBJECT)
+        rc = err_set(e, ERR_FORMAT, "expected an object, found %s",
+                     json_kind_name(json_kind(l->root)));
+    if (rc == 0) rc = text_field(&l->custom_id, &l->n_custom_id, l->root, "custom_id", e);
+    if (rc == 0) rc = text_field(&method, NULL, l->root, "method", e);
+    if (rc == 0 && strcmp(method, "POST") != 0)
+        rc = err_set(e, ERR_ARG, "method: \"%.40s\" is not POST", method);
+    if (rc == 0) rc = text_field(&l->url, NULL, l->root, "url", e);
+    l->body = json_field(l->root, "body");
+    if (rc == 0 && !l->body) rc = err_set(e, ERR_ARG, "body: it is missing");
+    return rc;
+}
+
+void batch_line_close(struct batch_line *l)
+{
+    json_drop(l->root);
+    *l = (struct batch_line){0};
+}

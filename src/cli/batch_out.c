@@ -1,0 +1,211 @@
+/* batch_out.c - the output of quoth batch, which is also its memory: what a run has answered is what stands in
+ * this file.
+ *
+ * (1) A line is appended by one write(2). A process that is killed leaves whole lines, and at most one
+ *     that is cut, at the end; the next run drops it.
+ * (2) A line is only written for a request that has none. So every request is answered once, however
+ *     often runs are killed.
+ * (3) fdatasync comes at most once a second, and at the end: a power failure takes the answers of
+ *     the last second, not more.
+ * (4) A file that holds other things is refused before anything is written: a wrong name after -o must not cost
+ *     somebody's data. */
+#include "batch.h"
+
+#include "base/hash.h"
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SYNC_EVERY_US = 1000000 };
+static const char line_start[] = "{\"id\":\"batch_req_";
+
+/* ---- who has an answer ---- */
+
+struct batch_key batch_key_id(const char *custom_id, size_t n)
+{
+    return (struct batch_key){{hash_bytes(custom_id, n, 1) | 1, hash_bytes(custom_id, n, 2)}};
+}
+
+struct batch_key batch_key_line(uint64_t number)
+{
+    return (struct batch_key){
+        {hash_bytes(&number, sizeof number, 3) | 1, hash_bytes(&number, sizeof number, 4)}};
+}
+
+static struct batch_key *find_slot(const struct batch_keys *s, struct batch_key k)
+{
+    size_t at = k.hash[0] >> 1 & (s->n_slot - 1);
+    while (s->key[at].hash[0] &&
+           (s->key[at].hash[0] != k.hash[0] || s->key[at].hash[1] != k.hash[1]))
+        at = (at + 1) & (s->n_slot - 1);
+    return &s->key[at];
+}
+
+bool batch_keys_has(const struct batch_keys *s, struct batch_key k)
+{
+    return s->n_slot && find_slot(s, k)->hash[0];
+}
+
+static bool grow(struct batch_keys *s)
+{
+    struct batch_keys bigger = {.n_key = s->n_key, .n_slot = s->n_slot ? s->n_slot * 2 : 1024};
+    bigger.key = calloc(bigger.n_slot, sizeof *bigger.key);
+    if (!bigger.key) return false;
+    for (size_t i = 0; i < s->n_slot; i++)
+        if (s->key[i].hash[0]) *find_slot(&bigger, s->key[i]) = s->key[i];
+    free(s->key);
+    *s = bigger;
+    return true;
+}
+
+bool batch_keys_add(struct batch_keys *s, struct batch_key k)
+{
+    if (2 * (s->n_key + 1) > s->n_slot && !grow(s)) return false;
+    struct batch_key *slot = find_slot(s, k);
+    s->n_key += !slot->hash[0];
+    *slot = k;
+    return true;
+}
+
+void batch_keys_deinit(struct batch_keys *s)
+{
+    free(s->key);
+    *s = (struct batch_keys){0};
+}
+
+/* ---- what an earlier run left ---- */
+
+static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t number,
+                       struct err *e)
+{
+    struct json *root = NULL;
+    size_t n_id;
+    int rc = json_parse(&root, text, n, NULL, e);
+    const char *id = json_text(json_field(root, "custom_id"), &n_id);
+    int64_t line = json_int(json_field(json_field(root, "error"), "line"), 0);
+    if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "it has no custom_id");
+    struct batch_key k = id ? batch_key_id(id, n_id) : batch_key_line((uint64_t)line);
+    bool no_memory = rc == 0 && !batch_keys_add(&o->found, k);
+    json_drop(root);
+    if (no_memory) return err_memory(e, "answers found", o->found.n_slot * sizeof k);
+    return rc ? err_set(e, ERR_FORMAT,
+                        "%s:%llu: this is not a line of quoth batch; give another file with -o, "
+                        "or remove it",
+                        o->path, (unsigned long long)number)
+              : 0;
+}
+
+/* What stands behind the last newline is the beginning of a line that was cut, or not ours. */
+static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, struct err *e)
+{
+    size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;
+    if (n == 0) return 0;
+    if (memcmp(tail, line_start, n_same) != 0)
+        return err_set(e, ERR_FORMAT, "%s: this is not a file of quoth batch", o->path);
+    if (ftruncate(o->fd, at) != 0) return err_set(e, ERR_IO, "%s: %s", o->path, strerror(errno));
+    return 0;
+}
+
+static int read_answers(struct batch_out *o, struct err *e)
+{
+    struct file_map m;
+    uint64_t number = 0;
+    size_t at = 0;
+    int rc = file_map_fd(&m, o->fd, o->path, e);
+    if (rc != 0) return rc;
+    const char *text = (const char *)m.data, *end;
+    while (rc == 0 && at < m.n_byte && (end = memchr(text + at, '\n', m.n_byte - at))) {
+        rc = read_answer(o, text + at, (size_t)(end - text) - at, ++number, e);
+        at = (size_t)(end - text) + 1;
+    }
+    if (rc == 0) rc = drop_tail(o, text + at, m.n_byte - at, (off_t)at, e);
+    file_map_close(&m);
+    return rc;
+}
+
+int batch_out_open(struct batch_out *o, const char *path, struct err *e)
+{
+    *o = (struct batch_out){.path = path, .synced_us = time_us()};
+    o->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (o->fd < 0) return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    struct stat st;
+    int rc = 0;
+    if (fstat(o->fd, &st) != 0 || !S_ISREG(st.st_mode))
+        rc = err_set(e, ERR_IO, "%s: it is not a plain file", path);
+    if (rc == 0 && flock(o->fd, LOCK_EX | LOCK_NB) != 0)
+        rc = err_set(e, ERR_BUSY, "%s: another run is writing it", path);
+    if (rc == 0) rc = read_answers(o, e);
+    if (rc != 0) batch_out_close(o);
+    return rc;
+}
+
+void batch_out_close(struct batch_out *o)
+{
+    if (!o->path) return;
+    if (o->fd >= 0) close(o->fd);
+    batch_keys_deinit(&o->found);
+    buf_deinit(&o->line);
+    *o = (struct batch_out){.fd = -1};
+}
+
+/* ---- writing ---- */
+
+int batch_out_sync(struct batch_out *o, struct err *e)
+{
+    o->synced_us = time_us();
+    return fdatasync(o->fd) == 0 ? 0 : err_set(e, ERR_IO, "%s: %s", o->path, strerror(errno));
+}
+
+static int append(struct batch_out *o, struct err *e)
+{
+    size_t done = 0;
+    while (done < o->line.n) {
+        ssize_t n = write(o->fd, o->line.data + done, o->line.n - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return err_set(e, ERR_IO, "%s: %s", o->path, strerror(errno));
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static void put_error(struct buf *b, const struct batch_answer *a)
+{
+    if (a->status) {
+        buf_add_text(b, "null");
+        return;
+    }
+    buf_add(b, a->body->data, a->body->n - 1); /* up to its brace */
+    buf_addf(b, ",\"line\":%llu}", (unsigned long long)a->number);
+}
+
+int batch_out_put(struct batch_out *o, const struct batch_answer *a, struct err *e)
+{
+    struct buf *b = &o->line;
+    buf_clear(b);
+    buf_addf(b, "%s%llu\",\"custom_id\":", line_start, (unsigned long long)a->number);
+    if (a->custom_id)
+        json_put_text(b, a->custom_id, a->n_custom_id);
+    else
+        buf_add_text(b, "null");
+    buf_add_text(b, ",\"response\":");
+    if (a->status) {
+        buf_addf(b, "{\"status_code\":%d,\"request_id\":\"%s\",\"body\":", a->status, a->id);
+        buf_add(b, a->body->data, a->body->n);
+        buf_add_char(b, '}');
+    } else {
+        buf_add_text(b, "null");
+    }
+    buf_add_text(b, ",\"error\":");
+    put_error(b, a);
+    buf_add_text(b, "}\n");
+    if (b->failed) return err_memory(e, "a line of answers", b->n);
+    int rc = append(o, e);
+    if (rc == 0 && time_us() - o->synced_us > SYNC_EVERY_US) rc = batch_out_sync(o, e);
+    return rc;
+}

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""Goal: quoth batch answers every line of a file once, whatever happens to it on the way.
+Method: the bundled model and OpenAI batch files; runs that are killed at random moments, stopped, cut, and given files that
+are not theirs, compared with an undisturbed run.
+
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for many more kills.
+Prints "ok NAME" or "FAIL NAME: why" per test."""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
+MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
+LONG = os.environ.get("QUOTH_LONG") == "1"
+SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers
+TMP = tempfile.mkdtemp(prefix="quoth-batch-")
+random.seed(20261121)
+
+
+class Failed(Exception):
+    pass
+
+
+def check(ok, why):
+    if not ok:
+        raise Failed(why)
+
+
+def path(name):
+    return os.path.join(TMP, name)
+
+
+def line(custom_id, body, url="/v1/completions", **more):
+    return json.dumps({"custom_id": custom_id, "method": "POST", "url": url, "body": body, **more}) + "\n"
+
+
+def write(name, text):
+    with open(path(name), "w") as f:
+        f.write(text)
+    return path(name)
+
+
+def read(name):
+    with open(path(name)) as f:
+        return [json.loads(row) for row in f]
+
+
+def batch(src, dst, *more, status=0):
+    run = subprocess.run([QUOTH, "batch", MODEL, "-i", src, "-o", path(dst), "--json", *more],
+                         capture_output=True, text=True, timeout=250)
+    check(run.returncode == status, f"status {run.returncode}: {run.stderr[-300:]}")
+    return json.loads(run.stdout) if status == 0 else run.stderr
+
+
+def answers(name):
+    """custom_id -> what does not change from run to run."""
+    rows = read(name)
+    keep = {}
+    for row in rows:
+        check(set(row) == {"id", "custom_id", "response", "error"}, f"fields {sorted(row)}")
+        key = row["custom_id"] if row["custom_id"] is not None else row["error"]["line"]
+        check(key not in keep, f"{key} is there twice")
+        body = row["response"] and row["response"]["body"]
+        keep[key] = (row["response"] and row["response"]["status_code"], body and body.get("choices"),
+                     body and body.get("error"), row["error"])
+    return keep
+
+
+def requests(n):
+    """Completions and chats, greedy and random, with seeds and without; a few that are refused."""
+    rows = []
+    for i in range(n):
+        if i % 23 == 7:
+            rows.append(line(f"r{i}", {"prompt": "x", "top_p": 1 + i}))
+        elif i % 29 == 9:
+            rows.append("no request %d\n" % i)
+        elif i % 3 == 0:
+            rows.append(line(f"r{i}", {"messages": [{"role": "user", "content": f"What is {i} + {i + 3}?"}],
+                                       "temperature": 0, "max_tokens": 12}, "/v1/chat/completions"))
+        else:
+            rows.append(line(f"r{i}", {"prompt": f"Once upon a time, there were {i}", "max_tokens": 6 + i % 13,
+                                       "temperature": i % 3 - 1, **({"seed": i} if i % 5 == 0 else {}),
+                                       **({"logprobs": 2} if i % 7 == 0 else {})}))
+    return "".join(rows)
+
+
+def answers_and_refusals():
+    src = write("some.jsonl",
+                line("plain", {"prompt": "Once upon a time, there", "temperature": 0, "max_tokens": 16})
+                + "\n   \n"
+                + line("chat", {"model": "any", "messages": [{"role": "user", "content": "What is 47 + 38?"}],
+                                "temperature": 0, "logprobs": True, "top_logprobs": 2}, "/v1/chat/completions")
+                + line("two", {"prompt": ["Once upon a time, there", "One day"], "temperature": 0, "max_tokens": 16,
+                               "echo": True, "logprobs": 1})
+                + line("stop", {"prompt": "Once upon a time, there", "temperature": 0, "stop": ["."], "max_tokens": 60})
+                + line("tool", {"messages": [{"role": "user", "content": "What is the weather in Paris?"}],
+                                "temperature": 0,
+                                "tools": [{"type": "function", "function": {
+                                    "name": "get_weather", "description": "Get the weather in a city.",
+                                    "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
+                                                   "required": ["city"]}}}]}, "/v1/chat/completions")
+                + "{]\n"
+                + line("plain", {"prompt": "again"})
+                + line("kind", {"prompt": "x", "temperature": "hot"})
+                + line("range", {"prompt": "x", "temperature": -3})
+                + line("stream", {"prompt": "x", "stream": True})
+                + line("long", {"prompt": "word " * 3000})
+                + line("url", {}, "/v1/embeddings")
+                + line("nothing", {"prompt": []})
+                + line("bias", {"prompt": "x", "logit_bias": {"99999": 1}})
+                + json.dumps({"custom_id": "get", "method": "GET", "url": "/v1/completions", "body": {}}) + "\n")
+    summary = batch(src, "some.out")
+    check((summary["total"], summary["completed"], summary["failed"]) == (15, 5, 10), f"summary {summary}")
+    got = answers("some.out")
+    want = subprocess.run([QUOTH, "run", MODEL, "Once upon a time, there", "--raw", "--temperature", "0",
+                           "--max-tokens", "16"], capture_output=True, text=True).stdout
+    check(got["plain"][1][0]["text"] == want, f"{got['plain']} is not {want!r}")
+    check(got["two"][1][0]["text"] == "Once upon a time, there" + want, f"echo: {got['two'][1][0]['text']}")
+    check([c["index"] for c in got["two"][1]] == [0, 1], "two prompts are two choices")
+    check(len(got["two"][1][0]["logprobs"]["tokens"]) == 16, "logprobs of each token")
+    check(got["plain"][1][0]["finish_reason"] == "length", "a limit")
+    check(got["stop"][1][0]["stop_reason"] == "." and "." not in got["stop"][1][0]["text"], f"{got['stop']}")
+    message = got["chat"][1][0]
+    check("85" in message["message"]["content"] and message["finish_reason"] == "stop", f"{message}")
+    check(len(message["logprobs"]["content"][0]["top_logprobs"]) == 2, "top_logprobs")
+    call = got["tool"][1][0]
+    check(call["finish_reason"] == "tool_calls" and call["message"]["tool_calls"][0]["function"]["name"] == "get_weather",
+          f"{call}")
+    for name, field in (("kind", "temperature"), ("range", "temperature"), ("stream", "stream"), ("long", "prompt"),
+                        ("nothing", "prompt"), ("bias", "logit_bias")):
+        status, _, error, _ = got[name]
+        check(status == 400 and error["param"] == field and error["message"].startswith(field), f"{name}: {got[name]}")
+    check(got["url"][0] == 404 and got["get"][0] == 400, f"{got['url']} {got['get']}")
+    check(got[8][3]["line"] == 8 and got[9][3]["param"] == "custom_id", f"{got.get(8)} {got.get(9)}")
+
+
+def once_more_does_nothing():
+    src = write("more.jsonl", requests(40))
+    first = batch(src, "more.out")
+    before = read("more.out")
+    again = batch(src, "more.out")
+    check(again["skipped"] == first["total"] == 40 and again["completed"] == again["failed"] == 0, f"{again}")
+    check(read("more.out") == before, "the file changed")
+    write("more.jsonl", requests(60))
+    check(batch(src, "more.out")["skipped"] == 40 and len(answers("more.out")) == 60, "a longer input")
+
+
+def killed_anywhere():
+    n, n_kill = (120, 5) if SLOW else (400, 20)
+    if LONG:
+        n_kill = 200
+    src = write("kill.jsonl", requests(n))
+    batch(src, "calm.out")
+    want = answers("calm.out")
+    check(len(want) == n, f"{len(want)} answers of {n}")
+    n_cut = n_run = 0
+    while n_run < n_kill:
+        if os.path.exists(path("kill.out")):
+            os.remove(path("kill.out"))
+        while n_run < n_kill:
+            run = subprocess.Popen([QUOTH, "batch", MODEL, "-i", src, "-o", path("kill.out"), "-q"])
+            size = os.path.getsize(path("kill.out")) if os.path.exists(path("kill.out")) else 0
+            for _ in range(300):  # until it writes: then is the time
+                time.sleep(0.01)
+                if run.poll() is not None or (os.path.exists(path("kill.out")) and
+                                              os.path.getsize(path("kill.out")) > size):
+                    break
+            time.sleep(random.random() * 0.1)
+            run.kill()
+            done = run.wait() == 0
+            if done:
+                break
+            n_run += 1
+            with open(path("kill.out"), "rb") as f:  # ... and as if the kill had come inside of a write
+                data = f.read()
+            if n_run % 3 == 0 and data:
+                cut = len(data) - random.randrange(1, min(len(data), 400))
+                os.truncate(path("kill.out"), cut)
+                n_cut += 1
+        batch(src, "kill.out")
+        check(answers("kill.out") == want, "answers differ from an undisturbed run's")
+    print(f"     {n_run} kills, {n_cut} files cut")
+
+
+def cut_at_every_byte():
+    src = write("cut.jsonl", requests(12))
+    batch(src, "cut.out")
+    want = answers("cut.out")
+    with open(path("cut.out"), "rb") as f:
+        data = f.read()
+    last = data.rindex(b"\n", 0, len(data) - 1) + 1
+    places = range(last, len(data)) if LONG else random.sample(range(last, len(data)), 6) + [last, len(data) - 1]
+    for cut in places:
+        with open(path("cut.out"), "wb") as f:
+            f.write(data[:cut])
+        batch(src, "cut.out")
+        check(answers("cut.out") == want, f"cut at {cut}")
+
+
+def stopped_by_a_signal():
+    src = write("stop.jsonl", "".join(line(f"s{i}", {"prompt": "Once", "max_tokens": 400, "ignore_eos": True,
+                                                     "temperature": 0}) for i in range(300)))
+    run = subprocess.Popen([QUOTH, "batch", MODEL, "-i", src, "-o", path("stop.out")], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.7)
+    start = time.time()
+    run.send_signal(signal.SIGINT)
+    err = run.communicate(timeout=60)[1]
+    check(run.returncode == 1 and "goes on" in err, f"{run.returncode}: {err}")
+    check(time.time() - start < (30 if SLOW else 5), "it took its time")
+    answers("stop.out")
+
+
+def files_that_are_not_its_own():
+    src = write("own.jsonl", requests(3))
+    for text in ("my diary, no newline", "my diary\n", '{"id": 1}\n'):
+        dst = write("other.out", text)
+        check("quoth batch" in batch(src, "other.out", status=1), "the sentence")
+        with open(dst) as f:
+            check(f.read() == text, "somebody's file was changed")
+    check("own.jsonl" not in batch(path("no such file"), "new.out", status=1), "a missing input")
+    batch(src, ".", status=1)
+    run = subprocess.run([QUOTH, "batch", MODEL], capture_output=True, text=True)
+    check(run.returncode == 2 and "usage" in run.stderr, "usage")
+
+
+def two_at_once():
+    src = write("both.jsonl", "".join(line(f"s{i}", {"prompt": "Once", "max_tokens": 200, "ignore_eos": True})
+                                      for i in range(200)))
+    first = subprocess.Popen([QUOTH, "batch", MODEL, "-i", src, "-o", path("both.out"), "-q"])
+    while not os.path.exists(path("both.out")) and first.poll() is None:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    err = batch(src, "both.out", status=1)
+    first.kill()
+    first.wait()
+    check("another run" in err, err)
+
+
+def main():
+    tests = [answers_and_refusals, once_more_does_nothing, killed_anywhere, cut_at_every_byte, stopped_by_a_signal,
+             files_that_are_not_its_own, two_at_once]
+    status = 0
+    for test in tests:
+        if len(sys.argv) > 1 and not any(word in test.__name__ for word in sys.argv[1:]):
+            continue
+        try:
+            test()
+            print("ok  ", test.__name__, flush=True)
+        except Exception as e:
+            print("FAIL", f"{test.__name__}: {e!r}"[:2000], flush=True)
+            status = 1
+    shutil.rmtree(TMP, ignore_errors=True)
+    return status
+
+
+sys.exit(main())
