@@ -24,7 +24,7 @@
  * rows; attention also sees sequences. One contiguous allocation (batch_open), so that other
  * ranks get it in one message. */
 enum { OUT_LOGITS = 0, OUT_HIDDEN = 1 };
-enum { COPY_KV = 0, COPY_STATE = 1 };
+enum { COPY_KV = 0, COPY_STATE = 1, COPY_OUT = 2, COPY_IN = 3 }; /* dst or src is a host page */
 
 struct batch_copy {
     int32_t src, dst, kind;
@@ -48,12 +48,12 @@ struct batch {
     int32_t *slot;           /* [n_row] page * page_rows + offset: where its K and V go     */
     int32_t *row0;           /* [n_seq + 1] first row of each sequence; row0[n_seq] = n_row */
     int32_t *kv_len;         /* [n_seq] positions held after this step                      */
-    int32_t *page;           /* [n_seq, page_stride] page table                             */
+    int32_t *page;           /* [n_seq, page_stride] page table; -1: a hole that no row sees */
     int32_t *state;          /* [n_seq] slot of its recurrent state, or -1                  */
     int32_t *adapter;        /* [n_seq] LoRA number, or -1                                  */
     int32_t *out_row;        /* [n_out] rows whose result is wanted                         */
     int32_t *out_kind;       /* [n_out] OUT_LOGITS or OUT_HIDDEN                            */
-    struct batch_copy *copy; /* [n_copy] page and state copies, done before the step        */
+    struct batch_copy *copy; /* [n_copy] page and state copies, done in order before the step */
     int32_t *embd_row;       /* [n_embd] rows that arrive as embeddings                     */
     float *embd;             /* [n_embd, d_embd]                                            */
     int32_t *rope_pos;       /* [n_rope_section, n_row] where it differs from pos           */
@@ -223,6 +223,10 @@ struct backend_ops {
                    const int32_t *slot, int n_row);
     void (*kv_copy)(struct backend *b, const struct kv_layer *kv, int32_t page_src,
                     int32_t page_dst);
+    /* A page of a layer to host memory and back, [k_page_bytes + v_page_bytes]. */
+    void (*kv_read)(struct backend *b, const struct kv_layer *kv, int32_t page, uint8_t *to);
+    void (*kv_write)(struct backend *b, const struct kv_layer *kv, int32_t page,
+                     const uint8_t *from);
     /* y f32 [n_row, n_head, d_v] = attention of q f32 [n_row, n_head, d_k] over the pages of
      * batch. */
     void (*attn)(struct backend *b, float *y, const float *q, const struct kv_layer *kv,

@@ -72,6 +72,7 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
     if (len < r1 - r0 || len > b->page_stride * page_rows) return "kv_len out of range";
     for (int i = 0; i * page_rows < len; i++) {
         int page = b->page[s * b->page_stride + i];
+        if (page == -1 && (i + 1) * page_rows <= b->pos[r0]) continue; /* behind a window */
         if (page < 0 || page >= n_page) return "page number out of range";
     }
     for (int r = r0; r < r1; r++) {
@@ -81,6 +82,13 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
             return "slot is not where the page table says";
     }
     return NULL;
+}
+
+/* Host pages are counted by whoever has them. */
+static bool copy_out_of_range(const struct batch_copy *c, int n_page)
+{
+    if (c->src < 0 || c->dst < 0) return true;
+    return (c->kind != COPY_IN && c->src >= n_page) || (c->kind != COPY_OUT && c->dst >= n_page);
 }
 
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
@@ -99,8 +107,6 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
     for (int i = 0; i < b->n_out; i++)
         if (b->out_row[i] < 0 || b->out_row[i] >= b->n_row) return "out_row out of range";
     for (int i = 0; i < b->n_copy; i++)
-        if (b->copy[i].src < 0 || b->copy[i].src >= n_page || b->copy[i].dst < 0 ||
-            b->copy[i].dst >= n_page)
-            return "copy out of range";
+        if (copy_out_of_range(&b->copy[i], n_page)) return "copy out of range";
     return NULL;
 }

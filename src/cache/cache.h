@@ -1,5 +1,5 @@
-/* cache.h - KV memory: which sequence holds which page (pages.c), and where a page's bytes lie
- * (store.c). */
+/* cache.h - KV memory: which sequence holds which page (pages.c), where a page's bytes lie (store.c),
+ * and pages that wait in host memory (spill.c). */
 #ifndef QUOTH_CACHE_H
 #define QUOTH_CACHE_H
 
@@ -35,16 +35,19 @@ enum { PAGE_ROOT = 0 };
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
 /* The holder says that the page is full, computed, and will not be written again: others may find
- * it. */
-void page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
+ * it. Returns the page that the caller holds from now on: this one, or the one that had the name
+ * before, for which this one was dropped. */
+int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
 
 /* The page of that name whose tokens are these, now held once more by the caller; -1: none. */
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
+/* The same, held by nobody for it. */
+int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
 void pages_forget(struct pages *p); /* every cached page becomes free (held ones stay findable) */
 
-/* Asserts the invariants of pages.c against the tables given: table[i] names n[i] pages. Returns
- * NULL or what is wrong. For tests, and for the engine's debug builds after every step. */
+/* Asserts the invariants of pages.c against the tables given: table[i] names n[i] pages, or -1 where
+ * it has a hole. Returns NULL or what is wrong. For tests, and for the engine's debug builds after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
 
@@ -60,6 +63,9 @@ struct kv_store {
     struct kv_layer *layer; /* owned [n_layer] */
     uint8_t *memory;        /* owned, on the device */
     int64_t n_byte;
+    int64_t page_bytes; /* of all layers */
+    int n_host_page;
+    uint8_t *host; /* owned [n_host_page, page_bytes], in host memory, touched as used */
 };
 
 int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, enum kv_type t,
@@ -67,5 +73,23 @@ int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, en
 int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer,
                   int n_layer, enum kv_type t, int page_rows, int n_page, struct err *e);
 void kv_store_close(struct kv_store *s); /* safe on a zeroed one */
+
+/* Room for n_host_page pages in host memory; at most once. */
+int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e);
+/* A page of all layers to host memory, and back. Numbers are the caller's to keep (struct spill). */
+void kv_store_out(struct kv_store *s, int32_t page, int32_t host_page);
+void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page);
+
+/* ---- spill: which pages of host memory are free. Engine thread. ---- */
+
+struct spill {
+    int n_page, n_free;
+    int32_t *free_list; /* owned [n_page] */
+    bool *held;         /* owned [n_page] */
+};
+int spill_open(struct spill *s, int n_page, struct err *e);
+void spill_close(struct spill *s);   /* safe on a zeroed one */
+int32_t spill_take(struct spill *s); /* -1: none is free */
+void spill_give(struct spill *s, int32_t page);
 
 #endif

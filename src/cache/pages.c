@@ -10,12 +10,15 @@
  * (3) Only full pages are sealed; a name covers the parent's name, the page's tokens and whatever
  *     else changes its content, so finding a chain of pages is a walk down a radix tree whose
  *     edges are whole pages. A hit also compares the tokens.
- * (4) At most one page of a name is findable; a second one, computed at the same time, is not.
+ * (4) At most one page has a name. A second one, computed at the same time, is given back when it
+ *     is sealed, and its holder goes on with the first: they hold the same bits.
  *
  * The free list is a stack: the page freed last, still warm in the processor's caches, is taken
- * first. A sequence drops its pages last first, so that in the LRU a child is always older than
- * its parent and leaves go first. Which page a sequence gets never changes its output
- * (docs/design.md 5). */
+ * first. What is evicted first is a leaf of the tree: whoever holds a page holds its parents (4),
+ * and drops its pages last first, so that a child is dropped for the last time before its parent
+ * is, and is older in the LRU. (Where all layers have a window, parents behind it are dropped first;
+ * there a prefix is found by its last pages alone.) Which page a sequence gets never changes its
+ * output (docs/design.md 5). */
 #include "cache.h"
 
 #include "base/hash.h"
@@ -148,16 +151,22 @@ static void unname(struct pages *p, int32_t page)
     p->slot[hole] = NONE;
 }
 
-void page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens)
+int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens)
 {
     assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
-    if (!p->keep || p->page[page].named) return;
+    if (!p->keep || p->page[page].named) return page;
+    int32_t twin = page_find(p, name, tokens);
+    if (twin != NONE) {
+        page_drop(p, page);
+        return twin;
+    }
     uint32_t i = slot_of(p, name);
-    if (p->slot[i] != NONE) return;
+    if (p->slot[i] != NONE) return page; /* another content of that name */
     p->slot[i] = page;
     p->page[page].named = true;
     p->page[page].name = name;
     memcpy(p->token + (int64_t)page * p->page_rows, tokens, (size_t)p->page_rows * sizeof *tokens);
+    return page;
 }
 
 /* ---- the LRU ---- */
@@ -221,13 +230,19 @@ void page_drop(struct pages *p, int32_t page)
         p->free_list[p->n_free++] = page;
 }
 
-int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
+int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens)
 {
     int32_t page = p->slot[slot_of(p, name)];
     if (page == NONE ||
         memcmp(tokens_of(p, page), tokens, (size_t)p->page_rows * sizeof *tokens) != 0)
         return NONE;
-    if (p->page[page].refs++ == 0) lru_remove(p, page);
+    return page;
+}
+
+int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
+{
+    int32_t page = page_look(p, name, tokens);
+    if (page != NONE && p->page[page].refs++ == 0) lru_remove(p, page);
     return page;
 }
 
@@ -266,6 +281,7 @@ const char *pages_check(const struct pages *p, const int32_t *const *table, cons
     for (int t = 0; t < n_table; t++)
         for (int i = 0; i < n[t]; i++) {
             int32_t page = table[t][i];
+            if (page == NONE) continue; /* a hole behind a window */
             if (page < 0 || page >= p->n_page) return "a table names a page that does not exist";
             p->count[page]++;
         }

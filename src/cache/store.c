@@ -3,6 +3,8 @@
  * sequences fill it. */
 #include "cache.h"
 
+#include "base/os.h"
+
 #include <stdlib.h>
 
 static struct kv_layer layer_of(const struct kv_geometry *g, enum kv_type t, int page_rows)
@@ -38,7 +40,8 @@ int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometr
     if (!s->layer)
         return err_memory(e, "the KV cache's layers",
                           (unsigned long long)n_layer * sizeof *s->layer);
-    s->n_byte = kv_store_bytes_per_page(layer, n_layer, t, page_rows) * n_page;
+    s->page_bytes = kv_store_bytes_per_page(layer, n_layer, t, page_rows);
+    s->n_byte = s->page_bytes * n_page;
     s->memory = b->op->alloc(b, (size_t)s->n_byte);
     if (!s->memory) {
         kv_store_close(s);
@@ -57,6 +60,7 @@ int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometr
 
 void kv_store_close(struct kv_store *s)
 {
+    os_free(s->host, (size_t)s->n_host_page * (size_t)s->page_bytes);
     if (s->memory) s->backend->op->release(s->backend, s->memory, (size_t)s->n_byte);
     free(s->layer);
     *s = (struct kv_store){0};

@@ -6,7 +6,9 @@
 #include "base/os.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 int64_t engine_now(const struct engine *en)
 {
@@ -15,24 +17,27 @@ int64_t engine_now(const struct engine *en)
 
 /* ---- the loop ---- */
 
+static void take_message(struct engine *en, const struct message *m)
+{
+    if (m->kind == MESSAGE_SUBMIT)
+        sched_submit(en, m->group);
+    else
+        sched_cancel(en, m->request_id, m->choice);
+}
+
 static void inbox_drain(struct engine *en)
 {
     struct message m;
-    while (queue_pop(en->inbox, &m, 0)) {
-        if (m.kind == MESSAGE_SUBMIT)
-            sched_submit(en, m.request);
-        else
-            sched_cancel(en, m.request_id);
-    }
+    while (queue_pop(en->inbox, &m, 0)) take_message(en, &m);
 }
 
 /* The step is over; b NULL: it computed nothing. */
 static void tell_step(struct engine *en, const struct batch *b)
 {
     int n_page = pages_n_total(en->pages);
-    struct stats_level l = {.n_running = en->running.n,
+    struct stats_level l = {.n_running = en->n_running,
                             .n_waiting = en->waiting.n,
-                            .deferred = sched_defers(en),
+                            .deferred = en->plan.deferred,
                             .n_page_held = n_page - pages_n_free(en->pages),
                             .n_page_cached = pages_n_cached(en->pages)};
     stats_step(en->stats, b, &l);
@@ -43,7 +48,8 @@ bool engine_step(struct engine *en)
     en->now_us = engine_now(en);
     stats_begin(en->stats, en->now_us);
     inbox_drain(en);
-    if (!sched_next(en)) return tell_step(en, NULL), false;
+    bool some = sched_next(en); /* answers may have been told, and nothing to compute */
+    if (en->batch.n_row == 0 && en->batch.n_copy == 0) return tell_step(en, NULL), some;
     stats_lap(en->stats, engine_now(en));
     struct model_out out = en->executor.forward(en->executor.ctx, &en->batch);
     stats_lap(en->stats, engine_now(en));
@@ -53,7 +59,7 @@ bool engine_step(struct engine *en)
     stats_lap(en->stats, engine_now(en));
     tell_step(en, &en->batch);
     budget_told(&en->budget, &en->load, engine_now(en) - en->now_us);
-    assert(!engine_check(en));
+    assert(!en->check || !engine_check(en));
     return true;
 }
 
@@ -63,14 +69,10 @@ static void *engine_main(void *arg)
     cpu_float_canonical();
     while (!atomic_load(&en->quit)) {
         if (engine_step(en)) continue;
-        /* Nothing to compute: wait for a message, for a client to read its replies, or for a
-         * policy that waits for its batch to fill. */
+        /* Nothing to compute: wait for a message, for a client to read its replies, or for a policy
+         * that lets requests wait. */
         struct message m;
-        if (!queue_pop(en->inbox, &m, en->running.n + en->waiting.n ? 1000 : -1)) continue;
-        if (m.kind == MESSAGE_SUBMIT)
-            sched_submit(en, m.request);
-        else
-            sched_cancel(en, m.request_id);
+        if (queue_pop(en->inbox, &m, en->groups ? 1000 : -1)) take_message(en, &m);
     }
     return NULL;
 }
@@ -118,6 +120,16 @@ static const char *token_bytes(const void *tokenizer, int32_t id, size_t *n)
     return tokenizer_bytes(tokenizer, id, n);
 }
 
+static int open_lists(struct engine *en, struct err *e)
+{
+    size_t n = (size_t)en->executor.limits->n_seq;
+    en->running = calloc(n, sizeof *en->running);
+    en->table = calloc(n, sizeof *en->table);
+    en->n_table = calloc(n, sizeof *en->n_table);
+    if (en->running && en->table && en->n_table) return 0;
+    return err_memory(e, "the list of running sequences", n * 24);
+}
+
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e)
 {
     *out = NULL;
@@ -127,12 +139,17 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     en->executor = *x;
     en->tokenizer = o->tokenizer;
     en->queue_max = o->queue_max ? o->queue_max : 1024;
+    en->keep_prefixes = !o->no_prefix_cache;
+    en->check = o->check;
+    en->prefill_rate = x->prefill_rate > 0 ? x->prefill_rate : 1e-4;
     int rc = read_eog(en, e);
     if (o->tokenizer) {
         en->vocab.tokenizer = o->tokenizer;
         en->vocab.bytes = token_bytes;
     }
     if (rc == 0) rc = pages_open(&en->pages, x->n_page, x->page_rows, !o->no_prefix_cache, e);
+    if (rc == 0) rc = spill_open(&en->spill, x->n_host_page, e);
+    if (rc == 0) rc = open_lists(en, e);
     if (rc == 0) rc = batch_open(&en->batch, x->limits, e);
     if (rc == 0) rc = sample_work_open(&en->work, x->n_vocab, o->cpu_level, e);
     if (rc == 0) rc = open_stats(en, o, e);
@@ -154,12 +171,17 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     return 0;
 }
 
-static void drop_all(struct seq_list *l, struct pages *p)
+static void drop_all(struct engine *en)
 {
-    while (l->head) {
-        struct seq *s = l->head;
-        list_remove(l, &l->head);
-        seq_close(s, p);
+    while (en->groups) {
+        struct group *g = en->groups;
+        en->groups = g->next;
+        for (int i = 0; i < g->n_seq; i++) {
+            if (g->seq[i].state == SEQ_RUNNING || g->seq[i].state == SEQ_WAITING)
+                policy_leave(en->policy, &g->seq[i].turn);
+            hold_drop(en, &g->seq[i]);
+        }
+        group_close(g);
     }
 }
 
@@ -173,15 +195,18 @@ void engine_close(struct engine *en)
     }
     struct message m;
     while (en->inbox && queue_pop(en->inbox, &m, 0))
-        if (m.kind == MESSAGE_SUBMIT) request_close(m.request);
-    drop_all(&en->waiting, en->pages);
-    drop_all(&en->running, en->pages);
+        if (m.kind == MESSAGE_SUBMIT) group_close(m.group);
+    drop_all(en);
     queue_close(en->inbox);
     sample_work_close(en->work);
     batch_close(&en->batch);
     policy_close(en->policy);
     stats_close(en->stats);
     pages_close(en->pages);
+    spill_close(&en->spill);
+    free(en->running);
+    free(en->table);
+    free(en->n_table);
     free(en->eog);
     free(en);
 }
@@ -215,80 +240,91 @@ static int check_request(const struct engine *en, const struct request *r, struc
 static int fit_length(const struct engine *en, struct request *r, struct err *e)
 {
     const struct executor *x = &en->executor;
-    int64_t most = (int64_t)x->n_page * x->page_rows;
-    if (most > x->context_max) most = x->context_max;
+    int64_t most = x->context_max, pool = (int64_t)x->n_page * x->page_rows;
+    if (hold_least(en, (int)most) > x->n_page) most = pool;
     if ((int64_t)r->prompt.n + (r->max_tokens > 0) > most)
         return err_set(e, ERR_LIMIT,
-                       "prompt: %zu tokens do not fit into the context of %lld tokens (raise "
-                       "--max-model-len, or shorten the prompt)",
-                       r->prompt.n, (long long)most);
+                       "prompt: %zu tokens do not fit into the %s of %lld tokens (raise "
+                       "--max-model-len%s, or shorten the prompt)",
+                       r->prompt.n, most < x->context_max ? "KV cache" : "context", (long long)most,
+                       most < x->context_max ? " and --kv-cache-memory" : "");
     if (r->max_tokens > most - (int64_t)r->prompt.n)
         r->max_tokens = (int)(most - (int64_t)r->prompt.n);
     return 0;
 }
 
+static int check_choices(const struct request *r, struct err *e)
+{
+    if (r->n < 1 || r->n > CHOICES_MAX)
+        return err_set(e, ERR_ARG, "n: %d is not from 1 to %d", r->n, CHOICES_MAX);
+    if (r->best_of != 0 && (r->best_of < r->n || r->best_of > CHOICES_MAX))
+        return err_set(e, ERR_ARG, "best_of: %d is not from n = %d to %d", r->best_of, r->n,
+                       CHOICES_MAX);
+    if (r->deadline_us < 0)
+        return err_set(e, ERR_ARG, "timeout: %lld us is negative", (long long)r->deadline_us);
+    if (!(r->share_weight > 0))
+        return err_set(e, ERR_ARG, "share weight: %g is not above 0", r->share_weight);
+    return 0;
+}
+
+static int check_all(const struct engine *en, struct request *r, struct err *e)
+{
+    int rc = check_request(en, r, e);
+    if (rc == 0) rc = check_choices(r, e);
+    if (rc == 0) rc = fit_length(en, r, e);
+    return rc;
+}
+
 int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 {
     struct request *r = take_r;
-    int rc = check_request(en, r, e);
-    if (rc == 0) rc = fit_length(en, r, e);
+    struct group *g;
+    int rc = check_all(en, r, e);
     if (rc == ERR_LIMIT) return refused(en, rc);
+    if (rc == 0 && atomic_load(&en->draining))
+        rc = err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
-    if (rc == 0)
-        rc = sampler_open(&r->sampler, &r->params, &en->vocab, 0, (int)r->prompt.n + r->max_tokens,
-                          e);
+    if (rc == 0) rc = group_open(&g, en, r, e);
     if (rc != 0) return rc;
-    sampler_accept_prompt(r->sampler, r->prompt.v, (int)r->prompt.n);
     r->submit_us = engine_now(en);
+    atomic_fetch_add(&en->n_open, 1);
     if (atomic_fetch_add(&en->n_queued, 1) < en->queue_max &&
-        queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .request = r}))
+        queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
         return 0;
     atomic_fetch_sub(&en->n_queued, 1);
-    sampler_close(r->sampler);
-    r->sampler = NULL;
+    atomic_fetch_sub(&en->n_open, 1);
+    g->request = NULL; /* stays the caller's */
+    group_close(g);
     return refused(en, err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later",
                                en->queue_max));
 }
 
-void engine_cancel(struct engine *en, uint64_t request_id)
+void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice)
 {
-    struct message m = {.kind = MESSAGE_CANCEL, .request_id = request_id};
+    struct message m = {.kind = MESSAGE_CANCEL, .request_id = request_id, .choice = choice};
     /* drained every step */
     while (!queue_push(en->inbox, &m) && !atomic_load(&en->quit)) sched_yield();
 }
 
-/* ---- invariants ---- */
-
-static const char *check_seq(const struct engine *en, const struct seq *s)
+void engine_cancel(struct engine *en, uint64_t request_id)
 {
-    if (s->n_kv > s->n_token || s->n_token > s->n_token_max)
-        return "a sequence's counts are out of order";
-    if (s->state == SEQ_RUNNING && s->n_page * pages_rows(en->pages) < s->n_token_max)
-        return "a running sequence lacks pages";
-    if (s->state == SEQ_WAITING && s->n_page) return "a waiting sequence holds pages";
-    if (s->n_sealed * pages_rows(en->pages) > s->n_kv) return "a page is sealed before it is full";
-    return NULL;
+    engine_cancel_choice(en, request_id, -1);
 }
 
-const char *engine_check(const struct engine *en)
+bool engine_drain(struct engine *en, int64_t wait_us)
 {
-    enum { N_MAX = 1024 };
-    const int32_t *table[N_MAX];
-    int n_page[N_MAX], n = 0;
-    for (const struct seq *s = en->waiting.head; s; s = s->next)
-        if (check_seq(en, s)) return check_seq(en, s);
-    for (const struct seq *s = en->running.head; s; s = s->next) {
-        if (check_seq(en, s)) return check_seq(en, s);
-        if (n == N_MAX) return NULL; /* more than the check has room for */
-        table[n] = s->page;
-        n_page[n++] = s->n_page;
+    atomic_store(&en->draining, true);
+    int64_t until = time_us() + wait_us;
+    while (atomic_load(&en->n_open) > 0) {
+        if (wait_us >= 0 && time_us() >= until) return false;
+        nanosleep(&(struct timespec){.tv_nsec = 1000 * 1000}, NULL);
     }
-    return pages_check(en->pages, table, n_page, n);
+    return true;
 }
 
 int engine_n_running(const struct engine *en)
 {
-    return en->running.n;
+    return en->n_running;
 }
 
 int engine_n_waiting(const struct engine *en)

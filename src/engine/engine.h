@@ -23,13 +23,15 @@ enum { TOP_LOGPROB_MAX = 20 };
 enum event_kind {
     EVENT_PROMPT, /* a prompt token and its logprob (only where prompt_logprobs were asked for) */
     EVENT_TOKEN,  /* a generated token                                                            */
+    EVENT_CHOICE, /* a choice is complete (only where a request has several)                      */
     EVENT_DONE,   /* the last event of a request                                                  */
 };
 
-enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR };
-const char *finish_name(enum finish f); /* OpenAI's words: "stop", "length", "abort", "error" */
+enum finish { FINISH_NONE, FINISH_STOP, FINISH_LENGTH, FINISH_ABORT, FINISH_ERROR, FINISH_TIMEOUT };
+const char *finish_name(enum finish f); /* "stop", "length", "abort", "error", "timeout" */
 
-/* What EVENT_DONE tells about the whole request; times in microseconds. */
+/* What EVENT_CHOICE tells about a choice and EVENT_DONE about the whole request (n_output: of all
+ * choices that were computed); times in microseconds. */
 struct usage {
     int n_prompt, n_output, n_cached; /* tokens */
     int64_t queue_us;                 /* submit .. first scheduled          */
@@ -41,14 +43,22 @@ struct event {
     uint64_t request_id;
     enum event_kind kind;
     int64_t time_us;       /* of the engine's clock, when it came to be */
-    enum finish finish;    /* EVENT_DONE */
-    int32_t stop_id;       /* EVENT_DONE: the token that stopped it, or -1 */
+    int choice;            /* EVENT_TOKEN, EVENT_CHOICE: 0 .. n - 1 */
+    enum finish finish;    /* EVENT_CHOICE, EVENT_DONE (of all at once, or the first) */
+    int32_t stop_id;       /* the same: the token that stopped it, or -1 */
     int32_t token;         /* EVENT_PROMPT, EVENT_TOKEN */
+    float score;           /* EVENT_CHOICE: what best_of or beam search ranked it by, else 0 */
     struct logprob chosen; /* where logprobs were asked for */
     int n_top;
     struct logprob top[TOP_LOGPROB_MAX];
-    struct usage usage; /* EVENT_DONE */
+    struct usage usage; /* EVENT_CHOICE, EVENT_DONE */
 };
+
+/* When a beam search has width finished sequences: STOP at once; HOPE while the best running one would
+ * beat the worst finished one if it ended now; NEVER as long as any length could. transformers' True,
+ * False and "never". */
+enum beam_stop { BEAM_HOPE, BEAM_STOP, BEAM_NEVER };
+enum { CHOICES_MAX = 128 };
 
 /* What a client asks. Made with request_open, filled in, given away with engine_submit. */
 struct request {
@@ -58,10 +68,20 @@ struct request {
     struct sample_params params; /* pointers into arena                                      */
     int max_tokens;              /* >= 0; 0 only computes the prompt                         */
     int n_prompt_logprob;        /* -1: none; else top N per prompt token                    */
+    int n;                       /* choices told, 1 .. CHOICES_MAX                           */
+    int best_of;                 /* computed, the n of highest mean logprob are told; 0: n   */
+    int beam_width;              /* > 0: beam search instead of sampling, the best n are told */
+    float length_penalty;        /* scores are divided by length ^ this                      */
+    enum beam_stop beam_stop;
+    int64_t deadline_us; /* after submission; 0: none. Then it ends: FINISH_TIMEOUT  */
+    uint64_t cache_salt; /* prefixes are shared among equal ones alone               */
+    int adapter;         /* LoRA number, -1: none                                    */
+    int priority;        /* for policies that heed it: lower goes first              */
+    uint64_t share_id;   /* the key or user who pays, 0: nobody in particular        */
+    double share_weight; /* > 0                                                      */
     /* borrowed; from engine_reply_queue, of this request alone, outlives it */
     struct queue *reply;
-    struct sampler *sampler; /* made by engine_submit                                    */
-    int64_t submit_us;
+    int64_t submit_us; /* set by engine_submit */
 };
 struct request *request_open(struct err *e); /* NULL: no memory */
 void request_close(struct request *r);       /* NULL is fine    */
@@ -72,6 +92,11 @@ struct engine; /* opaque */
 struct executor {
     void *ctx; /* borrowed */
     int n_vocab, n_page, page_rows, context_max;
+    int n_host_page;     /* pages that fit into host memory (COPY_OUT, COPY_IN), 0: none        */
+    int64_t page_bytes;  /* of all layers                                                       */
+    double copy_rate;    /* bytes a microsecond between pages and host memory; 0: no swapping   */
+    double prefill_rate; /* rows a microsecond, a first guess: the engine measures it           */
+    int window;          /* no layer sees more positions than this, own one included; 0: some do */
     const struct batch_limits *limits; /* borrowed */
     const char *name, *kv_type;        /* borrowed: what statistics call them; NULL: "" */
     struct step_cost cost;             /* zeros: not known */
@@ -91,11 +116,16 @@ struct engine_options {
     double itl_multiple;               /* ... so many times the step without prompts; 0: 2    */
     int64_t starvation_us;             /* waiting longer goes first, under any policy; 0: 30 s */
     int64_t window_us;                 /* window: see policy.h; 0: 10 ms                       */
+    bool check;                        /* assert engine_check after every step: for tests */
 };
 
 /* The model's batch limits decide how many sequences and rows a step may hold. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e);
 void engine_close(struct engine *en); /* stops the thread, drops every request; NULL is fine */
+
+/* Take no more requests (submits are refused with ERR_BUSY); wait up to wait_us (0: not, < 0: for
+ * ever) until all that were taken are done. true: they are. Any thread but the engine's. */
+bool engine_drain(struct engine *en, int64_t wait_us);
 
 /* A queue for replies, big enough for a step of a request. Close with queue_close when its
  * requests are done. */
@@ -107,17 +137,22 @@ struct queue *engine_reply_queue(void);
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
 /* any thread; idempotent; takes effect within a step */
 void engine_cancel(struct engine *en, uint64_t request_id);
+/* One choice of it alone: the others go on. */
+void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice);
 
 /* Run the loop on a thread of its own ... */
 int engine_start(struct engine *en, struct err *e);
 /* ... or step by hand. One iteration: false when there was nothing to do. */
 bool engine_step(struct engine *en);
 
-/* Invariants 1 to 4 of pages.c and of the sequences' states; NULL or what is wrong. Engine
- * thread, between steps. */
+/* Invariants of pages.c and of the sequences' states; NULL or what is wrong. Engine thread, between
+ * steps. */
 const char *engine_check(const struct engine *en);
 int engine_n_running(const struct engine *en);
 int engine_n_waiting(const struct engine *en);
+/* What it counts about itself; stats_read from any thread. */
+struct stats *engine_stats(const struct engine *en);
+
 /* What it counts about itself; stats_read from any thread. */
 struct stats *engine_stats(const struct engine *en);
 
@@ -129,6 +164,7 @@ struct reply {
     struct buf piece;        /* owned scratch */
     struct engine *engine;   /* borrowed; told when a stop string ends the answer */
     uint64_t request_id;
+    int choice; /* the events of this one count */
     bool include_stop, matched;
     int stop_index;     /* which stop string ended it, or -1 */
     int n_token;        /* tokens whose text belongs to the answer */
@@ -140,6 +176,7 @@ struct reply_options {
     const struct text_span *stop;
     int n_stop;
     bool include_stop, keep_special;
+    int choice; /* of a request with several: a struct reply for each */
 };
 int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                const struct reply_options *o, struct err *e);

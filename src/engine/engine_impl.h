@@ -1,4 +1,12 @@
-/* engine_impl.h - private to src/engine: sequences and the engine's state. Engine thread only. */
+/* engine_impl.h - private to src/engine: requests as groups of sequences, and the engine's state.
+ *
+ *   seq.c    their memory, all of it taken when a request is submitted: a step allocates nothing
+ *   sched.c  who is admitted, who computes which rows
+ *   hold.c   who holds which pages: prefixes, growth, copy on write, preemption, swapping
+ *   emit.c   logits -> tokens -> events
+ *   group.c  several choices of a request: forking, ranking, telling the best ones
+ *   beam.c   beam search
+ * Engine thread only, but for group_open and what engine.h says. */
 #ifndef QUOTH_ENGINE_IMPL_H
 #define QUOTH_ENGINE_IMPL_H
 
@@ -11,34 +19,57 @@
 
 /* A sequence being generated.
  *
- *   WAITING --sched: pages for its whole length--> RUNNING --seq_finish--> (gone)
- *      \____________________ cancel ___________________________/
+ *   IDLE --seq_wait--> WAITING --admit--> RUNNING --seq_end--> DONE
+ *                         ^ <----preempt----' |
+ *                         '------------------ | ------seq_end--> DONE
  *
- * (1) n_kv <= n_token: K and V of positions [0, n_kv) are in pages; tokens [0, n_token) are known.
- * (2) RUNNING: page[] covers every position it may ever reach, so that it never waits for memory.
- * (3) n_token - n_kv is 1 while decoding, more while prefilling.
- * (4) Pages [0, n_sealed) are full and sealed: shared with whoever has the same prefix, and never
- *     written again. */
-enum seq_state { SEQ_WAITING, SEQ_RUNNING };
+ * (1) n_kv <= n_token: tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
+ *     while it runs; while it waits, in host memory (n_host > 0) or nowhere (n_kv = 0).
+ * (2) Only RUNNING sequences hold pages, and they take them as they grow: page[n_hole .. n_page) cover
+ *     at least [0, n_kv), but for those behind the window, which are -1.
+ * (3) n_token - n_kv is 1 while decoding, more while prefilling or computing again, 0 while a beam
+ *     waits for the others.
+ * (4) Pages below n_sealed are full and sealed: shared with whoever has the same prefix, and never
+ *     written again. The open page may be shared by a group's sequences; the writer copies it first.
+ * (5) name[i] is the name of page i, for i < n_name: what the prefix cache knows it by. */
+enum seq_state { SEQ_IDLE, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 
+struct group;
 struct seq {
-    struct request *request; /* owned */
+    struct group *group;
+    int choice;
     enum seq_state state;
-    struct turn turn; /* its place among the others */
+    struct turn turn;        /* its place among the others */
+    int64_t rank;            /* as of this step            */
+    bool stuck;              /* its client does not read: it goes behind all others */
+    struct sampler *sampler; /* owned; NULL: beam search   */
     int n_prompt, n_token, n_kv;
-    int n_output;   /* generated so far            */
-    int32_t *token; /* owned [n_token_max]         */
+    int n_output;   /* generated so far, the stop token included */
+    int32_t *token; /* [n_token_max] */
     int n_token_max;
-    int32_t *page; /* owned [n_page]              */
-    int n_page;
-    int n_sealed, n_cached; /* pages sealed, or found sealed; tokens found in the cache */
-    uint64_t name;          /* of the last sealed page */
-    int row0, n_row;        /* rows of this step's batch   */
-    int out0, n_out;        /* its outputs of this step    */
-    enum finish finish;     /* set: seq_finish at the step's end */
+    int n_told; /* prompt tokens whose logprobs were told */
+
+    int32_t *page;  /* [n_page_max]                                              */
+    int32_t *host;  /* [n_page_max] where page i waits in host memory, -1: it does not */
+    uint64_t *name; /* [n_page_max]                                              */
+    int n_page_max, n_page, n_hole, n_sealed, n_name, n_host;
+    int n_cached; /* tokens found in the cache when it was first admitted */
+
+    int row0, n_row; /* rows of this step's batch          */
+    int out0, n_out; /* its outputs of this step           */
+    int n_event;     /* events that they will make         */
+
+    enum finish finish; /* set: seq_end at the step's end     */
     int32_t stop_id;
+    double sum_logprob; /* of its output; where the group is ranked */
+    struct logprob
+        *record;       /* [max_tokens, 1 + n_logprob] where the group tells at the end, else NULL */
+    struct pick *pick; /* a beam's candidates, NULL: no beam search */
+    bool picked;       /* they are there                            */
+    int n_reached;     /* the most that n_kv ever was               */
     int64_t sched_us, first_us, last_us;
-    struct seq *next; /* in its list, oldest first   */
+    int64_t admit_us; /* admitted last */
+    struct seq *next; /* in the waiting list, oldest first */
 };
 
 struct seq_list {
@@ -46,55 +77,149 @@ struct seq_list {
     int n;
 };
 
+/* What a ranked group tells when all its sequences are done. */
+struct answer {
+    const int32_t *token;         /* [n] */
+    const struct logprob *record; /* [n, 1 + n_logprob] */
+    int n, n_output;
+    enum finish finish;
+    int32_t stop_id;
+    float score;
+};
+
+/* A request and its sequences, one for each choice or beam. The first one computes the prompt; the
+ * others are forked from it when its first logits are there. */
+struct group {
+    struct arena arena;      /* all memory of its sequences */
+    struct request *request; /* owned */
+    struct seq *seq;         /* [n_seq] */
+    int n_seq, n_live;       /* n_live: not yet DONE */
+    bool queued;             /* counted in engine.n_queued */
+    int n_preempted;         /* times that any of them was */
+    bool forked;
+    enum finish ended; /* all that were left of it at once: cancelled, too late */
+    bool held;         /* tells nothing before all is done: best_of > n, beams */
+    int n_reserved;    /* events that this step's rows will make               */
+    struct beam *beam;
+    struct answer *answer; /* [n], when it tells: n_live = 0 */
+    int n_answer, i_answer, i_token;
+    struct group *next, **at; /* in engine.groups */
+};
+
 enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL };
 struct message {
     enum message_kind kind;
-    struct request *request; /* SUBMIT: owned */
-    uint64_t request_id;     /* CANCEL */
+    struct group *group; /* SUBMIT: owned */
+    uint64_t request_id; /* CANCEL        */
+    int choice;          /* CANCEL; -1: all */
 };
 
 struct engine {
     struct executor executor;
     const struct tokenizer *tokenizer;
-    struct pages *pages;   /* owned */
+    struct pages *pages; /* owned */
+    struct spill spill;
+    bool keep_prefixes, check;
     struct policy *policy; /* owned */
     struct stats *stats;   /* owned */
     struct budget budget;  /* rows that prompts get beside decodes */
     struct step_load load; /* of the step in the batch             */
     uint64_t n_arrived;
-    int64_t now_us;            /* at the step's beginning */
-    struct batch batch;        /* owned */
+    int64_t now_us;      /* at the step's beginning                     */
+    double prefill_rate; /* rows a microsecond, a running mean          */
+    struct batch batch;  /* owned */
+    struct {
+        int n_row, n_out; /* planned for this step */
+        bool preempted;   /* somebody was: admit nobody        */
+        bool deferred;    /* the policy lets those who wait wait, though there may be room */
+    } plan;
     struct sample_work *work;  /* owned */
     struct sample_vocab vocab; /* eog owned */
     int32_t *eog;
     struct queue *inbox; /* owned, of struct message */
-    struct seq_list waiting, running;
+    struct seq_list waiting;
+    struct seq **running; /* owned [limits.n_seq], those that rank first at the front */
+    int n_running;
+    struct group *groups;
+    const int32_t **table; /* scratch of engine_check [limits.n_seq] */
+    int *n_table;
     int queue_max;
-    _Atomic int n_queued; /* submitted and not yet running */
+    _Atomic int n_queued; /* requests submitted and not yet scheduled */
+    _Atomic int n_open;   /* requests submitted and not yet done      */
+    _Atomic bool draining;
     pthread_t thread;
     bool started;
     _Atomic bool quit;
 };
 
-void list_push(struct seq_list *l, struct seq *s);
-void list_remove(struct seq_list *l, struct seq **at);
-
 int64_t engine_now(const struct engine *en);
 
-/* sched.c: pages and rows */
-void sched_submit(struct engine *en, struct request *take_r);
-void sched_cancel(struct engine *en, uint64_t request_id);
-bool sched_next(struct engine *en);         /* fills en->batch; false: nothing to compute */
-void sched_commit(struct engine *en);       /* after the step's events are out            */
-bool sched_defers(const struct engine *en); /* who waits waits for the policy, not for room */
+/* ---- seq.c ---- */
 
-/* emit.c: results -> events */
-int emit_room(const struct seq *s); /* events its reply queue can still take */
+/* Any thread. On failure the request stays the caller's. */
+int group_open(struct group **out, const struct engine *en, struct request *take_r, struct err *e);
+void group_close(struct group *g); /* its sequences hold no pages any more */
+void list_push(struct seq_list *l, struct seq *s);
+void list_remove(struct seq_list *l, struct seq *s);
+bool seq_wants_prompt_logprobs(const struct seq *s);
+uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i); /* needs name[i - 1] */
+
+/* ---- sched.c ---- */
+
+void sched_submit(struct engine *en, struct group *take_g);
+void sched_cancel(struct engine *en, uint64_t request_id, int choice);
+bool sched_next(struct engine *en);   /* fills en->batch; false: nothing to compute or copy */
+void sched_commit(struct engine *en); /* after the step's events are out                    */
+/* IDLE -> WAITING, and -> RUNNING if there is room (it then takes pages by itself). */
+void seq_wait(struct engine *en, struct seq *s);
+void seq_run(struct engine *en, struct seq *s);
+void seq_preempt(struct engine *en, struct seq *s);
+void seq_end(struct engine *en, struct seq *s, enum finish f);
+
+/* ---- hold.c ---- */
+
+/* Pages for the next n rows of s, its open page its own; sequences that rank behind it are preempted
+ * for them. Returns for how many rows there are pages. */
+int hold_rows(struct engine *en, struct seq *s, int n);
+/* Pages that admitting s would take from the free ones now, as much as it still may need for its known
+ * tokens; and what running sequences still need for theirs. */
+int hold_need(const struct engine *en, const struct seq *s);
+int hold_reserved(const struct engine *en, const struct seq *s);
+int hold_private(const struct engine *en, const struct seq *s); /* pages that s alone holds */
+/* The fewest pages with which a sequence of n tokens can be computed. */
+int hold_least(const struct engine *en, int n);
+void hold_begin(struct engine *en,
+                struct seq *s); /* s is admitted: its prefix, or its pages from host memory */
+bool hold_can_begin(const struct engine *en,
+                    const struct seq *s); /* the batch has room for its copies */
+void hold_commit(struct engine *en,
+                 struct seq *s); /* full pages become findable; those behind the window free */
+void hold_drop(struct engine *en, struct seq *s); /* all of it */
+void hold_preempt(struct engine *en,
+                  struct seq *s); /* by swap or recompute, whichever costs less */
+void hold_fork(struct engine *en, struct seq *child,
+               const struct seq *parent); /* shares its pages */
+int hold_cached(const struct engine *en,
+                const struct seq *s); /* tokens that the cache has of it now */
+int64_t hold_return_us(const struct engine *en,
+                       const struct seq *s); /* what preempting it would cost */
+
+/* ---- emit.c ---- */
+
+int emit_room(const struct group *g); /* events its reply queue can still take in this step */
+int emit_events(const struct seq *s, int n_prompt_out, int n_pick); /* that outputs will make */
 void sample_rows(struct engine *en, struct model_out out);
-void emit_done(const struct engine *en, struct seq *s);
+void emit_choice(const struct engine *en, const struct seq *s);
+bool emit_answers(const struct engine *en, struct group *g); /* true: all are told */
+void emit_done(const struct engine *en, const struct group *g);
+void emit_pick(struct engine *en, struct seq *s, const float *logits);
+bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id);
 
-struct seq *seq_open(struct request *take_r);
-void seq_close(struct seq *s, struct pages *p); /* drops its pages */
-int seq_len_max(const struct seq *s);           /* tokens it may reach */
+/* ---- group.c ---- */
+
+void seq_copy(struct seq *child, const struct seq *parent);
+void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
+void group_fork(struct engine *en, struct group *g, const float *logits);
+void group_rank(struct engine *en, struct group *g); /* all done: what it tells */
 
 #endif

@@ -40,6 +40,7 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int
         rc = engine_open(&r->en,
                          &(struct engine_options){.executor = executor_of_model(r->m),
                                                   .queue_max = 32,
+                                                  .check = true,
                                                   .no_prefix_cache = no_prefix_cache},
                          e);
     return rc;
@@ -252,16 +253,17 @@ TEST(cancelling_frees_pages_within_a_step)
         id[i] = rq[i]->id;
         NEED_OK(engine_submit(r.en, rq[i], &e), &e);
     }
-    engine_step(r.en); /* 0 and 1 hold 8 pages each and are in their prompts; 2 waits */
-    EXPECT_INT(pages_n_free(r.en->pages), 0);
-    EXPECT_INT(engine_n_waiting(r.en), 1);
+    engine_step(r.en); /* all are admitted; 0 is in its prompt and has the whole step */
+    EXPECT_INT(pages_n_free(r.en->pages), 15);
+    EXPECT_INT(engine_n_running(r.en), 3);
     engine_cancel(r.en, id[0]);
     engine_cancel(r.en, id[2]);
     engine_cancel(r.en, id[2]);
     engine_cancel(r.en, 999999);
     engine_step(r.en);
-    EXPECT_INT(pages_n_free(r.en->pages), 8);
+    EXPECT_INT(pages_n_free(r.en->pages), 15); /* of 1 now */
     EXPECT_INT(engine_n_running(r.en), 1);
+    EXPECT_INT(engine_n_waiting(r.en), 0);
     for (int i = 0; i < 3; i++) {
         struct told t = {0};
         if (i == 1)

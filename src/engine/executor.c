@@ -15,6 +15,10 @@ static int64_t now_us(void *ctx)
     return time_us();
 }
 
+/* Until the engine has measured it; and copies between pages and host memory, 4 GB/s: one thread's
+ * memcpy beside others that compute. Both only decide how a sequence is preempted. */
+static const double prefill_rate = 1e-4, copy_rate = 4000;
+
 struct executor executor_of_model(struct model *m)
 {
     const struct model_info *info = model_info(m);
@@ -24,6 +28,11 @@ struct executor executor_of_model(struct model *m)
         .n_page = info->n_page,
         .page_rows = info->page_rows,
         .context_max = info->context_max,
+        .n_host_page = info->n_host_page,
+        .page_bytes = info->page_bytes,
+        .copy_rate = copy_rate,
+        .prefill_rate = prefill_rate,
+        .window = info->window_all,
         .limits = model_batch_limits(m),
         .name = info->name,
         .kv_type = kv_type_name(info->kv_type),

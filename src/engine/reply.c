@@ -9,7 +9,11 @@ int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                const struct reply_options *o, struct err *e)
 {
     *r = (struct reply){
-        .engine = en, .request_id = request_id, .include_stop = o->include_stop, .stop_index = -1};
+        .engine = en,
+        .request_id = request_id,
+        .choice = o->choice,
+        .include_stop = o->include_stop,
+        .stop_index = -1};
     detok_init(&r->detok, o->tokenizer, o->keep_special ? 0 : DECODE_SKIP_SPECIAL);
     r->detok.started = true; /* the answer goes on behind a prompt: its first space is its own */
     return stop_match_open(&r->stop, o->stop, o->n_stop, e);
@@ -29,17 +33,18 @@ static void push_text(struct reply *r, struct buf *text)
     if (at < 0) return;
     r->matched = true;
     r->stop_index = at;
-    engine_cancel(r->engine, r->request_id);
+    engine_cancel_choice(r->engine, r->request_id, r->choice);
 }
 
 bool reply_event(struct reply *r, const struct event *ev, struct buf *text)
 {
-    if (ev->kind == EVENT_TOKEN && !r->matched) {
+    if (ev->kind == EVENT_TOKEN && ev->choice == r->choice && !r->matched) {
         r->n_token++;
         detok_push(&r->detok, ev->token, &r->piece);
         push_text(r, text);
     }
-    if (ev->kind != EVENT_DONE) return false;
+    bool done = ev->kind == EVENT_CHOICE && ev->choice == r->choice;
+    if (r->finish != FINISH_NONE || (!done && ev->kind != EVENT_DONE)) return r->finish;
     if (!r->matched) {
         detok_flush(&r->detok, &r->piece);
         push_text(r, text);

@@ -15,13 +15,16 @@ struct request *request_open(struct err *e)
     r->params = sample_params_default;
     r->max_tokens = 16;
     r->n_prompt_logprob = -1;
+    r->n = 1;
+    r->length_penalty = 1;
+    r->adapter = -1;
+    r->share_weight = 1;
     return r;
 }
 
 void request_close(struct request *r)
 {
     if (!r) return;
-    sampler_close(r->sampler);
     vec_deinit(&r->prompt);
     arena_deinit(&r->arena);
     free(r);
@@ -29,6 +32,6 @@ void request_close(struct request *r)
 
 const char *finish_name(enum finish f)
 {
-    static const char *const name[] = {"none", "stop", "length", "abort", "error"};
+    static const char *const name[] = {"none", "stop", "length", "abort", "error", "timeout"};
     return name[f];
 }

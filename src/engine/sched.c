@@ -1,235 +1,429 @@
 /* sched.c - which sequences compute which rows in the next step.
  *
- * First come, first served over pages: a sequence is admitted when the pool has pages for its
- * whole length (those of a prefix that is already there are shared), so that it never has to be
- * preempted; the first one that does not fit blocks those behind it. Within a step, sequences
- * that decode get their row first, and prompts fill what is left of the batch, and of the time that
- * a step may take (budget.h), in chunks, oldest first. How a prompt is cut never changes a bit of
- * the result (docs/design.md 5). */
+ *   sched_next   rank -> rows of those that decode -> admit who waits -> rows of prompts -> batch
+ *
+ * The policy says who goes first (policy.h). Sequences that decode get their row before any prompt
+ * does; prompts share what is left of the step's rows, and of the time that it may take (budget.h), in
+ * chunks, first ones first. How a prompt is cut never changes a bit of the result (docs/design.md 5).
+ *
+ * A waiting sequence is admitted when there are pages for all its known tokens, beside what running
+ * prompts still need and a watermark, so that admission is not undone at once. Later it takes pages as
+ * it grows. When there are none, the sequence that ranks last gives its own up and waits again (hold.c):
+ * so the first one always goes on, and every one is the first some day. Policies that preempt may
+ * also displace running sequences for a waiting one that ranks before them, but none before it has run
+ * for twice the time that its return will cost. A sequence whose client does not read its events gets
+ * no rows, and ranks behind all others: it must not keep memory from them. */
 #include "engine_impl.h"
 
 #include <assert.h>
-#include <stdlib.h>
+#include <string.h>
 
-void sched_submit(struct engine *en, struct request *take_r)
+enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100, PREFILL_ROWS = 16 };
+
+/* ---- states ---- */
+
+static void arrive(struct engine *en, struct seq *s)
 {
-    struct seq *s = seq_open(take_r);
-    if (s) {
-        s->turn = (struct turn){.arrival = en->n_arrived++,
-                                .submit_us = take_r->submit_us,
-                                .share_weight = 1,
-                                .n_prompt = s->n_prompt,
-                                .n_left = s->n_prompt};
-        policy_arrive(en->policy, &s->turn, en->now_us);
-        list_push(&en->waiting, s);
+    const struct request *r = s->group->request;
+    s->turn = (struct turn){.arrival = en->n_arrived++,
+                            .submit_us = r->submit_us,
+                            .priority = r->priority,
+                            .share_id = r->share_id,
+                            .share_weight = r->share_weight,
+                            .n_prompt = s->n_prompt,
+                            .n_left = s->n_token};
+    policy_arrive(en->policy, &s->turn, en->now_us);
+}
+
+void seq_wait(struct engine *en, struct seq *s)
+{
+    if (s->state == SEQ_IDLE) arrive(en, s);
+    s->state = SEQ_WAITING;
+    list_push(&en->waiting, s);
+}
+
+static bool goes_before(const struct seq *a, const struct seq *b)
+{
+    if (a->stuck != b->stuck) return b->stuck;
+    if (a->rank != b->rank) return a->rank < b->rank;
+    return a->turn.arrival < b->turn.arrival;
+}
+
+/* Into its place among the running ones. */
+static void insert(struct engine *en, struct seq *s)
+{
+    int i = en->n_running++;
+    for (; i > 0 && goes_before(s, en->running[i - 1]); i--) en->running[i] = en->running[i - 1];
+    en->running[i] = s;
+}
+
+static void take_out(struct engine *en, struct seq *s)
+{
+    int i = 0;
+    while (en->running[i] != s) i++;
+    memmove(en->running + i, en->running + i + 1,
+            (size_t)(--en->n_running - i) * sizeof(struct seq *));
+}
+
+void seq_run(struct engine *en, struct seq *s)
+{
+    if (s->state == SEQ_IDLE) arrive(en, s);
+    if (s->state == SEQ_WAITING) list_remove(&en->waiting, s);
+    s->state = SEQ_RUNNING;
+    policy_admitted(en->policy, &s->turn, en->now_us);
+    s->admit_us = en->now_us;
+    s->n_row = s->n_out = 0;
+    s->rank = policy_rank(en->policy, &s->turn, en->now_us);
+    insert(en, s);
+}
+
+/* Its rows of the step that is being planned. */
+static void unplan(struct engine *en, struct seq *s)
+{
+    en->plan.n_row -= s->n_row;
+    en->plan.n_out -= s->n_out;
+    s->group->n_reserved -= s->n_event;
+    s->n_row = s->n_out = s->n_event = 0;
+}
+
+void seq_preempt(struct engine *en, struct seq *s)
+{
+    unplan(en, s);
+    en->plan.preempted = true;
+    s->group->n_preempted++;
+    stats_count(en->stats, STAT_preemptions, 1);
+    hold_preempt(en, s);
+    take_out(en, s);
+    s->turn.n_left = s->n_token - s->n_kv;
+    policy_preempted(en->policy, &s->turn, en->now_us);
+    seq_wait(en, s);
+}
+
+static void group_end(struct engine *en, struct group *g)
+{
+    if (g->held && g->ended != FINISH_ABORT && g->ended != FINISH_TIMEOUT) {
+        if (!g->answer[0].token) group_rank(en, g);
+        if (!emit_answers(en, g)) return; /* again next step */
+    }
+    emit_done(en, g);
+    *g->at = g->next;
+    if (g->next) g->next->at = g->at;
+    if (g->queued) atomic_fetch_sub(&en->n_queued, 1);
+    group_close(g);
+    atomic_fetch_sub(&en->n_open, 1);
+}
+
+/* Its group may be gone afterwards. */
+void seq_end(struct engine *en, struct seq *s, enum finish f)
+{
+    struct group *g = s->group;
+    enum seq_state was = s->state;
+    hold_drop(en, s);
+    if (was == SEQ_RUNNING) take_out(en, s);
+    if (was == SEQ_WAITING) list_remove(&en->waiting, s);
+    if (was != SEQ_IDLE) policy_leave(en->policy, &s->turn);
+    s->finish = f;
+    s->state = SEQ_DONE;
+    g->n_live--;
+    if (!g->held && g->n_seq > 1) emit_choice(en, s);
+    if (g->n_live == 0) group_end(en, g);
+}
+
+/* ---- requests come and go ---- */
+
+void sched_submit(struct engine *en, struct group *take_g)
+{
+    take_g->next = en->groups;
+    if (take_g->next) take_g->next->at = &take_g->next;
+    take_g->at = &en->groups;
+    en->groups = take_g;
+    take_g->queued = true;
+    seq_wait(en, &take_g->seq[0]);
+}
+
+static void end_all(struct engine *en, struct group *g, enum finish f)
+{
+    int left = g->n_live; /* the last one takes the group with it */
+    g->ended = f;
+    for (int i = 0; left > 0; i++)
+        if (g->seq[i].state != SEQ_DONE) left--, seq_end(en, &g->seq[i], f);
+}
+
+void sched_cancel(struct engine *en, uint64_t request_id, int choice)
+{
+    struct group *g = en->groups;
+    while (g && g->request->id != request_id) g = g->next;
+    if (!g) return;
+    if (g->n_live == 0) { /* it is telling its answers */
+        if (choice >= 0 && g->n_answer > 1) return;
+        g->i_answer = g->n_answer;
+        g->ended = FINISH_ABORT;
+        group_end(en, g);
         return;
     }
-    struct event ev = {
-        .request_id = take_r->id, .kind = EVENT_DONE, .finish = FINISH_ERROR, .stop_id = -1};
-    queue_push(take_r->reply, &ev);
-    request_close(take_r);
-    atomic_fetch_sub(&en->n_queued, 1);
+    if (choice < 0 || g->n_seq == 1 || g->held)
+        end_all(en, g, FINISH_ABORT);
+    else if (choice < g->n_seq && g->forked && g->seq[choice].state != SEQ_DONE)
+        seq_end(en, &g->seq[choice], FINISH_ABORT);
 }
 
-static void finish(struct engine *en, struct seq_list *l, struct seq **at)
+/* Requests whose time is over, and the answers of those that tell at the end. true: there was room for
+ * some. */
+static bool visit_groups(struct engine *en)
 {
-    struct seq *s = *at;
-    if (s->state == SEQ_WAITING) atomic_fetch_sub(&en->n_queued, 1);
-    list_remove(l, at);
-    policy_leave(en->policy, &s->turn);
-    emit_done(en, s);
-    seq_close(s, en->pages);
-}
-
-static bool cancel_in(struct engine *en, struct seq_list *l, uint64_t request_id)
-{
-    for (struct seq **at = &l->head; *at; at = &(*at)->next) {
-        if ((*at)->request->id != request_id) continue;
-        (*at)->finish = FINISH_ABORT;
-        finish(en, l, at);
-        return true;
+    bool told = false;
+    for (struct group *g = en->groups, *next; g; g = next) {
+        const struct request *r = g->request;
+        next = g->next;
+        g->n_reserved = 0;
+        if (g->n_live == 0) {
+            told |= emit_room(g) > 0;
+            group_end(en, g);
+        } else if (r->deadline_us > 0 && en->now_us - r->submit_us >= r->deadline_us) {
+            end_all(en, g, FINISH_TIMEOUT);
+        }
     }
-    return false;
+    return told;
 }
 
-void sched_cancel(struct engine *en, uint64_t request_id)
-{
-    if (!cancel_in(en, &en->waiting, request_id)) cancel_in(en, &en->running, request_id);
-}
+/* ---- rank ---- */
 
-static bool wants_prompt_logprobs(const struct seq *s)
+static void rank_running(struct engine *en)
 {
-    return s->request->n_prompt_logprob >= 0;
-}
-
-/* Share the pages of the longest prefix that is there already. The last token is always computed:
- * its logits are wanted. Prompt logprobs want all of them. */
-static void share_prefix(struct engine *en, struct seq *s)
-{
-    int rows = pages_rows(en->pages);
-    while ((s->n_page + 1) * rows < s->n_token && !wants_prompt_logprobs(s)) {
-        const int32_t *tokens = s->token + s->n_page * rows;
-        uint64_t name = page_name(en->pages, s->name, tokens, 0);
-        int32_t page = page_find(en->pages, name, tokens);
-        if (page < 0) break;
-        s->page[s->n_page++] = page;
-        s->name = name;
-    }
-    s->n_sealed = s->n_page;
-    s->n_kv = s->n_cached = s->n_page * rows;
-}
-
-/* Pages for the whole length, or none at all. */
-static bool take_pages(struct engine *en, struct seq *s)
-{
-    int rows = pages_rows(en->pages), need = (seq_len_max(s) + rows - 1) / rows;
-    if (!s->page) s->page = malloc((size_t)need * sizeof *s->page);
-    if (!s->page) return false;
-    share_prefix(en, s);
-    if (need - s->n_page <= pages_n_free(en->pages)) {
-        while (s->n_page < need) s->page[s->n_page++] = page_take(en->pages);
-        return true;
-    }
-    while (s->n_page > 0) page_drop(en->pages, s->page[--s->n_page]);
-    s->name = PAGE_ROOT;
-    s->n_sealed = s->n_kv = s->n_cached = 0;
-    return false;
-}
-
-/* Full pages become findable. */
-static void seal_pages(struct engine *en, struct seq *s)
-{
-    int rows = pages_rows(en->pages);
-    for (; (s->n_sealed + 1) * rows <= s->n_kv; s->n_sealed++) {
-        const int32_t *tokens = s->token + s->n_sealed * rows;
-        s->name = page_name(en->pages, s->name, tokens, 0);
-        page_seal(en->pages, s->page[s->n_sealed], s->name, tokens);
+    int n = en->n_running;
+    en->n_running = 0;
+    for (int i = 0; i < n; i++) {
+        struct seq *s = en->running[i];
+        s->n_row = s->n_out = s->n_event = 0;
+        s->turn.n_left = s->n_token - s->n_kv;
+        s->rank = policy_rank(en->policy, &s->turn, en->now_us);
+        s->stuck = emit_room(s->group) < emit_events(s, 0, 1);
+        insert(en, s);
     }
 }
 
-/* The waiting sequence that ranks first. */
-static struct seq **first_waiting(struct engine *en)
+/* ---- rows ---- */
+
+/* Outputs of s if it computes n rows now. */
+static int n_out(const struct seq *s, int n)
 {
-    struct seq **best = NULL;
-    int64_t best_rank = 0;
-    for (struct seq **at = &en->waiting.head; *at; at = &(*at)->next) {
-        int64_t rank = policy_rank(en->policy, &(*at)->turn, en->now_us);
-        if (best && (rank > best_rank ||
-                     (rank == best_rank && (*at)->turn.arrival > (*best)->turn.arrival)))
-            continue;
-        best = at;
-        best_rank = rank;
+    int out = s->n_kv + n == s->n_token && s->group->request->max_tokens > 0;
+    if (!seq_wants_prompt_logprobs(s)) return out;
+    int from = s->n_kv > s->n_told ? s->n_kv : s->n_told;
+    int to = s->n_kv + n < s->n_prompt - 1 ? s->n_kv + n : s->n_prompt - 1;
+    return to > from ? out + to - from : out;
+}
+
+static int n_event(const struct seq *s, int n)
+{
+    int pick = s->n_kv + n == s->n_token && s->group->request->max_tokens > 0;
+    return emit_events(s, n_out(s, n) - pick, pick);
+}
+
+static void plan_rows(struct engine *en, struct seq *s, bool decoding)
+{
+    const struct batch_limits *l = &en->batch.limits;
+    int n = s->n_token - s->n_kv;
+    if (n > l->n_row - en->plan.n_row) n = l->n_row - en->plan.n_row;
+    while (n > 0 &&
+           (n_out(s, n) > l->n_out - en->plan.n_out || n_event(s, n) > emit_room(s->group)))
+        n--;
+    if (n > 0 && !decoding) n = budget_rows(&en->budget, &en->load, s->n_kv, n);
+    if (n > 0) n = hold_rows(en, s, n);
+    if (n <= 0) return;
+    if (!decoding) step_load_add(&en->load, s->n_kv, n, true);
+    s->n_row = n;
+    s->n_out = n_out(s, n);
+    s->n_event = n_event(s, n);
+    s->group->n_reserved += s->n_event;
+    en->plan.n_row += n;
+    en->plan.n_out += s->n_out;
+}
+
+/* Sequences behind the one that is planned may be preempted by it, none before it. */
+static void plan_pass(struct engine *en, bool decoding)
+{
+    for (int i = 0; i < en->n_running; i++) {
+        struct seq *s = en->running[i];
+        if (s->stuck || (s->n_token - s->n_kv <= 1) != decoding) continue;
+        plan_rows(en, s, decoding);
+    }
+}
+
+/* What those that decode make of the step. (Should a prompt preempt one of them, the step is shorter
+ * than it was planned.) */
+static void plan_load(struct engine *en)
+{
+    en->load = (struct step_load){0};
+    for (int i = 0; i < en->n_running; i++) {
+        const struct seq *s = en->running[i];
+        if (s->n_row > 0) step_load_add(&en->load, s->n_kv, s->n_row, false);
+    }
+}
+
+/* ---- admission ---- */
+
+/* The waiting sequence that ranks first; oldest_us: since when the longest waiting one waits. */
+static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
+{
+    struct seq *best = NULL;
+    *oldest_us = INT64_MAX;
+    for (struct seq *s = en->waiting.head; s; s = s->next) {
+        if (s->turn.submit_us < *oldest_us) *oldest_us = s->turn.submit_us;
+        s->turn.n_left = s->n_token - s->n_kv;
+        s->turn.n_cached = hold_cached(en, s);
+        s->rank = policy_rank(en->policy, &s->turn, en->now_us);
+        s->stuck = emit_room(s->group) < emit_events(s, 0, 1);
+        if (!s->stuck && (!best || goes_before(s, best))) best = s;
     }
     return best;
 }
 
-bool sched_defers(const struct engine *en)
+/* Free pages that would be left with s admitted, if the first n_running of the running sequences
+ * stayed. Below zero: it does not fit. */
+static int pages_left(const struct engine *en, const struct seq *s, int n_running)
 {
-    return en->waiting.head && !policy_admits(en->policy, en->running.n, en->waiting.n,
-                                              en->waiting.head->turn.submit_us, en->now_us);
+    int rows = pages_rows(en->pages), n = pages_n_free(en->pages) - hold_need(en, s);
+    int watermark = n_running * ((GROWTH_ROWS + rows - 1) / rows);
+    if (watermark < pages_n_total(en->pages) / WATERMARK)
+        watermark = pages_n_total(en->pages) / WATERMARK;
+    for (int i = 0; i < en->n_running; i++)
+        n += i < n_running ? -hold_reserved(en, en->running[i]) : hold_private(en, en->running[i]);
+    return n_running > 0 ? n - watermark : n;
 }
 
-static bool may_admit(const struct engine *en)
+/* Has it run for long enough that preempting it is no waste? */
+static bool has_resided(const struct engine *en, const struct seq *s)
 {
-    return en->waiting.head && en->running.n < en->batch.limits.n_seq && !sched_defers(en);
+    int64_t us = 2 * hold_return_us(en, s);
+    return en->now_us - s->admit_us >= (us > RESIDE_US ? us : RESIDE_US);
+}
+
+static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last)
+{
+    if (last->stuck) return true;
+    return policy_preempts(en->policy) && last->rank > s->rank && has_resided(en, last);
+}
+
+/* Make room for s, whose rank allows it: the last ones go, if that is enough. */
+static bool displace(struct engine *en, const struct seq *s)
+{
+    int n = en->n_running;
+    while (n > 0 && (n == en->batch.limits.n_seq || pages_left(en, s, n) < 0))
+        if (!may_displace(en, s, en->running[--n])) return false;
+    while (en->n_running > n) {
+        seq_preempt(en, en->running[en->n_running - 1]);
+        stats_count(en->stats, STAT_displaced, 1);
+    }
+    return true;
+}
+
+static bool fits(const struct engine *en, const struct seq *s)
+{
+    return en->n_running < en->batch.limits.n_seq && pages_left(en, s, en->n_running) >= 0;
+}
+
+static void start(struct engine *en, struct seq *s)
+{
+    hold_begin(en, s);
+    seq_run(en, s);
+    s->turn.n_left = s->n_token - s->n_kv;
+    if (!s->group->queued) return;
+    s->group->queued = false;
+    atomic_fetch_sub(&en->n_queued, 1);
+    s->sched_us = en->now_us;
+    s->n_cached = s->n_kv;
+    if (!seq_wants_prompt_logprobs(s)) stats_queried(en->stats, s->n_prompt, s->n_cached);
 }
 
 static void admit(struct engine *en)
 {
-    while (may_admit(en)) {
-        struct seq **at = first_waiting(en), *s = *at;
-        if (!take_pages(en, s)) return;
-        list_remove(&en->waiting, at);
-        s->state = SEQ_RUNNING;
-        policy_admitted(en->policy, &s->turn, en->now_us);
-        s->sched_us = en->now_us;
-        if (!wants_prompt_logprobs(s)) stats_queried(en->stats, s->n_prompt, s->n_cached);
-        list_push(&en->running, s);
-        atomic_fetch_sub(&en->n_queued, 1);
+    while (en->waiting.n > 0 && !en->plan.preempted) {
+        int64_t oldest_us;
+        struct seq *s = first_waiting(en, &oldest_us);
+        en->plan.deferred =
+            !policy_admits(en->policy, en->n_running, en->waiting.n, oldest_us, en->now_us);
+        if (en->plan.deferred || !s) return;
+        if (!hold_can_begin(en, s) || (!fits(en, s) && !displace(en, s))) return;
+        start(en, s);
     }
 }
 
-/* How many rows s may have in this step, given what is left of the batch and of its reply queue. */
-static int rows_for(const struct engine *en, const struct seq *s)
-{
-    const struct batch *b = &en->batch;
-    int n = s->n_token - s->n_kv, room = b->limits.n_row - b->n_row,
-        out = b->limits.n_out - b->n_out;
-    if (out < 1 || emit_room(s) < 2) return 0;
-    if (n > room) n = room;
-    if (!wants_prompt_logprobs(s)) return n;
-    if (n > out) n = out;
-    return n > emit_room(s) - 2 ? emit_room(s) - 2 : n;
-}
+/* ---- the batch ---- */
 
-static void add_out(struct batch *b, struct seq *s, int row)
-{
-    b->out_row[b->n_out] = row;
-    b->out_kind[b->n_out++] = OUT_LOGITS;
-    s->n_out++;
-}
-
-static void add_rows(struct engine *en, struct seq *s, int n)
+static void add_rows(struct engine *en, struct seq *s)
 {
     struct batch *b = &en->batch;
-    int page_rows = pages_rows(en->pages), iseq = b->n_seq++;
-    int32_t *table = b->page + (int64_t)iseq * b->page_stride;
-    for (int i = 0; i < s->n_page; i++) table[i] = s->page[i];
+    int page_rows = pages_rows(en->pages), iseq = b->n_seq++, max = s->group->request->max_tokens;
+    memcpy(b->page + (int64_t)iseq * b->page_stride, s->page, (size_t)s->n_page * sizeof *s->page);
     s->row0 = b->n_row;
-    s->n_row = n;
     s->out0 = b->n_out;
-    s->n_out = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < s->n_row; i++) {
         int row = b->n_row++, pos = s->n_kv + i;
         b->token[row] = s->token[pos];
         b->pos[row] = pos;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
-        bool last = pos == s->n_token - 1;
-        if ((last && s->request->max_tokens > 0) ||
-            (wants_prompt_logprobs(s) && pos < s->n_prompt - 1))
-            add_out(b, s, row);
+        bool prompt = seq_wants_prompt_logprobs(s) && pos >= s->n_told && pos < s->n_prompt - 1;
+        if (!prompt && (pos < s->n_token - 1 || max == 0)) continue;
+        b->out_row[b->n_out] = row;
+        b->out_kind[b->n_out++] = OUT_LOGITS;
     }
+    assert(b->n_out - s->out0 == s->n_out);
     b->row0[iseq + 1] = b->n_row;
-    b->kv_len[iseq] = s->n_kv + n;
-    b->state[iseq] = b->adapter[iseq] = -1;
-}
-
-static void add_pass(struct engine *en, bool decoding)
-{
-    for (struct seq *s = en->running.head; s; s = s->next) {
-        if ((s->n_token - s->n_kv == 1) != decoding) continue;
-        int n = rows_for(en, s);
-        if (n > 0 && !decoding) n = budget_rows(&en->budget, &en->load, s->n_kv, n);
-        if (n <= 0) continue;
-        step_load_add(&en->load, s->n_kv, n, !decoding);
-        add_rows(en, s, n);
-    }
+    b->kv_len[iseq] = s->n_kv + s->n_row;
+    b->state[iseq] = -1;
+    b->adapter[iseq] = s->group->request->adapter;
 }
 
 bool sched_next(struct engine *en)
 {
-    admit(en);
     batch_clear(&en->batch);
-    en->load = (struct step_load){0};
-    for (struct seq *s = en->running.head; s; s = s->next) s->n_row = s->n_out = 0;
-    add_pass(en, true);
-    add_pass(en, false);
-    return en->batch.n_row > 0;
+    memset(&en->plan, 0, sizeof en->plan);
+    bool told = visit_groups(en);
+    rank_running(en);
+    plan_pass(en, true);
+    admit(en);
+    plan_load(en);
+    plan_pass(en, false);
+    for (int i = 0; i < en->n_running; i++)
+        if (en->running[i]->n_row > 0) add_rows(en, en->running[i]);
+    return en->batch.n_row > 0 || en->batch.n_copy > 0 || told;
+}
+
+/* ---- after the step ---- */
+
+static void measure(struct engine *en, int64_t us)
+{
+    if (us <= 0 || en->batch.n_row - en->batch.n_seq < PREFILL_ROWS) return;
+    en->prefill_rate += 0.1 * ((double)en->batch.n_row / (double)us - en->prefill_rate);
+}
+
+static void serve(struct engine *en, struct seq *s, int64_t us)
+{
+    hold_commit(en, s);
+    s->turn.n_left = s->n_token - s->n_kv;
+    if (s->n_row > 0) policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us);
+    int again = (s->n_kv < s->n_reached ? s->n_kv : s->n_reached) - (s->n_kv - s->n_row);
+    if (again > 0) stats_count(en->stats, STAT_recomputed, again);
+    if (s->n_reached < s->n_kv) s->n_reached = s->n_kv;
+    s->n_row = 0;
 }
 
 void sched_commit(struct engine *en)
 {
     int64_t us = engine_now(en) - en->now_us;
-    for (struct seq **at = &en->running.head; *at;) {
-        struct seq *s = *at;
-        seal_pages(en, s);
-        s->turn.n_left = s->n_token - s->n_kv;
-        policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us);
-        if (s->finish == FINISH_NONE && s->request->max_tokens == 0 && s->n_kv == s->n_prompt)
-            s->finish = FINISH_LENGTH;
-        if (s->finish != FINISH_NONE)
-            finish(en, &en->running, at);
-        else
-            at = &s->next;
+    measure(en, us);
+    for (int i = 0; i < en->n_running;) {
+        struct seq *s = en->running[i];
+        serve(en, s, us);
+        if (s->finish == FINISH_NONE && s->group->request->max_tokens == 0 &&
+            s->n_kv == s->n_prompt) {
+            end_all(en, s->group, FINISH_LENGTH);
+            i = 0; /* no more than one of the group runs, but it may be anywhere */
+        } else if (s->finish != FINISH_NONE) {
+            seq_end(en, s, s->finish);
+        } else {
+            i++;
+        }
     }
 }

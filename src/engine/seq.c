@@ -1,40 +1,105 @@
-/* seq.c - one sequence's memory, and the lists that sequences are in. All of it is taken when a
- * request arrives: a decode step allocates nothing. */
+/* seq.c - the memory of a request's sequences, and the list in which they wait. All of it is taken on
+ * the client's thread, when the request is submitted, and lives in one arena: a step allocates
+ * nothing. */
 #include "engine_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct seq *seq_open(struct request *take_r)
+/* Whatever changes the content of a page besides its tokens and those before. */
+static uint64_t extra_of(const struct request *r)
 {
-    struct seq *s = calloc(1, sizeof *s);
-    if (!s) return NULL;
-    s->n_prompt = s->n_token = (int)take_r->prompt.n;
-    s->n_token_max = s->n_prompt + take_r->max_tokens;
-    s->token = malloc((size_t)s->n_token_max * sizeof *s->token);
-    if (!s->token) {
-        free(s);
-        return NULL;
-    }
-    memcpy(s->token, take_r->prompt.v, take_r->prompt.n * sizeof *s->token);
-    s->request = take_r;
+    return r->cache_salt * 0xD6E8FEB86659FD93u + (uint64_t)(r->adapter + 1);
+}
+
+uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
+{
+    return page_name(en->pages, i ? s->name[i - 1] : PAGE_ROOT,
+                     s->token + i * pages_rows(en->pages), extra_of(s->group->request));
+}
+
+static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
+{
+    const struct request *r = g->request;
+    int rows = pages_rows(en->pages);
+    s->group = g;
+    s->choice = (int)(s - g->seq);
     s->stop_id = -1;
-    return s;
+    s->n_prompt = s->n_token = (int)r->prompt.n;
+    s->n_token_max = s->n_prompt + r->max_tokens;
+    s->n_page_max = (s->n_token_max + rows - 1) / rows;
+    size_t n_page = (size_t)s->n_page_max;
+    s->token = arena_push(&g->arena, (size_t)s->n_token_max * sizeof *s->token, 64);
+    s->page = arena_push(&g->arena, n_page * sizeof *s->page, 64);
+    s->host = arena_push(&g->arena, n_page * sizeof *s->host, 64);
+    s->name = arena_push(&g->arena, n_page * sizeof *s->name, 64);
+    if (!s->token || !s->page || !s->host || !s->name) return false;
+    memcpy(s->token, r->prompt.v, r->prompt.n * sizeof *s->token);
+    memset(s->host, 0xFF, n_page * sizeof *s->host);
+    if (g->held) {
+        size_t n = 1 + (size_t)(r->params.n_logprob > 0 ? r->params.n_logprob : 0);
+        s->record = arena_push0(&g->arena, (size_t)r->max_tokens * n, sizeof *s->record);
+        if (!s->record) return false;
+    }
+    return true;
 }
 
-void seq_close(struct seq *s, struct pages *p)
+static int open_sampler(struct seq *s, const struct engine *en, struct err *e)
 {
-    /* last first: see pages.c on its LRU */
-    while (s->n_page > 0) page_drop(p, s->page[--s->n_page]);
-    request_close(s->request);
-    free(s->page);
-    free(s->token);
-    free(s);
+    struct sample_params p = s->group->request->params;
+    if (s->group->held && p.n_logprob < 0) p.n_logprob = 0; /* what ranks it */
+    int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->n_token_max, e);
+    if (rc == 0) sampler_accept_prompt(s->sampler, s->token, s->n_prompt);
+    return rc;
 }
 
-int seq_len_max(const struct seq *s)
+static int open_seqs(struct group *g, const struct engine *en, struct err *e)
 {
-    return s->n_token_max;
+    int rc = 0;
+    g->seq = arena_push0(&g->arena, (size_t)g->n_seq, sizeof *g->seq);
+    bool ok = g->seq;
+    for (int i = 0; i < g->n_seq && ok; i++) ok = seq_init(&g->seq[i], en, g);
+    if (g->held && ok)
+        g->answer = arena_push0(&g->arena, (size_t)g->n_answer, sizeof *g->answer), ok = g->answer;
+    if (!ok) return err_memory(e, "a request's sequences", g->arena.n_byte);
+    struct seq *first = &g->seq[0];
+    for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
+        first->name[first->n_name] = seq_page_name(en, first, first->n_name);
+    for (int i = 0; i < g->n_seq && rc == 0; i++) rc = open_sampler(&g->seq[i], en, e);
+    return rc;
+}
+
+int group_open(struct group **out, const struct engine *en, struct request *take_r, struct err *e)
+{
+    struct group *g = calloc(1, sizeof *g);
+    if (!g) return err_memory(e, "a request", sizeof *g);
+    g->request = take_r;
+    g->n_seq = take_r->best_of > take_r->n ? take_r->best_of : take_r->n;
+    g->held = g->n_seq > take_r->n;
+    g->n_answer = take_r->n;
+    g->n_live = g->n_seq;
+    int rc = open_seqs(g, en, e);
+    if (rc == 0) {
+        *out = g;
+        return 0;
+    }
+    g->request = NULL;
+    group_close(g);
+    return rc;
+}
+
+void group_close(struct group *g)
+{
+    if (!g) return;
+    for (int i = 0; i < g->n_seq && g->seq; i++) sampler_close(g->seq[i].sampler);
+    request_close(g->request);
+    arena_deinit(&g->arena);
+    free(g);
+}
+
+bool seq_wants_prompt_logprobs(const struct seq *s)
+{
+    return s->group->request->n_prompt_logprob >= 0 && s->choice == 0;
 }
 
 void list_push(struct seq_list *l, struct seq *s)
@@ -46,10 +111,10 @@ void list_push(struct seq_list *l, struct seq *s)
     l->n++;
 }
 
-/* `at` is the link that points to the sequence. */
-void list_remove(struct seq_list *l, struct seq **at)
+void list_remove(struct seq_list *l, struct seq *s)
 {
-    struct seq *s = *at;
+    struct seq **at = &l->head;
+    while (*at != s) at = &(*at)->next;
     *at = s->next;
     if (l->tail == &s->next) l->tail = at;
     s->next = NULL;

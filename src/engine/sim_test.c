@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { N_VOCAB = 24, LEN_MAX = 160, N_CLIENT = 14, N_STEM = 4 };
+enum { N_VOCAB = 24, LEN_MAX = 160, N_CLIENT = 14, N_STEM = 4, N_CHOICE = 5 };
 
 /* ---- the fake model ---- */
 
@@ -21,8 +21,9 @@ struct cell {
 
 struct fake {
     struct batch_limits limits;
-    int n_page, page_rows;
+    int n_page, page_rows, n_host_page, window;
     struct cell *cell; /* [n_page * page_rows] */
+    struct cell *host; /* [n_host_page * page_rows] */
     float *logits;     /* [n_out, N_VOCAB]     */
     int64_t now_us;
     int64_t n_row, n_step;
@@ -39,22 +40,35 @@ static uint64_t mix(uint64_t h, int32_t token)
 static void logits_of(uint64_t h, float *logits)
 {
     for (int i = 0; i < N_VOCAB; i++) logits[i] = -4;
-    for (int i = 0; i < 4; i++) logits[(h >> (i * 8)) % N_VOCAB] += 5.0f - (float)i * 0.7f;
+    for (int i = 0; i < 4; i++) logits[(h >> (i * 8)) % (N_VOCAB - 1)] += 5.0f - (float)i * 0.7f;
 }
 
 static void do_copies(struct fake *f, const struct batch *b)
 {
-    for (int i = 0; i < b->n_copy; i++)
-        memcpy(f->cell + b->copy[i].dst * f->page_rows, f->cell + b->copy[i].src * f->page_rows,
-               (size_t)f->page_rows * sizeof *f->cell);
+    for (int i = 0; i < b->n_copy; i++) {
+        const struct batch_copy *c = &b->copy[i];
+        struct cell *from = c->kind == COPY_IN ? f->host : f->cell;
+        struct cell *to = c->kind == COPY_OUT ? f->host : f->cell;
+        memcpy(to + c->dst * f->page_rows, from + c->src * f->page_rows,
+               (size_t)f->page_rows * sizeof *to);
+    }
 }
 
-/* The prefix of sequence s up to pos, as its pages hold it. */
+static int first_seen(const struct fake *f, int pos)
+{
+    return f->window && pos >= f->window ? pos - f->window + 1 : 0;
+}
+
+/* What the row of sequence s at pos sees, as its pages hold it. */
 static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int pos)
 {
     uint64_t h = 1;
-    for (int p = 0; p <= pos; p++) {
+    for (int p = first_seen(f, pos); p <= pos; p++) {
         int32_t page = b->page[s * b->page_stride + p / f->page_rows];
+        if (page < 0) {
+            f->wrong = "a row sees a hole";
+            return 0;
+        }
         const struct cell *c = &f->cell[page * f->page_rows + p % f->page_rows];
         if (c->pos != p) f->wrong = "a slot holds another position";
         h = mix(h, c->token);
@@ -68,8 +82,7 @@ static struct model_out fake_forward(void *ctx, const struct batch *b)
     const char *wrong = batch_check(b, N_VOCAB, f->n_page, f->page_rows);
     if (wrong) f->wrong = wrong;
     do_copies(f, b);
-    for (int i = 0; i < b->n_row; i++)
-        f->cell[b->slot[i]] = (struct cell){b->token[i], b->pos[i]};
+    for (int i = 0; i < b->n_row; i++) f->cell[b->slot[i]] = (struct cell){b->token[i], b->pos[i]};
     for (int i = 0, s = 0; i < b->n_out; i++) {
         while (b->out_row[i] >= b->row0[s + 1]) s++;
         logits_of(read_prefix(f, b, s, b->pos[b->out_row[i]]), f->logits + i * N_VOCAB);
@@ -87,18 +100,27 @@ static int64_t fake_now(void *ctx)
 
 /* ---- clients ---- */
 
+/* What a choice must be, and how much of it came. */
+struct choice {
+    int32_t want[LEN_MAX];
+    int n_want, n_output, n_got;
+    double sum_logprob;
+    bool done;
+};
+
 struct client {
     struct queue *queue;
     uint64_t id;
-    bool busy, aborted, slow;
-    int32_t want[LEN_MAX];
-    int n_want, n_got;
+    bool busy, aborted, slow, may_expire;
+    struct choice choice[N_CHOICE];
+    int n_choice, n_prompt, n_prompt_got; /* choices told */
     int64_t submit_us;
 };
 
 struct way {
     const char *policy;
-    int page_rows, n_page, n_row, n_seq;
+    int page_rows, n_page, n_row, n_seq, n_host_page, window;
+    double copy_rate;
     uint64_t seed;
 };
 
@@ -110,7 +132,8 @@ struct sim {
     int32_t stem[N_STEM][LEN_MAX]; /* prompts begin with a part of one of these */
     uint64_t rng;
     int len_max;
-    int64_t n_done, n_aborted, n_cached, wait_us_max;
+    int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max;
+    struct stats_view stats;
     bool failed;
 };
 
@@ -128,48 +151,83 @@ static void fail(struct sim *s, const char *why)
     s->failed = true;
 }
 
-/* What the request must be answered, computed without an engine. */
-static void foretell(const struct request *r, struct client *c)
+/* What a choice of the request must be, computed without an engine. */
+static void foretell_choice(const struct sim *s, const struct request *r, int i, struct choice *c)
 {
     static const struct sample_vocab vocab = {.n_vocab = N_VOCAB};
     struct sample_work *work;
     struct sampler *sampler;
+    struct sample_params params = r->params;
     struct err e;
     struct pick pick;
     float logits[N_VOCAB];
-    uint64_t h = 1;
-    int n_prompt = (int)r->prompt.n;
-    c->n_want = 0;
+    int32_t token[LEN_MAX + 1];
+    int n = (int)r->prompt.n;
+    *c = (struct choice){0};
+    params.n_logprob = 0;
     NEED_OK(sample_work_open(&work, N_VOCAB, "ref", &e), &e);
-    NEED_OK(sampler_open(&sampler, &r->params, &vocab, 0, LEN_MAX, &e), &e);
-    sampler_accept_prompt(sampler, r->prompt.v, n_prompt);
-    for (int i = 0; i < n_prompt; i++) h = mix(h, r->prompt.v[i]);
-    while (c->n_want < r->max_tokens) {
+    NEED_OK(sampler_open(&sampler, &params, &vocab, (uint32_t)i, LEN_MAX, &e), &e);
+    sampler_accept_prompt(sampler, r->prompt.v, n);
+    memcpy(token, r->prompt.v, (size_t)n * sizeof *token);
+    while (c->n_output < r->max_tokens) {
+        uint64_t h = 1;
+        for (int p = first_seen(&s->fake, n - 1); p < n; p++) h = mix(h, token[p]);
         logits_of(h, logits);
         sampler_pick(sampler, work, logits, NULL, &pick);
+        c->n_output++;
+        c->sum_logprob += (double)pick.chosen.logprob;
         if (pick.id == r->params.stop_id[0]) break;
         sampler_accept(sampler, pick.id);
-        h = mix(h, c->want[c->n_want++] = pick.id);
+        token[n++] = c->want[c->n_want++] = pick.id;
     }
     sampler_close(sampler);
     sample_work_close(work);
 }
 
+static float mean_logprob(const struct choice *c)
+{
+    return c->n_output ? (float)(c->sum_logprob / c->n_output) : 0;
+}
+
+/* All choices, and of best_of the n best, best first. */
+static void foretell(const struct sim *s, const struct request *r, struct client *c)
+{
+    int n = r->best_of ? r->best_of : r->n;
+    for (int i = 0; i < n; i++) foretell_choice(s, r, i, &c->choice[i]);
+    for (int i = 0; i < r->n && n > r->n; i++)
+        for (int k = n - 1; k > i; k--)
+            if (mean_logprob(&c->choice[k]) > mean_logprob(&c->choice[k - 1])) {
+                struct choice swap = c->choice[k];
+                c->choice[k] = c->choice[k - 1];
+                c->choice[k - 1] = swap;
+            }
+    c->n_choice = r->n;
+    c->n_prompt = r->n_prompt_logprob >= 0 ? (int)r->prompt.n - 1 : 0;
+    c->n_prompt_got = 0;
+    c->may_expire = r->deadline_us > 0;
+}
+
 static struct request *invent(struct sim *s)
 {
-    static const int32_t stop[] = {0};
+    static const int32_t stop[] = {N_VOCAB - 1, 0};
     struct err e;
     struct request *r = request_open(&e);
     const int32_t *stem = s->stem[below(s, N_STEM)];
-    int n = 1 + below(s, s->len_max - 1), n_stem = below(s, n + 1);
+    int n = 1 + below(s, below(s, 3) ? s->len_max / 4 : s->len_max - 1), n_stem = below(s, n + 1);
     for (int i = 0; i < n; i++)
         (void)!vec_push(&r->prompt, i < n_stem ? stem[i] : below(s, N_VOCAB));
-    r->max_tokens = below(s, s->len_max - n + 1);
+    r->max_tokens = below(s, 2) ? s->len_max - n : below(s, s->len_max - n + 1);
     r->params.temperature = below(s, 2) ? 0 : 1;
     r->params.seed = rng_next(&s->rng);
     r->params.seeded = true;
-    r->params.stop_id = stop;
+    r->params.stop_id = stop + below(s, 2); /* the first is hardly ever said */
     r->params.n_stop_id = 1;
+    r->priority = below(s, 3);
+    r->share_id = (uint64_t)below(s, 3);
+    r->n_prompt_logprob = below(s, 10) ? -1 : 2;
+    if (below(s, 5) == 0) r->n = 1 + below(s, N_CHOICE);
+    if (below(s, 10) == 0) r->best_of = r->n + below(s, N_CHOICE - r->n + 1);
+    if (below(s, 10) == 0) r->deadline_us = 1 + below(s, 2000000);
     return r;
 }
 
@@ -182,37 +240,64 @@ static void arrive(struct sim *s, struct client *c)
     c->busy = true;
     c->aborted = false;
     c->slow = below(s, 4) == 0;
-    c->n_got = 0;
     c->submit_us = s->fake.now_us;
-    foretell(r, c);
+    foretell(s, r, c);
     if (engine_submit(s->engine, r, &e) == 0) return;
     fail(s, e.text);
     request_close(r);
 }
 
+static void choice_done(struct sim *s, const struct client *c, struct choice *x, enum finish f)
+{
+    if (x->done) fail(s, "a choice ends twice");
+    x->done = true;
+    if (f == FINISH_ABORT && !c->aborted) fail(s, "aborted by nobody");
+    if (f == FINISH_TIMEOUT && !c->may_expire) fail(s, "a deadline that nobody set");
+    if (f == FINISH_ERROR) fail(s, "an error");
+    if ((f == FINISH_STOP || f == FINISH_LENGTH) && x->n_got != x->n_want)
+        fail(s, "tokens are missing");
+}
+
 static void finished(struct sim *s, struct client *c, const struct event *ev)
 {
     c->busy = false;
-    if (ev->finish == FINISH_ABORT && !c->aborted) fail(s, "aborted by nobody");
-    if (ev->finish == FINISH_ERROR) fail(s, "an error");
-    if (ev->finish != FINISH_ABORT && c->n_got != c->n_want) fail(s, "tokens are missing");
+    bool whole = ev->finish == FINISH_STOP || ev->finish == FINISH_LENGTH;
+    if (c->n_choice == 1) choice_done(s, c, &c->choice[0], ev->finish);
+    for (int i = 0; i < c->n_choice && whole; i++)
+        if (!c->choice[i].done) fail(s, "a choice has no end");
+    if (whole && c->n_prompt_got != c->n_prompt) fail(s, "prompt tokens are missing");
     int64_t us = s->fake.now_us - c->submit_us;
-    if (us > s->wait_us_max) s->wait_us_max = us;
+    if (us > s->wait_us_max && !c->slow) s->wait_us_max = us;
     s->n_done++;
     s->n_aborted += ev->finish == FINISH_ABORT;
+    s->n_expired += ev->finish == FINISH_TIMEOUT;
     s->n_cached += ev->usage.n_cached;
+}
+
+static void hear(struct sim *s, struct client *c, const struct event *ev)
+{
+    struct choice *x = &c->choice[ev->choice];
+    if (!c->busy || ev->request_id != c->id) fail(s, "an event for a request that is done");
+    if (ev->choice < 0 || ev->choice >= c->n_choice) fail(s, "an event of no choice");
+    switch (ev->kind) {
+    case EVENT_PROMPT:
+        c->n_prompt_got++;
+        break;
+    case EVENT_TOKEN:
+        if (x->n_got >= x->n_want || ev->token != x->want[x->n_got++]) fail(s, "a wrong token");
+        break;
+    case EVENT_CHOICE:
+        choice_done(s, c, x, ev->finish);
+        break;
+    case EVENT_DONE:
+        finished(s, c, ev);
+    }
 }
 
 static void listen(struct sim *s, struct client *c)
 {
     struct event ev;
-    while (queue_pop(c->queue, &ev, 0)) {
-        if (!c->busy || ev.request_id != c->id) fail(s, "an event for a request that is done");
-        if (ev.kind == EVENT_DONE)
-            finished(s, c, &ev);
-        else if (c->n_got >= c->n_want || ev.token != c->want[c->n_got++])
-            fail(s, "a wrong token");
-    }
+    while (!s->failed && queue_pop(c->queue, &ev, 0)) hear(s, c, &ev);
 }
 
 static void live(struct sim *s, struct client *c, bool arrivals)
@@ -222,7 +307,7 @@ static void live(struct sim *s, struct client *c, bool arrivals)
         engine_cancel(s->engine, c->id);
     }
     if (!c->slow || below(s, 20) == 0) listen(s, c);
-    if (!c->busy && arrivals && below(s, 30) == 0) arrive(s, c);
+    if (!c->busy && arrivals && below(s, 10) == 0) arrive(s, c);
 }
 
 /* ---- one simulation ---- */
@@ -230,24 +315,33 @@ static void live(struct sim *s, struct client *c, bool arrivals)
 static void sim_open(struct sim *s, const struct way *w)
 {
     struct err e;
-    *s = (struct sim){.way = *w, .rng = w->seed};
+    *s = (struct sim){.way = *w, .rng = w->seed, .fake.now_us = 1000};
     int n = w->n_page * w->page_rows;
     s->len_max = n < LEN_MAX ? n : LEN_MAX;
     struct fake *f = &s->fake;
     f->n_page = w->n_page;
     f->page_rows = w->page_rows;
-    f->limits = (struct batch_limits){.n_row = w->n_row,
-                                      .n_seq = w->n_seq,
-                                      .n_out = w->n_seq,
-                                      .n_copy = w->n_seq,
-                                      .page_stride = (s->len_max + w->page_rows - 1) / w->page_rows};
+    f->n_host_page = w->n_host_page;
+    f->window = w->window;
+    f->limits =
+        (struct batch_limits){.n_row = w->n_row,
+                              .n_seq = w->n_seq,
+                              .n_out = w->n_seq,
+                              .n_copy = w->n_seq + w->n_host_page,
+                              .page_stride = (s->len_max + w->page_rows - 1) / w->page_rows};
     f->cell = calloc((size_t)n, sizeof *f->cell);
+    f->host = calloc((size_t)(w->n_host_page * w->page_rows) + 1, sizeof *f->host);
     f->logits = calloc((size_t)w->n_seq * N_VOCAB, sizeof *f->logits);
     struct executor x = {.ctx = f,
                          .n_vocab = N_VOCAB,
                          .n_page = f->n_page,
                          .page_rows = f->page_rows,
                          .context_max = s->len_max,
+                         .n_host_page = f->n_host_page,
+                         .page_bytes = 1000 * f->page_rows,
+                         .copy_rate = w->copy_rate,
+                         .prefill_rate = 0.01,
+                         .window = f->window,
                          .limits = &f->limits,
                          .forward = fake_forward,
                          .now_us = fake_now};
@@ -256,6 +350,15 @@ static void sim_open(struct sim *s, const struct way *w)
         for (int k = 0; k < LEN_MAX; k++) s->stem[i][k] = below(s, N_VOCAB);
     for (int i = 0; i < N_CLIENT; i++) s->client[i].queue = engine_reply_queue();
     NEED_OK(engine_open(&s->engine, &o, &e), &e);
+}
+
+static void sim_close(struct sim *s)
+{
+    engine_close(s->engine);
+    for (int i = 0; i < N_CLIENT; i++) queue_close(s->client[i].queue);
+    free(s->fake.cell);
+    free(s->fake.host);
+    free(s->fake.logits);
 }
 
 static void sim_step(struct sim *s, bool arrivals)
@@ -286,49 +389,63 @@ static void sim_run(struct sim *s, const struct way *w, int n_step)
     if (any_busy(s)) fail(s, "a request is lost");
     if (pages_n_free(s->engine->pages) != w->n_page) fail(s, "a page leaked");
     if (s->wait_us_max > WAIT_US_MAX) fail(s, "a request starved");
-    engine_close(s->engine);
-    for (int i = 0; i < N_CLIENT; i++) queue_close(s->client[i].queue);
-    free(s->fake.cell);
-    free(s->fake.logits);
+    stats_read(engine_stats(s->engine), &s->stats);
+    sim_close(s);
 }
 
 /* Pools from barely one sequence to plenty, pages of 1 to 64, chunks from one row to many. */
 static struct way way_of(const char *policy, int i, uint64_t *rng)
 {
     struct way w = {.policy = policy, .page_rows = 1 << (i % 7), .seed = rng_next(rng)};
-    int n = LEN_MAX / 4 << rng_below(rng, 6); /* tokens the pool holds: 40 .. 1280 */
+    int n = LEN_MAX / 4 << rng_below(rng, 5); /* tokens the pool holds: 40 .. 640 */
     w.n_page = n / w.page_rows > 0 ? n / w.page_rows : 1;
-    w.n_seq = 1 + (int)rng_below(rng, 10);
+    w.n_seq = 1 + (int)rng_below(rng, 16);
     w.n_row = w.n_seq + (int)rng_below(rng, 3) * (int)rng_below(rng, 60);
+    w.n_host_page = rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)w.n_page + 1) : 0;
+    w.copy_rate = rng_below(rng, 2) ? 5 : 40; /* 20: as fast as computing */
+    w.window = rng_below(rng, 4) ? 0 : 1 + (int)rng_below(rng, 40);
     return w;
 }
 
 TEST(simulated_requests_get_their_own_answers)
 {
     static struct sim s;
+    int64_t sum[STAT_COUNT] = {0};
     uint64_t rng = 42;
-    int64_t n_step = 0, n_done = 0, n_aborted = 0, n_cached = 0;
-    int64_t most = test_long() ? 1000000 : 100000;
-    for (int i = 0; n_step < most; i++)
+    int64_t n_done = 0, n_aborted = 0, n_expired = 0, n_cached = 0;
+    int64_t most = test_long() ? 1000000 : 60000;
+    for (int i = 0; sum[STAT_steps] < most; i++)
         for (int p = 0; policy_name(p); p++) {
             struct way w = way_of(policy_name(p), i, &rng);
             sim_run(&s, &w, test_long() ? 5000 : 400);
             if (s.failed) return;
-            n_step += s.fake.n_step;
+            for (int k = 0; k < STAT_COUNT; k++) sum[k] += s.stats.value[k];
             n_done += s.n_done, n_aborted += s.n_aborted, n_cached += s.n_cached;
+            n_expired += s.n_expired;
         }
-    test_note("%lld steps, %lld requests, %lld of them aborted, %lld tokens found in the cache",
-              (long long)n_step, (long long)n_done, (long long)n_aborted, (long long)n_cached);
-    EXPECT(n_done - n_aborted > most / 100);
-    EXPECT(n_aborted > most / 1000);
+    test_note("%lld steps of %lld rows, %lld requests, %lld of them aborted, %lld too late, %lld "
+              "tokens found",
+              (long long)sum[STAT_steps], (long long)sum[STAT_rows], (long long)n_done,
+              (long long)n_aborted, (long long)n_expired, (long long)n_cached);
+    test_note("%lld preemptions, %lld of them swapped, %lld to displace; pages: %lld out, %lld in, "
+              "%lld copied",
+              (long long)sum[STAT_preemptions], (long long)sum[STAT_swapped],
+              (long long)sum[STAT_displaced], (long long)sum[STAT_pages_out],
+              (long long)sum[STAT_pages_in], (long long)sum[STAT_pages_copied]);
+    EXPECT(n_done - n_aborted - n_expired > most / 100);
+    EXPECT(n_aborted > most / 1000 && n_expired > most / 10000);
     EXPECT(n_cached > most / 10);
+    EXPECT(sum[STAT_preemptions] > most / 200 && sum[STAT_displaced] > most / 5000);
+    EXPECT(sum[STAT_swapped] > most / 2000 && sum[STAT_pages_in] > most / 1000);
+    EXPECT(sum[STAT_pages_copied] > most / 1000);
 }
 
-/* A check that cannot fail checks nothing: one wrong cell of K and V is a wrong token. */
+/* A check that cannot fail checks nothing: wrong K and V are a wrong token. */
 TEST(the_simulation_notices_wrong_kv)
 {
     static struct sim s;
-    struct way w = {.policy = "fcfs", .page_rows = 4, .n_page = 100, .n_row = 20, .n_seq = 4, .seed = 1};
+    struct way w = {
+        .policy = "fcfs", .page_rows = 4, .n_page = 100, .n_row = 20, .n_seq = 4, .seed = 1};
     sim_open(&s, &w);
     struct client *c = &s.client[0];
     struct err e;
@@ -339,7 +456,7 @@ TEST(the_simulation_notices_wrong_kv)
     r->params.temperature = 0;
     r->max_tokens = 8;
     r->reply = c->queue;
-    foretell(r, c);
+    foretell(&s, r, c);
     NEED_OK(engine_submit(s.engine, r, &e), &e);
     for (int i = 0; i < 3; i++) engine_step(s.engine);
     for (int i = 0; i < w.n_page * w.page_rows; i++) s.fake.cell[i].token ^= 1;
@@ -348,12 +465,9 @@ TEST(the_simulation_notices_wrong_kv)
     struct event ev;
     int n_wrong = 0;
     for (int i = 0; queue_pop(c->queue, &ev, 0) && ev.kind == EVENT_TOKEN; i++) {
-        n_wrong += ev.token != c->want[i];
-        if (i < 3) EXPECT_INT(ev.token, c->want[i]);
+        n_wrong += ev.token != c->choice[0].want[i];
+        if (i < 3) EXPECT_INT(ev.token, c->choice[0].want[i]);
     }
     EXPECT(n_wrong > 0);
-    engine_close(s.engine);
-    for (int i = 0; i < N_CLIENT; i++) queue_close(s.client[i].queue);
-    free(s.fake.cell);
-    free(s.fake.logits);
+    sim_close(&s);
 }

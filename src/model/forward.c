@@ -55,9 +55,13 @@ int64_t forward_scratch_floats(const struct config *c, const struct batch_limits
 
 static void do_copies(struct model *m, const struct batch *b)
 {
-    for (int i = 0; i < b->n_copy; i++)
-        for (int il = 0; il < m->kv.n_layer && b->copy[i].kind == COPY_KV; il++)
-            m->backend->op->kv_copy(m->backend, &m->kv.layer[il], b->copy[i].src, b->copy[i].dst);
+    for (int i = 0; i < b->n_copy; i++) {
+        const struct batch_copy *c = &b->copy[i];
+        if (c->kind == COPY_OUT) kv_store_out(&m->kv, c->src, c->dst);
+        if (c->kind == COPY_IN) kv_store_in(&m->kv, c->src, c->dst);
+        for (int il = 0; il < m->kv.n_layer && c->kind == COPY_KV; il++)
+            m->backend->op->kv_copy(m->backend, &m->kv.layer[il], c->src, c->dst);
+    }
 }
 
 static void reach_positions(struct model *m, const struct batch *b)
@@ -109,6 +113,8 @@ struct model_out model_forward(struct model *m, const struct batch *b)
 {
     struct scratch s;
     const unsigned plain = m->backend->plain;
+    do_copies(m, b);
+    if (b->n_row == 0) return (struct model_out){0};
     if (m->trace) m->backend->plain = ~0u; /* only then is everything that is traced there */
     lay_out(&s, m->scratch, &m->config, &m->limits);
     struct fwd *f = &s.f;
@@ -116,7 +122,6 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     f->batch = b;
     f->n_row = b->n_row;
     f->il = -1;
-    do_copies(m, b);
     reach_positions(m, b);
     embed(f);
     trace(f, "embd", f->x, m->config.d);

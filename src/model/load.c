@@ -341,14 +341,73 @@ static int choose_context(const struct model *m, int asked, int64_t token_bytes)
     return n;
 }
 
+/* What memory_utilization leaves for pages: of the machine's memory (or the control group's) less
+ * the device's form of the weights, activations, and what else runs in this process already. */
+static int64_t kv_room(const struct model *m, const struct model_options *o)
+{
+    double all = (double)os_memory_bytes() * o->memory_utilization;
+    double taken =
+        (double)m->info.weights.n_byte + (double)m->info.scratch_bytes + (double)o->swap_bytes;
+    return all > taken ? (int64_t)(all - taken) : 0;
+}
+
 /* Pages for n_longest sequences of `stride` pages each, or what fits. */
-static int choose_pages(int stride, int n_longest, int64_t page_bytes)
+static int64_t pages_of_longest(int stride, int n_longest, int64_t page_bytes)
 {
     int64_t n = (int64_t)stride * (n_longest > 1 ? n_longest : 1),
             most = (int64_t)(os_memory_free() / 2) / page_bytes;
     if (n > most) n = most;
-    if (n > INT32_MAX) n = INT32_MAX;
-    return n > stride ? (int)n : stride;
+    return n > stride ? n : stride;
+}
+
+/* Slots are numbered in 32 bits. */
+static int choose_pages(const struct model *m, const struct model_options *o, int stride,
+                        int page_rows)
+{
+    int64_t bytes = m->info.page_bytes, n = o->n_page, most = INT32_MAX / page_rows;
+    if (n == 0 && o->kv_bytes)
+        n = o->kv_bytes / bytes;
+    else if (n == 0 && o->memory_utilization > 0)
+        n = kv_room(m, o) / bytes;
+    else if (n == 0)
+        n = pages_of_longest(stride, o->n_longest, bytes);
+    return n < 1 ? 1 : n > most ? (int)most : (int)n;
+}
+
+/* Copies of a step: each sequence's copy on write, and one sequence's pages swapped out and in. */
+static void choose_copies(struct batch_limits *l, bool swap)
+{
+    if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);
+}
+
+static int plan_scratch(struct model *m, struct err *e)
+{
+    const struct config *c = &m->config;
+    int64_t n_float = forward_scratch_floats(c, &m->limits);
+    m->scratch = m->backend->op->alloc(m->backend, (size_t)n_float * sizeof(float));
+    if (!m->scratch)
+        return err_memory(e, "activations", (unsigned long long)n_float * sizeof(float));
+    m->info.scratch_bytes = n_float * (int64_t)sizeof(float);
+    int64_t k_max = c->d > c->d_ff ? c->d : c->d_ff, d_q = (int64_t)c->n_head * c->d_head;
+    return m->backend->op->reserve(
+        m->backend, m->limits.n_row > m->limits.n_out ? m->limits.n_row : m->limits.n_out,
+        k_max > d_q ? k_max : d_q, c->d_head, c->n_head / c->n_head_kv, e);
+}
+
+static int plan_pages(struct model *m, const struct model_options *o, const struct kv_geometry *g,
+                      int page_rows, struct err *e)
+{
+    struct model_info *i = &m->info;
+    i->n_page = choose_pages(m, o, m->limits.page_stride, page_rows);
+    int rc = kv_store_open(&m->kv, m->backend, g, m->config.n_layer, o->kv_type, page_rows,
+                           i->n_page, e);
+    i->n_host_page = (int)(o->swap_bytes / i->page_bytes);
+    if (rc == 0) rc = kv_store_spill(&m->kv, i->n_host_page, e);
+    i->kv_bytes = m->kv.n_byte;
+    i->swap_bytes = i->n_host_page * i->page_bytes;
+    i->page_rows = page_rows;
+    i->kv_type = o->kv_type;
+    return rc;
 }
 
 static int plan(struct model *m, const struct model_options *o, struct err *e)
@@ -357,34 +416,19 @@ static int plan(struct model *m, const struct model_options *o, struct err *e)
     int page_rows = o->page_rows ? o->page_rows : 32;
     struct kv_geometry *g = geometry(m);
     if (!g) return err_memory(e, "the KV geometry", (unsigned long long)c->n_layer * sizeof *g);
-    int64_t page_bytes = kv_store_bytes_per_page(g, c->n_layer, o->kv_type, page_rows);
-    m->info.kv_token_bytes = page_bytes / page_rows;
+    m->info.page_bytes = kv_store_bytes_per_page(g, c->n_layer, o->kv_type, page_rows);
+    m->info.kv_token_bytes = m->info.page_bytes / page_rows;
     m->info.context_max = choose_context(m, o->context_max, m->info.kv_token_bytes);
     if (o->context_max <= 0 && m->info.context_max < c->context_train)
         log_warn("the context is %d tokens, not the model's %d, to fit into memory; "
                  "--max-model-len sets it",
                  m->info.context_max, c->context_train);
-    int stride = (m->info.context_max + page_rows - 1) / page_rows;
-    int n_page = o->n_page ? o->n_page : choose_pages(stride, o->n_longest, page_bytes);
     m->limits = o->batch;
-    m->limits.page_stride = stride;
-    if (m->limits.n_copy == 0) m->limits.n_copy = m->limits.n_seq;
-    int64_t n_float = forward_scratch_floats(c, &m->limits);
-    m->scratch = m->backend->op->alloc(m->backend, (size_t)n_float * sizeof(float));
-    if (!m->scratch)
-        return err_memory(e, "activations", (unsigned long long)n_float * sizeof(float));
-    m->info.scratch_bytes = n_float * (int64_t)sizeof(float);
-    int64_t k_max = c->d > c->d_ff ? c->d : c->d_ff, d_q = (int64_t)c->n_head * c->d_head;
-    int rc = m->backend->op->reserve(
-        m->backend, m->limits.n_row > m->limits.n_out ? m->limits.n_row : m->limits.n_out,
-        k_max > d_q ? k_max : d_q, c->d_head, c->n_head / c->n_head_kv, e);
+    m->limits.page_stride = (m->info.context_max + page_rows - 1) / page_rows;
+    choose_copies(&m->limits, o->swap_bytes > 0);
+    int rc = plan_scratch(m, e);
     if (rc == 0) rc = rope_open(m, m->info.context_max, e);
-    if (rc == 0)
-        rc = kv_store_open(&m->kv, m->backend, g, c->n_layer, o->kv_type, page_rows, n_page, e);
-    m->info.kv_bytes = m->kv.n_byte;
-    m->info.page_rows = page_rows;
-    m->info.n_page = n_page;
-    m->info.kv_type = o->kv_type;
+    if (rc == 0) rc = plan_pages(m, o, g, page_rows, e);
     return rc;
 }
 
@@ -401,6 +445,9 @@ static void describe(struct model *m)
     i->n_vocab = c->n_vocab, i->context_train = c->context_train;
     for (int il = 0; il < c->n_layer; il++)
         if (c->layer[il].window > i->window) i->window = c->layer[il].window;
+    i->window_all = i->window;
+    for (int il = 0; il < c->n_layer; il++)
+        if (c->layer[il].window == 0) i->window_all = 0;
 }
 
 /* ---- open and close ---- */

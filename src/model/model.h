@@ -15,10 +15,15 @@ struct model; /* opaque */
 struct model_options {
     struct backend *backend; /* borrowed, for the model's whole life                  */
     enum kv_type kv_type;
-    int page_rows;   /* 0: 32                                                 */
-    int n_page;      /* KV pages; 0: as many as n_longest of the longest sequences need */
-    int n_longest;   /* as far as half of the free memory goes, one at least; 0: 1   */
-    int context_max; /* longest sequence; 0: the model's own, shortened to fit memory */
+    int page_rows;    /* 0: 32                                                 */
+    int n_page;       /* KV pages; 0: as kv_bytes says                         */
+    int64_t kv_bytes; /* of the pages together; 0: as memory_utilization says  */
+    /* Of this machine's memory, weights and all: pages get what remains; 0: as many as n_longest of the
+     * longest sequences need, as far as half of the free memory goes, one at least (0: 1) */
+    double memory_utilization;
+    int n_longest;
+    int64_t swap_bytes; /* host memory for pages of preempted sequences, 0: none */
+    int context_max;    /* longest sequence; 0: the model's own, shortened to fit memory */
     /* where packed weights are kept; the key is the model's to set */
     struct weights_options weights;
     /* n_row, n_seq, n_out of a step; page_stride and the rest are filled in */
@@ -33,6 +38,7 @@ struct model_info {
     int context_train; /* as the model was trained            */
     int context_max;   /* as it is run                        */
     int window;        /* sliding window of any layer, 0 none */
+    int window_all;    /* positions that some layer sees, where all have a window; else 0 */
     int64_t n_param;
     int64_t weight_bytes; /* as published                        */
     /* what a step must read, and multiply-adds per row and per logits; the layers' matrices and the head's */
@@ -42,6 +48,10 @@ struct model_info {
     int64_t kv_bytes;            /* the whole pool (reserved)           */
     int64_t scratch_bytes;       /* activations, rope tables, outputs   */
     int page_rows, n_page;
+    int64_t page_bytes; /* of all layers                       */
+    int n_host_page;    /* pages that the swap space holds     */
+    int64_t swap_bytes; /* the swap space (reserved)           */
+
     enum kv_type kv_type;
 };
 
@@ -68,7 +78,7 @@ struct model_out {
     const float *hidden; /* f32 [number of OUT_HIDDEN rows, d_model], after the output norm   */
 };
 
-/* Do the batch's copies, then compute all rows. Cannot fail on a batch that batch_check accepts;
+/* Do the batch's copies, then compute all rows (there may be none). Cannot fail on a batch that batch_check accepts;
  * allocates nothing. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 

@@ -116,6 +116,8 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row);
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                 const int32_t *slot, int n_row);
 void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src, int32_t page_dst);
+void cpu_kv_read(struct backend *b, const struct kv_layer *kv, int32_t page, uint8_t *to);
+void cpu_kv_write(struct backend *b, const struct kv_layer *kv, int32_t page, const uint8_t *from);
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 

@@ -147,6 +147,20 @@ void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src,
            (size_t)kv->v_page_bytes);
 }
 
+void cpu_kv_read(struct backend *b, const struct kv_layer *kv, int32_t page, uint8_t *to)
+{
+    (void)b;
+    memcpy(to, kv->k + page * kv->k_page_bytes, (size_t)kv->k_page_bytes);
+    memcpy(to + kv->k_page_bytes, kv->v + page * kv->v_page_bytes, (size_t)kv->v_page_bytes);
+}
+
+void cpu_kv_write(struct backend *b, const struct kv_layer *kv, int32_t page, const uint8_t *from)
+{
+    (void)b;
+    memcpy(kv->k + page * kv->k_page_bytes, from, (size_t)kv->k_page_bytes);
+    memcpy(kv->v + page * kv->v_page_bytes, from + kv->k_page_bytes, (size_t)kv->v_page_bytes);
+}
+
 /* ---- out of pages ---- */
 
 /* Where a position's K and V are. */
