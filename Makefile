@@ -76,9 +76,10 @@ fuzz: $(BUILD)/fuzz
 	tool/fuzz $(BUILD) -t $(or $(SECONDS),10)
 bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench tokenize $(MODEL)
-# All stated counts: every test in full, 100,000 inputs per fuzz target under the address and undefined sanitizers.
+# All stated counts and soaks (an hour of replay): every test in full, 100,000 inputs per fuzz target under the address and undefined sanitizers.
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	tool/fuzz build-address-undefined -n 100000
 # A short version of making the bundled model (needs Python; minutes).

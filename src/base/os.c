@@ -251,6 +251,33 @@ uint64_t os_memory_bytes(void)
     return n;
 }
 
+int64_t os_cpu_us(void)
+{
+    return clock_us(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+int64_t os_memory_own(void)
+{
+    long long n_page, n_file;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (!f) return -1;
+    int n = fscanf(f, "%*d %lld %lld", &n_page, &n_file);
+    fclose(f);
+    return n == 2 ? (int64_t)(n_page - n_file) * sysconf(_SC_PAGESIZE) : -1;
+}
+
+int64_t os_energy_uj(void)
+{
+    int64_t sum = -1;
+    for (int i = 0; i < 16; i++) {
+        char path[64];
+        long long uj, unused;
+        snprintf(path, sizeof path, "/sys/class/powercap/intel-rapl:%d/energy_uj", i);
+        if (read_numbers(path, &uj, &unused) >= 1) sum = (sum < 0 ? 0 : sum) + uj;
+    }
+    return sum;
+}
+
 uint64_t os_cache_bytes(void)
 {
     static const int level[] = {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE,

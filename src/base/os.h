@@ -54,6 +54,13 @@ uint64_t os_memory_bytes(void);
 /* what may still be allocated without swapping                   */
 uint64_t os_memory_free(void);
 
+/* This process since it began: processor time of all its threads in microseconds; bytes of memory that
+ * are its own, not a file's; energy of all processor packages in microjoules, whoever used it. -1:
+ * cannot be read. */
+int64_t os_cpu_us(void);
+int64_t os_memory_own(void);
+int64_t os_energy_uj(void);
+
 /* bytes of the largest cache, other programs' share included; 0: not known */
 uint64_t os_cache_bytes(void);
 

@@ -2,6 +2,8 @@
 #include "os.h"
 #include "../../tests/unit.h"
 
+#include <stdlib.h>
+
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,4 +105,18 @@ TEST(os_alloc_is_zeroed_and_given_back)
     }
     EXPECT(!os_alloc(SIZE_MAX) && !os_alloc(SIZE_MAX - (1 << 20)));
     os_free(NULL, 5);
+}
+
+TEST(os_counts_what_this_process_uses)
+{
+    /* Goal: work costs processor time, memory that is written is this process's own. */
+    enum { N = 64 << 20 };
+    int64_t cpu = os_cpu_us(), own = os_memory_own();
+    volatile char *p = malloc(N);
+    NEED(p && own > 0);
+    for (int i = 0; i < N; i += 512) p[i] = 1;
+    EXPECT(os_cpu_us() > cpu);
+    EXPECT(os_memory_own() - own > N / 2);
+    EXPECT(os_energy_uj() >= -1);
+    free((void *)p);
 }

@@ -17,6 +17,8 @@ double bench_mean(const struct bench_samples *s);
 double bench_sd(const struct bench_samples *s); /* of the sample; 0 of fewer than two */
 double bench_max(const struct bench_samples *s);
 double bench_median(struct bench_samples *s); /* sorts them */
+void bench_sort(struct bench_samples *s);
+double bench_percentile(const struct bench_samples *sorted, double percent);
 
 /* "1,2,8" -> numbers in [lo, hi], appended; "" and "none" are none. ERR_ARG names --flag. */
 int bench_numbers(struct ids *out, const char *flag, const char *text, int lo, int hi,

@@ -1,6 +1,8 @@
 /* bench_stats.c - lists of numbers, means and spreads, for quoth bench; see bench.h. */
 #include "bench.h"
 
+#include "base/histogram.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +34,20 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bench_sort(struct bench_samples *s)
+{
+    if (s->n) qsort(s->v, s->n, sizeof *s->v, by_size);
+}
+
+double bench_percentile(const struct bench_samples *sorted, double percent)
+{
+    return quantile_of_sorted(sorted->v, sorted->n, percent / 100);
+}
+
 double bench_median(struct bench_samples *s)
 {
-    if (s->n == 0) return 0;
-    qsort(s->v, s->n, sizeof *s->v, by_size);
-    return (s->v[(s->n - 1) / 2] + s->v[s->n / 2]) / 2;
+    bench_sort(s);
+    return bench_percentile(s, 50);
 }
 
 int bench_numbers(struct ids *out, const char *flag, const char *text, int lo, int hi,

@@ -237,6 +237,9 @@ static void count_answer(const struct engine *en, const struct group *g, const s
         [FINISH_TIMEOUT] = STAT_done_timeout,
     };
     const struct seq *s = &g->seq[0];
+    int n_longest = s->n_output;
+    for (int i = 1; i < g->n_seq; i++)
+        if (g->seq[i].n_output > n_longest) n_longest = g->seq[i].n_output;
     stats_done(en->stats, &(struct answer_times){.submit_us = g->request->submit_us,
                                                  .sched_us = s->sched_us,
                                                  .first_us = s->first_us,
@@ -245,6 +248,7 @@ static void count_answer(const struct engine *en, const struct group *g, const s
                                                  .n_prompt = s->n_prompt,
                                                  .n_cached = s->n_cached,
                                                  .n_output = done->usage.n_output,
+                                                 .n_longest = n_longest,
                                                  .max_tokens = g->request->max_tokens,
                                                  .n_choice = g->n_seq,
                                                  .n_preempted = g->n_preempted,

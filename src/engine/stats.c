@@ -255,11 +255,11 @@ static void count_phases(struct stats *st, const struct answer_times *t)
     histogram_add(&h[TIMES_queue], t->sched_us - t->submit_us);
     histogram_add(&h[TIMES_inference], (t->last_us ? t->last_us : t->done_us) - t->sched_us);
     histogram_add(&h[TIMES_prefill], (t->first_us ? t->first_us : t->done_us) - t->sched_us);
-    if (!t->first_us) return;
+    if (!t->first_us || t->n_longest < 1) return;
     histogram_add(&h[TIMES_decode], t->last_us - t->first_us);
-    histogram_add(&h[TIMES_e2el_per_token], (t->done_us - t->submit_us) / t->n_output);
-    if (t->n_output > 1)
-        histogram_add(&h[TIMES_tpot], (t->last_us - t->first_us) / (t->n_output - 1));
+    histogram_add(&h[TIMES_e2el_per_token], (t->done_us - t->submit_us) / t->n_longest);
+    if (t->n_longest > 1)
+        histogram_add(&h[TIMES_tpot], (t->last_us - t->first_us) / (t->n_longest - 1));
 }
 
 void stats_done(struct stats *st, const struct answer_times *t)
@@ -269,7 +269,7 @@ void stats_done(struct stats *st, const struct answer_times *t)
     histogram_add(&h[TIMES_e2el], t->done_us - t->submit_us);
     histogram_add(&h[TIMES_prompt], t->n_prompt);
     histogram_add(&h[TIMES_generation], t->n_output);
-    histogram_add(&h[TIMES_max_generation], t->n_output);
+    histogram_add(&h[TIMES_max_generation], t->n_longest);
     histogram_add(&h[TIMES_params_n], t->n_choice);
     histogram_add(&h[TIMES_params_max_tokens], t->max_tokens);
     histogram_add(&h[TIMES_preempted], t->n_preempted);

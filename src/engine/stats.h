@@ -102,7 +102,8 @@ void stats_token(struct stats *st, int64_t us);       /* since the one before   
 /* An answer that ended. Times of the engine's clock; 0: never came to that. */
 struct answer_times {
     int64_t submit_us, sched_us, first_us, last_us, done_us;
-    int n_prompt, n_cached, n_output, max_tokens, n_choice, n_preempted;
+    int n_prompt, n_cached, max_tokens, n_choice, n_preempted;
+    int n_output, n_longest; /* tokens of all choices, of the longest */
     enum stat_id done; /* STAT_done_stop, ... */
 };
 void stats_done(struct stats *st, const struct answer_times *t);

@@ -99,16 +99,23 @@ static int read_itl_target(struct engine_options *eo, const char *text, struct e
     return 0;
 }
 
+int session_engine_options(struct engine_options *eo, const struct session *s,
+                           const struct session_options *o, struct err *e)
+{
+    *eo = (struct engine_options){.executor = executor_of_model(s->model),
+                                  .tokenizer = s->tokenizer,
+                                  .cpu_level = o->cpu,
+                                  .scheduler = o->scheduler,
+                                  .starvation_us = o->starvation_ms * 1000,
+                                  .window_us = o->window_ms * 1000};
+    return read_itl_target(eo, o->itl_target_ms, e);
+}
+
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e)
 {
-    struct engine_options eo = {.executor = executor_of_model(s->model),
-                                .tokenizer = s->tokenizer,
-                                .cpu_level = o->cpu,
-                                .queue_max = queue_max,
-                                .scheduler = o->scheduler,
-                                .starvation_us = o->starvation_ms * 1000,
-                                .window_us = o->window_ms * 1000};
-    int rc = read_itl_target(&eo, o->itl_target_ms, e);
+    struct engine_options eo;
+    int rc = session_engine_options(&eo, s, o, e);
+    eo.queue_max = queue_max;
     if (rc == 0) rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }

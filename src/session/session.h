@@ -66,6 +66,9 @@ int session_open_as(struct session *s, const char *path, const struct session_op
                     const struct session_size *size, struct err *e);
 /* The engine on a thread of its own; queue_max: requests that may wait (0: the engine's default). */
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e);
+/* What it opens the engine with, for whoever opens one with something changed. */
+int session_engine_options(struct engine_options *eo, const struct session *s,
+                           const struct session_options *o, struct err *e);
 void session_close(struct session *s); /* safe on a zeroed one */
 
 /* Parts of it. The checkpoint may be opened without the data of random weights, the backend without

@@ -1,0 +1,126 @@
+/* bench_latency.c - quoth bench latency: how long one batch of requests takes from beginning to end,
+ * as vllm bench latency measures it. */
+#include "traffic.h"
+#include "progress.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int64_t input_len = 32, output_len = 128, batch_size = 8, n_warmup = 2, n_iter = 10;
+static bool prefix_cache = false;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "input-len",
+     .arg = "N",
+     .target = &input_len,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of each prompt (32)"},
+    {.kind = OPTION_INT,
+     .name = "output-len",
+     .arg = "N",
+     .target = &output_len,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of each answer (128)"},
+    {.kind = OPTION_INT,
+     .name = "batch-size",
+     .arg = "N",
+     .target = &batch_size,
+     .lo = 1,
+     .hi = 4096,
+     .help = "requests at the same time (8)"},
+    {.kind = OPTION_INT,
+     .name = "num-iters-warmup",
+     .arg = "N",
+     .target = &n_warmup,
+     .lo = 0,
+     .hi = 10000,
+     .help = "runs that do not count (2)"},
+    {.kind = OPTION_INT,
+     .name = "num-iters",
+     .arg = "N",
+     .target = &n_iter,
+     .lo = 1,
+     .hi = 10000,
+     .help = "runs that count (10)"},
+    {.kind = OPTION_FLAG,
+     .name = "enable-prefix-caching",
+     .target = &prefix_cache,
+     .help = "find what was computed before (--no-...: the default, as in vllm)"},
+    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_END},
+};
+
+static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struct err *e)
+{
+    int rc = 0;
+    for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
+        rc = traffic_bench_run(b, 0, e);
+        if (rc == 0 && i >= n_warmup && !vec_push(seconds, (double)b->result.duration_us * 1e-6))
+            rc = err_memory(e, "latencies", sizeof(double));
+    }
+    return rc;
+}
+
+static void put_latencies(struct traffic_bench *b, struct bench_samples *s)
+{
+    static const int percent[] = {10, 25, 50, 75, 90, 99};
+    double n = (double)s->n,
+           sd = bench_sd(s) * sqrt((n - 1) / n); /* numpy's: of all, not a sample */
+    buf_addf(&b->json, ",\"avg_latency\":%.6f,\"std_latency\":%.6f,\"latencies\":[", bench_mean(s),
+             sd);
+    for (size_t i = 0; i < s->n; i++) buf_addf(&b->json, "%s%.6f", i ? "," : "", s->v[i]);
+    buf_add_text(&b->json, "],\"percentiles\":{");
+    buf_addf(&b->text, "\nbatch of %d, %d in, %d out: %.4f s, sd %.4f, over %zu runs\n",
+             (int)batch_size, (int)input_len, (int)output_len, bench_mean(s), sd, s->n);
+    bench_sort(s);
+    for (int i = 0; i < 6; i++) {
+        double x = bench_percentile(s, percent[i]);
+        buf_addf(&b->json, "%s\"%d\":%.6f", i ? "," : "", percent[i], x);
+        buf_addf(&b->text, "%3d%% percentile latency: %.4f seconds\n", percent[i], x);
+    }
+    buf_add_text(&b->json, "}");
+}
+
+static int measure(struct traffic_bench *b, const char *model, struct err *e)
+{
+    struct bench_samples seconds = {0};
+    b->t.seed = traffic_seed();
+    int rc = traffic_random(&b->t, (size_t)batch_size, (int)input_len, (int)output_len, 0, e);
+    if (rc == 0)
+        rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
+    if (rc == 0) rc = iterate(b, &seconds, e);
+    if (rc == 0) rc = traffic_bench_figures(b, e);
+    if (rc == 0) put_latencies(b, &seconds);
+    if (rc == 0) rc = traffic_bench_print(b, false, e);
+    vec_deinit(&seconds);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct traffic_bench b = {.name = "bench latency"};
+    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? measure(&b, model, &e) : ERR_MISSING;
+    traffic_bench_close(&b);
+    return rc ? fail(b.name, &e) : 0;
+}
+
+const struct command command_bench_latency = {
+    .name = "bench latency",
+    .summary = "how long a batch of requests takes",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail =
+        "Options and JSON keys as those of vllm bench latency (avg_latency, std_latency, "
+        "latencies, "
+        "percentiles); the other figures are of the last run. The prefix cache is off, as there.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

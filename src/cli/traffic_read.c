@@ -1,0 +1,233 @@
+/* traffic_read.c - what requests are to come: from a trace of real ones, or random; see traffic.h.
+ *
+ * A trace has no text: only when, how long, and in Mooncake's which blocks of 512 tokens are the same
+ * as another request's. Tokens are made from those names, so that equal prefixes stay equal. */
+#include "traffic.h"
+
+#include "base/json.h"
+#include "base/os.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void traffic_close(struct traffic *t)
+{
+    vec_deinit(&t->block);
+    free(t->v);
+    *t = (struct traffic){0};
+}
+
+static int add(struct traffic *t, struct traffic_job j, struct err *e)
+{
+    if (j.n_prompt < 1) j.n_prompt = 1;
+    if (j.n_output < 1) j.n_output = 1;
+    return vec_push(t, j) ? 0 : err_memory(e, "a trace", t->n * sizeof j);
+}
+
+/* ---- files ---- */
+
+/* "2023-11-16 18:15:46.6805900" in microseconds since 1970; false: it is none. */
+static bool read_time(const char *text, int64_t *us)
+{
+    struct tm tm = {0};
+    double second;
+    if (sscanf(text, "%d-%d-%d %d:%d:%lf", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+               &tm.tm_min, &second) != 6)
+        return false;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    *us = (int64_t)timegm(&tm) * 1000000 + (int64_t)(second * 1e6 + 0.5);
+    return true;
+}
+
+struct source {
+    struct traffic *t;
+    const char *path;
+    int64_t begin_us; /* the first line's time */
+};
+
+typedef int read_line_fn(struct source *s, const char *line, int at, struct err *e);
+
+static int bad_line(const struct source *s, int at, const char *wanted, struct err *e)
+{
+    return err_set(e, ERR_FORMAT, "%s:%d: not %s", s->path, at, wanted);
+}
+
+static int azure_line(struct source *s, const char *line, int at, struct err *e)
+{
+    const char *comma = strchr(line, ',');
+    int64_t us;
+    struct traffic_job j = {0};
+    if (!comma || !read_time(line, &us) ||
+        sscanf(comma + 1, "%d,%d", &j.n_prompt, &j.n_output) != 2 || j.n_prompt < 0 ||
+        j.n_output < 0)
+        return bad_line(s, at, "TIMESTAMP,ContextTokens,GeneratedTokens", e);
+    if (s->t->n == 0) s->begin_us = us;
+    j.arrival_us = us - s->begin_us;
+    return add(s->t, j, e);
+}
+
+static int lengths_line(struct source *s, const char *line, int at, struct err *e)
+{
+    struct traffic_job j = {0};
+    if (sscanf(line, "%d,%d", &j.n_prompt, &j.n_output) != 2 || j.n_prompt < 0 || j.n_output < 0)
+        return bad_line(s, at, "num_prefill_tokens,num_decode_tokens", e);
+    return add(s->t, j, e);
+}
+
+static int mooncake_job(struct source *s, const struct json *j, int at, struct err *e)
+{
+    const struct json *ids = json_field(j, "hash_ids");
+    struct traffic_job job = {.n_prompt = (int)json_int(json_field(j, "input_length"), -1),
+                              .n_output = (int)json_int(json_field(j, "output_length"), -1),
+                              .block0 = s->t->block.n,
+                              .n_block = (int)json_count(ids)};
+    int64_t ms = json_int(json_field(j, "timestamp"), -1);
+    if (ms < 0 || job.n_prompt < 0 || job.n_output < 0 ||
+        (int64_t)job.n_block * BLOCK_TOKENS < job.n_prompt)
+        return bad_line(s, at, "{timestamp, input_length, output_length, hash_ids}", e);
+    for (int i = 0; i < job.n_block; i++)
+        if (!vec_push(&s->t->block, (int32_t)json_int(json_item(ids, (size_t)i), 0)))
+            return err_memory(e, "a trace", s->t->block.n * sizeof(int32_t));
+    if (s->t->n == 0) s->begin_us = ms * 1000;
+    job.arrival_us = ms * 1000 - s->begin_us;
+    return add(s->t, job, e);
+}
+
+static int mooncake_line(struct source *s, const char *line, int at, struct err *e)
+{
+    struct json *j;
+    int rc = json_parse(&j, line, strlen(line), NULL, e);
+    if (rc != 0) return err_prefix(e, rc, "%s:%d", s->path, at);
+    rc = mooncake_job(s, j, at, e);
+    json_drop(j);
+    return rc;
+}
+
+/* By the first line, which is a head unless it is an object. */
+static read_line_fn *format_of(const char *first)
+{
+    if (strncmp(first, "TIMESTAMP,ContextTokens,GeneratedTokens", 39) == 0) return azure_line;
+    if (strncmp(first, "num_prefill_tokens,num_decode_tokens", 36) == 0) return lengths_line;
+    return first[0] == '{' ? mooncake_line : NULL;
+}
+
+static int by_arrival(const void *a, const void *b)
+{
+    int64_t x = ((const struct traffic_job *)a)->arrival_us,
+            y = ((const struct traffic_job *)b)->arrival_us;
+    return (x > y) - (x < y);
+}
+
+int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *e)
+{
+    struct source s = {.t = t, .path = path};
+    struct buf text = {0};
+    int rc = file_read(&text, path, (size_t)1 << 30, e), at = 1;
+    read_line_fn *read_line = rc == 0 && text.n ? format_of(text.data) : NULL;
+    if (rc == 0 && !read_line)
+        rc = err_set(e, ERR_FORMAT,
+                     "%s: its first line is that of no trace: TIMESTAMP,ContextTokens,"
+                     "GeneratedTokens, or num_prefill_tokens,num_decode_tokens, or a JSON object",
+                     path);
+    for (char *line = text.data, *end; rc == 0 && line && *line && t->n < n_max;
+         line = end + 1, at++) {
+        end = strchrnul(line, '\n');
+        bool last = !*end, head = at == 1 && read_line != mooncake_line;
+        *end = '\0';
+        if (!head && *line) rc = read_line(&s, line, at, e);
+        if (last) break;
+    }
+    buf_deinit(&text);
+    if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: a trace without requests", path);
+    if (rc == 0) qsort(t->v, t->n, sizeof *t->v, by_arrival);
+    return rc;
+}
+
+/* ---- random ---- */
+
+static int around(uint64_t *rng, int n, double spread)
+{
+    double lo = floor(n * (1 - spread)), hi = floor(n * (1 + spread));
+    return (int)lo + (int)rng_below(rng, (uint64_t)(hi - lo) + 1);
+}
+
+int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, double spread,
+                   struct err *e)
+{
+    uint64_t rng = t->seed;
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        int input = around(&rng, n_input, spread), output = around(&rng, n_output, spread);
+        rc = add(t, (struct traffic_job){.n_prompt = t->n_prefix + input, .n_output = output}, e);
+    }
+    return rc;
+}
+
+/* A number of the gamma distribution with that shape and mean 1 (Marsaglia and Tsang, 2000; for a
+ * shape below 1 their boost). */
+static double gamma_unit(uint64_t *rng, double shape)
+{
+    double boost = shape < 1 ? pow(1.0 - (double)rng_float(rng), 1 / shape) : 1;
+    double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
+    for (;;) {
+        double u = 1.0 - (double)rng_float(rng), angle = 6.283185307179586 * (double)rng_float(rng);
+        double x = sqrt(-2 * log(u)) * cos(angle), v = 1 + c * x;
+        if (v <= 0) continue;
+        v = v * v * v;
+        if (log(1.0 - (double)rng_float(rng)) < 0.5 * x * x + d - d * v + d * log(v))
+            return boost * d * v / shape;
+    }
+}
+
+void traffic_arrive(struct traffic *t, const struct traffic_arrivals *a)
+{
+    uint64_t rng = t->seed + 1;
+    double at = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        double part = t->n > 1 ? (double)i / (double)(t->n - 1) : 0;
+        double rate = a->exponential ? a->rate * pow(a->rate_end / a->rate, part)
+                                     : a->rate + (a->rate_end - a->rate) * part;
+        t->v[i].arrival_us = (int64_t)(at * 1e6);
+        if (isfinite(rate)) at += gamma_unit(&rng, a->burstiness) / rate;
+    }
+}
+
+void traffic_faster(struct traffic *t, double factor)
+{
+    for (size_t i = 0; i < t->n; i++)
+        t->v[i].arrival_us = (int64_t)((double)t->v[i].arrival_us / factor);
+}
+
+size_t traffic_fit(struct traffic *t, int most)
+{
+    size_t n_cut = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        struct traffic_job *j = &t->v[i];
+        n_cut += j->n_prompt + j->n_output > most;
+        if (j->n_output > most / 2) j->n_output = most / 2;
+        if (j->n_output < 1) j->n_output = 1;
+        if (j->n_prompt > most - j->n_output) j->n_prompt = most - j->n_output;
+    }
+    return n_cut;
+}
+
+/* ---- tokens ---- */
+
+int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *out, struct err *e)
+{
+    const struct traffic_job *j = &t->v[i];
+    for (int k = 0; k < j->n_prompt; k++) {
+        uint64_t whose = i + 1; /* a prompt of its own */
+        if (j->n_block) whose = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
+        if (!j->n_block && k < t->n_prefix) whose = 0;
+        uint64_t state = t->seed ^ (whose << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);
+        if (!vec_push(out, (int32_t)(rng_next(&state) % (uint64_t)n_vocab)))
+            return err_memory(e, "a prompt", (unsigned long long)j->n_prompt * sizeof(int32_t));
+    }
+    return 0;
+}

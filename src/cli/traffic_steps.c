@@ -1,0 +1,148 @@
+/* traffic_steps.c - what an engine costs beyond its kernels: the steps that it made are written down,
+ * and the same batches are computed once more by the model alone; see traffic.h.
+ *
+ * Only their time counts, so what the pages hold by then does not matter. The log is one block of
+ * memory, filled from its beginning; when it is full, later steps are not written down. */
+#include "traffic.h"
+
+#include "base/cpu.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct step_log {
+    struct model *m; /* borrowed */
+    int32_t *word;   /* owned [n_word_max] */
+    size_t n_word, n_word_max;
+    int n_step;
+    int64_t first_us, last_us; /* when the first and the last logged step began */
+    bool full;
+};
+
+int step_log_open(struct step_log **out, struct model *m, size_t n_byte_max, struct err *e)
+{
+    struct step_log *l = *out = calloc(1, sizeof *l);
+    if (!l) return err_memory(e, "a log of steps", sizeof *l);
+    l->m = m;
+    l->n_word_max = n_byte_max / sizeof *l->word;
+    l->word = os_alloc(n_byte_max);
+    return l->word ? 0 : err_memory(e, "a log of steps", n_byte_max);
+}
+
+void step_log_close(struct step_log *l)
+{
+    if (!l) return;
+    os_free(l->word, l->n_word_max * sizeof *l->word);
+    free(l);
+}
+
+void step_log_clear(struct step_log *l)
+{
+    l->n_word = 0;
+    l->n_step = 0;
+    l->full = false;
+}
+
+/* ---- one batch: counts, then its arrays; of the page tables what is in use ---- */
+
+static int n_page_of(const struct step_log *l, const struct batch *b, int seq)
+{
+    int rows = model_info(l->m)->page_rows;
+    return (b->kv_len[seq] + rows - 1) / rows;
+}
+
+static size_t words_of(const struct step_log *l, const struct batch *b)
+{
+    size_t n = 4 + 3 * (size_t)b->n_row + 2 * (size_t)b->n_seq + 1 + 2 * (size_t)b->n_out +
+               3 * (size_t)b->n_copy;
+    for (int i = 0; i < b->n_seq; i++) n += (size_t)n_page_of(l, b, i);
+    return n;
+}
+
+/* Between the log and a batch's array: in one direction or the other, so that both agree. */
+struct cursor {
+    int32_t *at;
+    bool write;
+};
+
+static void move(struct cursor *c, void *array, size_t n)
+{
+    if (n == 0) return;
+    if (c->write)
+        memcpy(c->at, array, n * sizeof *c->at);
+    else
+        memcpy(array, c->at, n * sizeof *c->at);
+    c->at += n;
+}
+
+static void move_batch(const struct step_log *l, struct cursor *c, struct batch *b)
+{
+    move(c, &b->n_row, 1);
+    move(c, &b->n_seq, 1);
+    move(c, &b->n_out, 1);
+    move(c, &b->n_copy, 1);
+    move(c, b->token, (size_t)b->n_row);
+    move(c, b->pos, (size_t)b->n_row);
+    move(c, b->slot, (size_t)b->n_row);
+    move(c, b->row0, (size_t)b->n_seq + 1);
+    move(c, b->kv_len, (size_t)b->n_seq);
+    move(c, b->out_row, (size_t)b->n_out);
+    move(c, b->out_kind, (size_t)b->n_out);
+    move(c, b->copy, 3 * (size_t)b->n_copy);
+    for (int i = 0; i < b->n_seq; i++)
+        move(c, b->page + (int64_t)i * b->page_stride, (size_t)n_page_of(l, b, i));
+}
+
+/* ---- the executor ---- */
+
+static void write_down(struct step_log *l, const struct batch *b)
+{
+    size_t n = words_of(l, b);
+    l->full |= n > l->n_word_max - l->n_word;
+    if (l->full) return;
+    l->last_us = time_us();
+    if (l->n_step++ == 0) l->first_us = l->last_us;
+    struct cursor c = {l->word + l->n_word, true};
+    move_batch(l, &c, (struct batch *)b); /* which only reads it */
+    l->n_word += n;
+}
+
+static struct model_out forward(void *ctx, const struct batch *b)
+{
+    struct step_log *l = ctx;
+    write_down(l, b);
+    return model_forward(l->m, b);
+}
+
+struct executor step_log_executor(struct step_log *l)
+{
+    struct executor x = executor_of_model(l->m);
+    x.ctx = l;
+    x.forward = forward;
+    return x;
+}
+
+/* ---- once more ---- */
+
+bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, int *n_step,
+                    struct err *e)
+{
+    struct batch b;
+    if (l->n_step < 2 || batch_open(&b, model_batch_limits(l->m), e) != 0) return false;
+    *n_step = l->n_step - 1; /* when the last one's time ended is not known */
+    *engine_us = l->last_us - l->first_us;
+    unsigned former = cpu_float_canonical();
+    struct cursor c = {l->word, false};
+    int64_t begin = time_us();
+    for (int i = 0; i < *n_step; i++) {
+        batch_clear(&b);
+        move_batch(l, &c, &b);
+        for (int s = 0; s < b.n_seq; s++) b.state[s] = b.adapter[s] = -1;
+        model_forward(l->m, &b);
+    }
+    *kernel_us = time_us() - begin;
+    cpu_float_restore(former);
+    batch_close(&b);
+    return true;
+}
