@@ -245,8 +245,10 @@ static void plan_pass(struct engine *en, bool decoding)
 {
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (s->stuck || (s->n_token - s->n_kv <= 1) != decoding) continue;
-        plan_rows(en, s, decoding);
+        /* The second pass has prompts, and whoever was admitted since the first with one token left. */
+        bool one = s->n_token - s->n_kv <= 1;
+        if (s->stuck || s->n_row > 0 || (decoding && !one)) continue;
+        plan_rows(en, s, one);
     }
 }
 
