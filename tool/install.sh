@@ -9,7 +9,7 @@
 tools='cc:gcc make:make pkg-config:pkg-config awk:mawk'
 headers='stdio.h:libc6-dev'
 modules='jansson:libjansson-dev libpcre2-8:libpcre2-dev libutf8proc:libutf8proc-dev libedit:libedit-dev
-         libxxhash:libxxhash-dev'
+         libxxhash:libxxhash-dev libssl:libssl-dev'
 
 missing_packages()
 {

@@ -12,8 +12,9 @@ struct queue {
     pthread_cond_t more;
     size_t cap, item_bytes, head, n; /* items are numbers head .. head+n, modulo cap */
     bool woken;
-    struct queue *bell; /* borrowed, or NULL */
-    char item[];        /* [cap, item_bytes] */
+    queue_fn *listener; /* NULL: none */
+    void *listener_ctx;
+    char item[]; /* [cap, item_bytes] */
 };
 
 struct queue *queue_open(size_t cap, size_t item_bytes)
@@ -41,9 +42,20 @@ void queue_close(struct queue *q)
     free(q);
 }
 
+void queue_listen(struct queue *q, queue_fn *fn, void *ctx)
+{
+    q->listener = fn;
+    q->listener_ctx = ctx;
+}
+
+static void push_byte(void *bell)
+{
+    queue_push(bell, "");
+}
+
 void queue_ring(struct queue *q, struct queue *bell)
 {
-    q->bell = bell;
+    queue_listen(q, push_byte, bell);
 }
 
 static char *item_at(struct queue *q, size_t i)
@@ -59,7 +71,7 @@ bool queue_push(struct queue *q, const void *item)
         memcpy(item_at(q, q->n), item, q->item_bytes);
         q->n++;
         pthread_cond_signal(&q->more);
-        if (q->bell) queue_push(q->bell, "");
+        if (q->listener) q->listener(q->listener_ctx);
     }
     pthread_mutex_unlock(&q->lock);
     return ok;

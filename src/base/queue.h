@@ -19,10 +19,16 @@ bool queue_push(struct queue *q, const void *item); /* false: full */
  * after queue_wake. */
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
+/* From now on each push into q calls fn(ctx), for consumers that wait elsewhere than in queue_pop. It
+ * runs under the queue's lock on the pusher's thread: it must be short, must not block and must leave q
+ * alone. Who has popped an item knows that its call has returned: after the last one ctx may go. Before q
+ * is in use by more than one thread. */
+typedef void queue_fn(void *ctx);
+void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
+
 /* From now on each push into q also pushes a byte into `bell` (of one-byte items; a full one has rung
- * already), so that one thread can wait for many queues: pop the bell, then look into all of them. Who has
- * popped an item knows that its bell has rung: after the last one the bell may be closed. Before q is in
- * use by more than one thread. */
+ * already), so that one thread can wait for many queues: pop the bell, then look into all of them. The same
+ * holds for it; it is q's only listener. */
 void queue_ring(struct queue *q, struct queue *bell);
 
 /* Let one waiting queue_pop return false: one that waits now, else the next that would. */

@@ -23,6 +23,21 @@ TEST(queue_order_and_bound)
     EXPECT(!queue_open(SIZE_MAX / 2, 16));
 }
 
+static void count_up(void *n)
+{
+    ++*(int *)n;
+}
+
+TEST(queue_tells_its_listener)
+{
+    struct queue *q = queue_open(2, sizeof(int));
+    int n = 0, x = 7;
+    queue_listen(q, count_up, &n);
+    EXPECT(queue_push(q, &x) && queue_push(q, &x) && !queue_push(q, &x));
+    EXPECT_INT(n, 2); /* what was refused is not told */
+    queue_close(q);
+}
+
 static void *wake_later(void *q)
 {
     int64_t until = time_us() + 20000;

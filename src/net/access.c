@@ -1,0 +1,70 @@
+/* access.c - the access log: a line per answer, as text or JSON, whole lines whatever a client sent. */
+#include "net_impl.h"
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void put_time(struct buf *b)
+{
+    int64_t now = time_wall_us();
+    time_t s = (time_t)(now / 1000000);
+    struct tm tm;
+    char text[40];
+    gmtime_r(&s, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+    buf_addf(b, "%s.%03dZ", text, (int)(now / 1000 % 1000));
+}
+
+static void put_text(struct buf *b, const char *name, const char *text)
+{
+    buf_addf(b, ",\"%s\":", name);
+    json_put_text(b, text, strlen(text));
+}
+
+static void put_json(struct buf *b, const struct exchange *x, int status, double ms)
+{
+    buf_add_text(b, "{\"time\":\"");
+    put_time(b);
+    buf_add_text(b, "\",\"level\":\"info\",\"event\":\"request\"");
+    put_text(b, "peer", x->peer);
+    if (x->key) put_text(b, "key", x->key->name);
+    put_text(b, "method", x->head.method ? x->head.method : "-");
+    put_text(b, "path", x->head.path ? x->head.path : "-");
+    buf_addf(b, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%llu,\"ms\":%.3f", status, x->body.n,
+             (unsigned long long)x->n_sent, ms);
+    put_text(b, "id", x->id);
+    buf_add_text(b, "}\n");
+}
+
+static void put_plain(struct buf *b, const struct exchange *x, int status, double ms)
+{
+    put_time(b);
+    buf_addf(b, " %s %s \"%s ", x->peer, x->key ? x->key->name : "-",
+             x->head.method ? x->head.method : "-");
+    for (const char *c = x->head.path ? x->head.path : "-"; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\' || *c == 127)
+            buf_addf(b, "\\x%02x", (unsigned char)*c);
+        else
+            buf_add_char(b, *c);
+    buf_addf(b, "\" %d %zu %llu %.3fms %s\n", status, x->body.n, (unsigned long long)x->n_sent, ms,
+             x->id);
+}
+
+void access_line(struct net *n, const struct exchange *x, int status)
+{
+    if (n->access_fd < 0) return;
+    struct buf b = {0};
+    double ms = (double)(time_us() - x->start_us) * 1e-3;
+    if (log_as_json)
+        put_json(&b, x, status, ms);
+    else
+        put_plain(&b, x, status, ms);
+    ssize_t put = b.failed ? 0 : write(n->access_fd, b.data, b.n);
+    (void)put; /* a full disk must not stop the server */
+    buf_deinit(&b);
+}

@@ -1,0 +1,446 @@
+/* conn.c - one connection, as a machine that does what it can and then waits for the next event.
+ *
+ *   HANDSHAKE --> HEAD --head is there--> BODY --body is there--> ANSWER --written--> HEAD
+ *                  |                        \__refused_____________^  \
+ *                  +--refused--------------------------------------^   +--close--> LINGER
+ *
+ * How a hang-up is told from a half-closed connection: both look the same, the client's FIN. So it is
+ * answered with something harmless, a second "100 Continue" before the answer has begun or a comment
+ * in an event stream, and the system of a client that is gone resets the connection at once, while
+ * one that only has nothing more to say reads on. (Over a unix socket the two differ by themselves.)
+ * The loop thread alone comes here. */
+#include "net_impl.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { TURN_BYTES = 256 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200, BODY_BYTES_PER_S = 4096 };
+
+static void set_deadline(struct conn *c, int ms)
+{
+    c->deadline_us = time_us() + (int64_t)ms * 1000;
+}
+
+/* ---- opening and closing ---- */
+
+static void tune(int fd)
+{
+    int on = 1, idle = 15, interval = 5, count = 3;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on,
+               sizeof on); /* clients that vanish without a FIN */
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+void conn_open(struct net *n, int fd, const char *peer, bool local)
+{
+    int n_conn = atomic_load(&n->n_conn);
+    struct conn *c = n_conn < n->o.n_conn_max + N_REFUSED_MAX ? calloc(1, sizeof *c) : NULL;
+    if (c) c->tls = n->tls ? tls_accept(n->tls, fd) : NULL;
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    if (!c || (n->tls && !c->tls) || epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
+        if (c) tls_close(c->tls);
+        free(c);
+        close(fd);
+        return;
+    }
+    if (!local) tune(fd);
+    c->net = n;
+    c->fd = fd;
+    c->local = local;
+    c->refuse = n_conn >= n->o.n_conn_max;
+    c->state = c->tls ? CONN_HANDSHAKE : CONN_HEAD;
+    snprintf(c->peer, sizeof c->peer, "%s", peer);
+    set_deadline(c, n->o.head_ms);
+    c->next = n->conns;
+    if (c->next) c->next->prev = c;
+    n->conns = c;
+    atomic_store(&n->n_conn, n_conn + 1);
+    atomic_fetch_add(&n->n_accepted, 1);
+}
+
+static void count_answer(struct net *n, int status)
+{
+    atomic_fetch_add(&n->n_request, 1);
+    if (status / 100 < 6) atomic_fetch_add(&n->n_status[status / 100], 1);
+}
+
+/* The loop's part of an exchange is over. status 499: nobody was there for the answer. */
+static void leave_exchange(struct conn *c, int status)
+{
+    struct exchange *x = c->x;
+    if (!x) return;
+    count_answer(c->net, status);
+    access_line(c->net, x, status);
+    x->conn = NULL;
+    c->x = NULL;
+    exchange_drop(x);
+}
+
+/* What belongs to an exchange that was cut off: its handler learns it, if there is one yet. */
+static void abandon_exchange(struct conn *c)
+{
+    struct exchange *x = c->x;
+    if (!x) return;
+    bool handled = c->state == CONN_ANSWER;
+    if (handled) {
+        atomic_fetch_add(&c->net->n_hangup, 1);
+        atomic_store(&x->gone, true);
+        exchange_wake(x);
+    } else {
+        exchange_drop(x); /* for the handler that will not be */
+    }
+    leave_exchange(c, 499);
+}
+
+void conn_kill(struct conn *c)
+{
+    struct net *n = c->net;
+    if (c->dead) return;
+    abandon_exchange(c);
+    c->dead = true;
+    if (c->tls && c->state != CONN_HANDSHAKE) tls_goodbye(c->tls);
+    tls_close(c->tls);
+    close(c->fd);
+    buf_deinit(&c->in);
+    if (c->prev) c->prev->next = c->next;
+    if (c->next) c->next->prev = c->prev;
+    if (n->conns == c) n->conns = c->next;
+    c->next = n->dead; /* events of this round may still name it */
+    n->dead = c;
+    atomic_fetch_sub(&n->n_conn, 1);
+}
+
+/* ---- reading and writing ---- */
+
+static ssize_t outcome(ssize_t n)
+{
+    if (n > 0) return n;
+    if (n == 0) return IO_EOF;
+    return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_FAIL;
+}
+
+static ssize_t conn_read(struct conn *c, char *s, size_t n)
+{
+    return c->tls ? tls_read(c->tls, s, n) : outcome(recv(c->fd, s, n, 0));
+}
+
+static ssize_t conn_write(struct conn *c, const char *s, size_t n)
+{
+    return c->tls ? tls_write(c->tls, s, n) : outcome(send(c->fd, s, n, MSG_NOSIGNAL));
+}
+
+/* Read once more onto c->in: bytes, or IO_*. */
+static ssize_t fill(struct conn *c)
+{
+    ssize_t n = conn_read(c, c->net->scratch, READ_BYTES);
+    if (n > 0) buf_add(&c->in, c->net->scratch, (size_t)n);
+    return c->in.failed ? IO_FAIL : n;
+}
+
+static void drop_in(struct conn *c, size_t n)
+{
+    memmove(c->in.data, c->in.data + n, c->in.n - n);
+    c->in.n -= n;
+    if (c->in.n == 0) buf_deinit(&c->in); /* an idle connection holds no memory for what it said */
+}
+
+/* ---- the request ---- */
+
+static struct exchange *begin_exchange(struct conn *c)
+{
+    struct exchange *x = NULL;
+    if ((size_t)atomic_load(&c->net->n_exchange) < c->net->n_exchange_max) x = exchange_new(c->net);
+    if (!x) return NULL;
+    snprintf(x->peer, sizeof x->peer, "%s", c->peer);
+    x->conn = c;
+    c->x = x;
+    return x;
+}
+
+/* An exchange without a request: only to refuse with. */
+static void refuse(struct conn *c, int status, const char *why)
+{
+    struct exchange *x = c->x ? c->x : begin_exchange(c);
+    c->state = CONN_ANSWER;
+    c->deadline_us = 0;
+    if (!x) {
+        conn_kill(c);
+        return;
+    }
+    x->close = true;
+    exchange_error(x, &(struct net_error){.status = status}, "%s", why);
+}
+
+/* The client said FIN while its answer is being made: is it still there? */
+static void probe(struct conn *c)
+{
+    static const char harmless[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct exchange *x = c->x;
+    if (c->probed || c->local || c->state != CONN_ANSWER) return;
+    c->probed = true;
+    if (atomic_load(&x->stage) != STAGE_NONE) {
+        atomic_store(&x->ping, true);
+        exchange_wake(x);
+    } else if (x->head.minor == 1 && conn_write(c, harmless, sizeof harmless - 1) == IO_FAIL) {
+        conn_kill(c);
+    }
+}
+
+static void hand_over(struct conn *c)
+{
+    c->state = CONN_ANSWER;
+    c->deadline_us = 0;
+    c->probed = false;
+    if (!queue_push(c->net->fresh, &c->x)) refuse(c, 503, "too many requests at once");
+    if (!c->dead && c->peer_closed) probe(c);
+}
+
+static void begin_body(struct conn *c)
+{
+    struct exchange *x = c->x;
+    if (x->head.n_body == 0 && !x->head.chunked) {
+        hand_over(c);
+        return;
+    }
+    c->state = CONN_BODY;
+    c->chunks = (struct chunks){0};
+    c->body_us = time_us();
+    set_deadline(c, c->net->o.body_ms);
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (x->head.expect_continue && c->in.n == 0) conn_write(c, go_on, sizeof go_on - 1);
+}
+
+static void take_head(struct conn *c, size_t n)
+{
+    struct exchange *x = begin_exchange(c);
+    struct err e = {0};
+    int rc = x ? head_parse(&x->head, c->in.data, n, &e) : 0;
+    drop_in(c, n);
+    if (!x)
+        conn_kill(c);
+    else if (rc != 0)
+        refuse(c, rc == ERR_LIMIT ? 431 : 400, e.text);
+    else if (check_head(c, x))
+        begin_body(c);
+    else
+        c->state = CONN_ANSWER, c->deadline_us = 0;
+}
+
+/* Each step: true if there may be more to do at once. */
+static bool step_head(struct conn *c)
+{
+    size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.n_head_max;
+    if (n > n_max || (n == 0 && c->in.n > n_max)) {
+        refuse(c, 431, "the request's head is too large");
+        return !c->dead;
+    }
+    if (n > 0) {
+        take_head(c, n);
+        return !c->dead;
+    }
+    bool first = c->in.n == 0;
+    ssize_t got = fill(c);
+    if (got < 0) conn_kill(c); /* nothing, or half a head: nobody waits for an answer */
+    if (got > 0 && first) set_deadline(c, c->net->o.head_ms);
+    return got > 0;
+}
+
+/* Use what is in c->in for the body; false: it was refused. */
+static bool take_body(struct conn *c)
+{
+    struct exchange *x = c->x;
+    size_t before = x->body.n, left = (size_t)x->head.n_body - before;
+    ptrdiff_t used = x->head.chunked ? chunks_push(&c->chunks, c->in.data, c->in.n, &x->body,
+                                                   c->net->o.n_body_max)
+                                     : (ptrdiff_t)(c->in.n < left ? c->in.n : left);
+    if (!x->head.chunked) buf_add(&x->body, c->in.data, (size_t)used);
+    size_t held = atomic_fetch_add(&c->net->n_body_held, x->body.n - before) + x->body.n - before;
+    if (used < 0)
+        refuse(c, 400, "the body's chunks are malformed");
+    else if (x->body.failed)
+        refuse(c, 413, "the body is larger than the limit");
+    else if (held > c->net->o.n_body_total_max)
+        refuse(c, 503, "the server holds as much of requests as it may; try again later");
+    else
+        return drop_in(c, (size_t)used), true;
+    return false;
+}
+
+static bool step_body(struct conn *c)
+{
+    struct exchange *x = c->x;
+    if (c->in.n > 0 && !take_body(c)) return !c->dead;
+    if (x->head.chunked ? c->chunks.state == CHUNK_DONE : x->body.n == (size_t)x->head.n_body) {
+        hand_over(c);
+        return !c->dead;
+    }
+    c->deadline_us = c->body_us + (int64_t)c->net->o.body_ms * 1000 +
+                     (int64_t)x->body.n * (1000000 / BODY_BYTES_PER_S);
+    ssize_t got = fill(c);
+    if (got < 0) conn_kill(c);
+    return got > 0;
+}
+
+/* ---- the answer ---- */
+
+static void begin_linger(struct conn *c)
+{
+    if (c->tls) tls_goodbye(c->tls);
+    shutdown(c->fd, SHUT_WR);
+    c->state = CONN_LINGER;
+    set_deadline(c, atomic_load(&c->net->draining) ? LINGER_DRAIN_MS : LINGER_MS);
+}
+
+static void complete(struct conn *c)
+{
+    struct exchange *x = c->x;
+    bool close = x->said_close || atomic_load(&c->net->draining);
+    leave_exchange(c, x->status);
+    if (close) {
+        begin_linger(c);
+        return;
+    }
+    c->state = CONN_HEAD;
+    set_deadline(c, c->in.n ? c->net->o.head_ms : c->net->o.idle_ms);
+}
+
+/* Write s[0..n): how many, IO_AGAIN or IO_FAIL. Whoever takes something gets more time. */
+static ssize_t put(struct conn *c, const char *s, size_t n)
+{
+    ssize_t got = conn_write(c, s, n);
+    if (got > 0) {
+        c->x->n_sent += (uint64_t)got;
+        c->deadline_us = 0;
+    } else if (got == IO_AGAIN && c->deadline_us == 0) {
+        set_deadline(c, c->net->o.write_ms);
+    }
+    return got == IO_EOF ? IO_FAIL : got;
+}
+
+/* The next bytes of the answer; 0: none are there. */
+static size_t next_bytes(struct exchange *x, enum stage stage, const char **s)
+{
+    if (x->out_at < x->out.n) return *s = x->out.data + x->out_at, x->out.n - x->out_at;
+    size_t n = x->ring.data ? ring_span(&x->ring, s) : 0;
+    if (n > 0 || stage != STAGE_COMPLETE) return n;
+    return *s = x->spill.data + x->spill_at, x->spill.n - x->spill_at;
+}
+
+static void advance(struct exchange *x, size_t n)
+{
+    if (x->out_at < x->out.n)
+        x->out_at += n;
+    else if (x->ring.data && ring_used(&x->ring) > 0)
+        ring_take(&x->ring, n);
+    else
+        x->spill_at += n;
+}
+
+static bool step_answer(struct conn *c)
+{
+    struct exchange *x = c->x;
+    enum stage stage = atomic_load(&x->stage);
+    if (stage == STAGE_NONE) return false;
+    const char *s;
+    size_t n;
+    while ((n = next_bytes(x, stage, &s)) > 0) {
+        ssize_t got = put(c, s, n);
+        if (got == IO_FAIL) conn_kill(c);
+        if (got <= 0) return false;
+        advance(x, (size_t)got);
+        x->ping_us = time_us() + (int64_t)c->net->o.ping_ms * 1000;
+    }
+    if (atomic_exchange(&x->starved, false)) exchange_wake(x);
+    if (stage != STAGE_COMPLETE) return false;
+    complete(c);
+    return true;
+}
+
+/* ---- the ends ---- */
+
+static bool step_linger(struct conn *c)
+{
+    ssize_t got = c->peer_closed ? IO_EOF : recv(c->fd, c->net->scratch, READ_BYTES, 0);
+    if (got > 0) return true;
+    if (got == 0 || c->peer_closed || errno != EAGAIN) conn_kill(c);
+    return false;
+}
+
+static bool step_handshake(struct conn *c)
+{
+    int rc = tls_handshake(c->tls);
+    if (rc == IO_FAIL) conn_kill(c);
+    if (rc == 1) c->state = CONN_HEAD;
+    return rc == 1;
+}
+
+void conn_pump(struct conn *c)
+{
+    bool more = !c->dead;
+    for (int turns = TURN_BYTES / READ_BYTES * 4; more && turns > 0; turns--) switch (c->state) {
+        case CONN_HANDSHAKE:
+            more = step_handshake(c);
+            break;
+        case CONN_HEAD:
+            more = step_head(c);
+            break;
+        case CONN_BODY:
+            more = step_body(c);
+            break;
+        case CONN_ANSWER:
+            more = step_answer(c);
+            break;
+        case CONN_LINGER:
+            more = step_linger(c);
+            break;
+        }
+    if (!more || c->dead || c->hot) return;
+    c->hot = true;
+    c->next_hot = c->net->hot;
+    c->net->hot = c;
+}
+
+void conn_event(struct conn *c, unsigned events)
+{
+    if (c->dead) return;
+    if (events & EPOLLRDHUP) c->peer_closed = true;
+    if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
+        conn_kill(c);
+    else
+        conn_pump(c);
+    if (!c->dead && c->peer_closed) probe(c);
+}
+
+static void time_out(struct conn *c)
+{
+    bool began = c->state == CONN_BODY || (c->state == CONN_HEAD && c->in.n > 0);
+    if (began) {
+        refuse(c, 408, "the request took too long to arrive");
+        if (!c->dead) conn_pump(c);
+    } else {
+        conn_kill(c);
+    }
+}
+
+void conn_sweep(struct conn *c, int64_t now_us)
+{
+    struct exchange *x = c->x;
+    if (c->deadline_us && now_us >= c->deadline_us) {
+        time_out(c);
+    } else if (c->state == CONN_ANSWER && x->ping_us && now_us >= x->ping_us) {
+        x->ping_us = now_us + (int64_t)c->net->o.ping_ms * 1000;
+        atomic_store(&x->ping, true);
+        exchange_wake(x);
+    }
+}

@@ -1,0 +1,61 @@
+/* guard.c - web pages must not reach a server on this machine behind its user's back.
+ *
+ * DNS rebinding: a page of evil.example lets that name resolve to 127.0.0.1, and its scripts then
+ * speak to the server as to their own origin. The browser tells the name in Host, so a server on
+ * loopback answers only to loopback's names. Cross-origin requests carry Origin, and only loopback's,
+ * the server's own and the listed ones are answered, before anything is computed for them. */
+#include "net_impl.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+/* The name in "name:port" or "[name]:port" into out. */
+static bool cut_port(char *out, size_t n_out, const char *host)
+{
+    size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    if (host[0] == '[' && host[n - 1] != ']') return false;
+    if (host[n] == ':' && host[n + 1 + strspn(host + n + 1, "0123456789")]) return false;
+    if (host[n] && host[n] != ':') return false;
+    if (n == 0 || n >= n_out) return false;
+    memcpy(out, host, n);
+    out[n] = 0;
+    return true;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+    return n > m && strcasecmp(s + n - m, end) == 0;
+}
+
+bool name_is_loopback(const char *host)
+{
+    char name[256];
+    struct in_addr a;
+    if (!cut_port(name, sizeof name, host)) return false;
+    if (strcasecmp(name, "localhost") == 0 || ends_with(name, ".localhost")) return true;
+    if (strcmp(name, "[::1]") == 0) return true;
+    return inet_pton(AF_INET, name, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
+}
+
+bool guard_host(const struct guard *g, const char *host)
+{
+    char name[256];
+    if (!g->loopback || !host || name_is_loopback(host)) return true;
+    if (!cut_port(name, sizeof name, host)) return false;
+    for (int i = 0; i < g->n_host; i++)
+        if (strcasecmp(name, g->host[i]) == 0 || strcmp(g->host[i], "*") == 0) return true;
+    return false;
+}
+
+bool guard_origin(const struct guard *g, const char *origin, const char *host)
+{
+    if (!origin) return true;
+    for (int i = 0; i < g->n_origin; i++)
+        if (strcasecmp(origin, g->origin[i]) == 0 || strcmp(g->origin[i], "*") == 0) return true;
+    const char *name = strncasecmp(origin, "http://", 7) == 0    ? origin + 7
+                       : strncasecmp(origin, "https://", 8) == 0 ? origin + 8
+                                                                 : NULL;
+    return name && (name_is_loopback(name) || (host && strcasecmp(name, host) == 0));
+}

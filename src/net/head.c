@@ -1,0 +1,243 @@
+/* head.c - the head of a request, from bytes to fields; see head.h.
+ *
+ * Strict where leniency has let requests be smuggled past proxies: lines end with CRLF, names are
+ * tokens, a header is not folded, there is one Host, one Content-Length, and that or chunks but not
+ * both. Nothing here knows a connection, so that the whole of it can be fuzzed. */
+#include "head.h"
+
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- characters ---- */
+
+static bool is_token(unsigned char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    c |= 32;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = s[i];
+        if (c == '%') {
+            int hi = i + 2 < n ? hex_digit(s[i + 1]) : -1;
+            int lo = hi >= 0 ? hex_digit(s[i + 2]) : -1;
+            if (lo < 0) return -1;
+            c = (char)(hi << 4 | lo);
+            i += 2;
+        } else if (c == '+' && plus) {
+            c = ' ';
+        }
+        if (c == 0) return -1;
+        out[m++] = c;
+    }
+    out[m] = 0;
+    return utf8_valid(out, m) ? (ptrdiff_t)m : -1;
+}
+
+bool query_value(const char *query, const char *name, struct buf *out)
+{
+    size_t n_name = strlen(name);
+    for (const char *at = query; *at;) {
+        size_t n = strcspn(at, "&"), n_key = strcspn(at, "=&");
+        if (n_key == n_name && memcmp(at, name, n_name) == 0) {
+            size_t skip = n_key < n ? n_key + 1 : n_key;
+            if (!buf_room(out, n - skip + 1)) return false;
+            ptrdiff_t m = percent_decode(out->data + out->n, at + skip, n - skip, true);
+            if (m < 0) return out->data[out->n] = 0, false;
+            out->n += (size_t)m;
+            return true;
+        }
+        at += n + (at[n] == '&');
+    }
+    return false;
+}
+
+/* ---- the lines ---- */
+
+size_t head_length(const char *s, size_t n)
+{
+    size_t skip = 0; /* empty lines before a request are to be ignored (RFC 9112, 2.2) */
+    while (n - skip >= 2 && s[skip] == '\r' && s[skip + 1] == '\n') skip += 2;
+    const char *end = n > skip ? memmem(s + skip, n - skip, "\r\n\r\n", 4) : NULL;
+    return end ? (size_t)(end - s) + 4 : 0;
+}
+
+/* The line at *at, cut off at its CRLF; NULL at the end, or where a CR or LF stands alone. */
+static char *next_line(char **at)
+{
+    char *line = *at, *end = strchr(line, '\r');
+    if (!end || end[1] != '\n' || memchr(line, '\n', (size_t)(end - line))) return NULL;
+    *end = 0;
+    *at = end + 2;
+    return line;
+}
+
+static char *cut_word(char **at)
+{
+    char *word = *at, *space = strchr(word, ' ');
+    if (!space || space == word) return NULL;
+    *space = 0;
+    *at = space + 1;
+    return word;
+}
+
+/* The path in a target: origin form, or absolute form without its scheme and authority. */
+static const char *path_of(const char *target, const char *method)
+{
+    if (target[0] == '*' && !target[1] && strcmp(method, "OPTIONS") == 0) return target;
+    for (int i = 0; i < 2; i++) {
+        const char *scheme = i ? "https://" : "http://";
+        if (strncasecmp(target, scheme, strlen(scheme)) != 0) continue;
+        const char *slash = strchr(target + strlen(scheme), '/');
+        return slash ? slash : "/";
+    }
+    return target[0] == '/' ? target : NULL;
+}
+
+static int parse_target(struct head *h, struct err *e)
+{
+    for (const char *c = h->target; *c; c++)
+        if ((unsigned char)*c <= ' ' || *c == 127 || *c == '#')
+            return err_set(e, ERR_FORMAT, "the request's target holds a character that it may not");
+    const char *path = path_of(h->target, h->method), *mark = path ? strchr(path, '?') : NULL;
+    if (!path) return err_set(e, ERR_FORMAT, "the request's target is not a path");
+    size_t n = mark ? (size_t)(mark - path) : strlen(path);
+    h->query = mark ? mark + 1 : "";
+    h->path = malloc(n + 1);
+    if (!h->path) return err_memory(e, "a path", n);
+    if (percent_decode(h->path, path, n, false) < 0)
+        return err_set(e, ERR_FORMAT, "the request's path is not percent-encoded UTF-8");
+    return 0;
+}
+
+static int parse_request_line(struct head *h, char *line, struct err *e)
+{
+    h->method = cut_word(&line);
+    h->target = h->method ? cut_word(&line) : NULL;
+    if (!h->target) return err_set(e, ERR_FORMAT, "not an HTTP request line");
+    for (const char *c = h->method; *c; c++)
+        if (!is_token((unsigned char)*c)) return err_set(e, ERR_FORMAT, "not an HTTP method");
+    if (strcmp(line, "HTTP/1.1") != 0 && strcmp(line, "HTTP/1.0") != 0)
+        return err_set(e, ERR_FORMAT, "not HTTP/1.1 or HTTP/1.0");
+    h->minor = line[7] - '0';
+    return parse_target(h, e);
+}
+
+static int parse_header(struct head *h, char *line, struct err *e)
+{
+    char *c = line;
+    for (; is_token((unsigned char)*c); c++)
+        if (*c >= 'A' && *c <= 'Z') *c |= 32;
+    if (c == line || *c != ':') return err_set(e, ERR_FORMAT, "not a header line");
+    *c++ = 0;
+    c += strspn(c, " \t");
+    size_t n = strlen(c);
+    while (n > 0 && (c[n - 1] == ' ' || c[n - 1] == '\t')) c[--n] = 0;
+    for (size_t i = 0; i < n; i++)
+        if (((unsigned char)c[i] < ' ' && c[i] != '\t') || c[i] == 127)
+            return err_set(e, ERR_FORMAT, "header %.40s: a control character", line);
+    if (h->n_header == HEADER_MAX) return err_set(e, ERR_LIMIT, "more than %d headers", HEADER_MAX);
+    h->header[h->n_header++] = (struct header){line, c};
+    return 0;
+}
+
+const char *head_header(const struct head *h, const char *lower_name)
+{
+    for (int i = 0; i < h->n_header; i++)
+        if (strcmp(h->header[i].name, lower_name) == 0) return h->header[i].value;
+    return NULL;
+}
+
+/* ---- what the headers mean ---- */
+
+static int count_header(const struct head *h, const char *name)
+{
+    int n = 0;
+    for (int i = 0; i < h->n_header; i++) n += strcmp(h->header[i].name, name) == 0;
+    return n;
+}
+
+/* Is the word in a comma-separated list? */
+static bool list_has(const char *list, const char *word)
+{
+    size_t n_word = strlen(word);
+    while (list && *list) {
+        list += strspn(list, " \t,");
+        size_t n = strcspn(list, ","), m = n;
+        while (m > 0 && (list[m - 1] == ' ' || list[m - 1] == '\t')) m--;
+        if (m == n_word && strncasecmp(list, word, m) == 0) return true;
+        list += n;
+    }
+    return false;
+}
+
+static int parse_length(struct head *h, const char *text, struct err *e)
+{
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 18 || text[n])
+        return err_set(e, ERR_FORMAT, "Content-Length: \"%.40s\" is not a number of bytes", text);
+    h->n_body = strtoll(text, NULL, 10);
+    return 0;
+}
+
+static int parse_framing(struct head *h, struct err *e)
+{
+    const char *length = head_header(h, "content-length"),
+               *coding = head_header(h, "transfer-encoding");
+    if (coding && (length || h->minor == 0))
+        return err_set(e, ERR_FORMAT, "Transfer-Encoding beside Content-Length, or in HTTP/1.0");
+    if (count_header(h, "content-length") > 1 || count_header(h, "transfer-encoding") > 1)
+        return err_set(e, ERR_FORMAT, "Content-Length or Transfer-Encoding twice");
+    if (coding && strcasecmp(coding, "chunked") != 0)
+        return err_set(e, ERR_FORMAT, "Transfer-Encoding: only chunked is understood");
+    h->chunked = coding != NULL;
+    return length ? parse_length(h, length, e) : 0;
+}
+
+static int parse_meaning(struct head *h, struct err *e)
+{
+    int n_host = count_header(h, "host");
+    if (n_host > 1 || (n_host == 0 && h->minor == 1))
+        return err_set(e, ERR_FORMAT, "HTTP/1.1 needs one Host header, found %d", n_host);
+    const char *connection = head_header(h, "connection");
+    h->keep_alive =
+        h->minor == 1 ? !list_has(connection, "close") : list_has(connection, "keep-alive");
+    h->expect_continue = h->minor == 1 && list_has(head_header(h, "expect"), "100-continue");
+    return parse_framing(h, e);
+}
+
+int head_parse(struct head *h, const char *s, size_t n, struct err *e)
+{
+    while (n >= 2 && s[0] == '\r' && s[1] == '\n') s += 2, n -= 2;
+    h->text = malloc(n + 1);
+    if (!h->text) return err_memory(e, "a request's head", n);
+    memcpy(h->text, s, n);
+    h->text[n] = 0;
+    if (memchr(s, 0, n)) return err_set(e, ERR_FORMAT, "a NUL in the request's head");
+    char *at = h->text, *line = next_line(&at);
+    int rc = line ? parse_request_line(h, line, e)
+                  : err_set(e, ERR_FORMAT, "a line that does not end with CRLF");
+    while (rc == 0 && (line = next_line(&at)) && *line) rc = parse_header(h, line, e);
+    if (rc == 0 && !line) rc = err_set(e, ERR_FORMAT, "a line that does not end with CRLF");
+    return rc ? rc : parse_meaning(h, e);
+}
+
+void head_deinit(struct head *h)
+{
+    free(h->text);
+    free(h->path);
+    *h = (struct head){0};
+}

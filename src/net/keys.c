@@ -1,0 +1,137 @@
+/* keys.c - API keys: the list, its file, finding one without telling how near a guess came, and
+ * the bucket that holds a key to its rate. */
+#include "net_impl.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20 };
+
+/* Equal? All bytes are looked at, whatever they are. */
+static bool same_secret(const char *a, size_t n_a, const char *b, size_t n_b)
+{
+    unsigned char differ = n_a != n_b;
+    for (size_t i = 0; i < SECRET_MAX; i++)
+        differ |= (unsigned char)((i < n_a ? a[i] : 0) ^ (i < n_b ? b[i] : 0));
+    return differ == 0;
+}
+
+struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size_t n)
+{
+    struct net_key *found = NULL;
+    for (size_t i = 0; i < k->n; i++)
+        if (same_secret(k->v[i].secret, strlen(k->v[i].secret), secret, n)) found = &k->v[i];
+    return n <= SECRET_MAX ? found : NULL;
+}
+
+int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e)
+{
+    size_t n = strlen(secret);
+    if (n == 0 || n > SECRET_MAX)
+        return err_set(e, ERR_ARG, "an API key has 1 to %d bytes, this one %zu", SECRET_MAX, n);
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)secret[i] <= ' ' || secret[i] == 127)
+            return err_set(e, ERR_ARG, "an API key holds a space or control character");
+    if (net_keys_find(k, secret, n)) return err_set(e, ERR_ARG, "the same API key twice");
+    char made[32];
+    snprintf(made, sizeof made, "key%zu", k->n + 1);
+    struct net_key key = {.secret = strdup(secret), .name = strdup(name ? name : made), .share = 1};
+    if (key.secret && key.name && vec_push(k, key)) return 0;
+    free((char *)key.secret);
+    free((char *)key.name);
+    return err_memory(e, "an API key", n);
+}
+
+void net_keys_deinit(struct net_keys *k)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        free((char *)k->v[i].secret);
+        free((char *)k->v[i].name);
+    }
+    vec_deinit(k);
+}
+
+/* ---- the file ---- */
+
+static int read_number(double *out, const char *text, const char *what, struct err *e)
+{
+    char *end;
+    double x = strtod(text, &end);
+    if (end == text || *end || !isfinite(x) || x < 0 || x > 1e9)
+        return err_set(e, ERR_FORMAT, "%s: \"%.40s\" is not a number from 0 on", what, text);
+    *out = x;
+    return 0;
+}
+
+static int read_field(struct net_key *key, const char *word, struct err *e)
+{
+    if (strncmp(word, "rate=", 5) == 0) return read_number(&key->per_minute, word + 5, "rate", e);
+    if (strncmp(word, "share=", 6) == 0) return read_number(&key->share, word + 6, "share", e);
+    if (strncmp(word, "name=", 5) != 0 || !word[5])
+        return err_set(e, ERR_FORMAT, "\"%.40s\" is not name=, rate= or share=", word);
+    char *name = strdup(word + 5);
+    if (!name) return err_memory(e, "a key's name", strlen(word));
+    free((char *)key->name);
+    key->name = name;
+    return 0;
+}
+
+static int read_line(struct net_keys *k, char *line, struct err *e)
+{
+    static const char space[] = " \t\r";
+    char *word;
+    struct net_key *key = NULL;
+    while ((word = strsep(&line, space))) {
+        if (*word == '#') return 0;
+        if (!*word) continue;
+        int rc = key ? read_field(key, word, e) : net_keys_add(k, word, NULL, e);
+        if (rc != 0) return rc;
+        key = &k->v[k->n - 1];
+    }
+    return 0;
+}
+
+int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e)
+{
+    char *copy = strndup(text, n);
+    if (!copy) return err_memory(e, path, n);
+    int rc = strlen(copy) == n ? 0 : err_set(e, ERR_FORMAT, "%s: a NUL in it", path), number = 0;
+    for (char *next = copy, *line; rc == 0 && (line = strsep(&next, "\n"));) {
+        number++;
+        rc = read_line(k, line, e);
+        if (rc != 0) err_prefix(e, rc, "%s:%d", path, number);
+    }
+    free(copy);
+    return rc;
+}
+
+int net_keys_read(struct net_keys *k, const char *path, struct err *e)
+{
+    struct buf text = {0};
+    int rc = file_read(&text, path, KEY_FILE_MAX, e);
+    if (rc == 0) rc = net_keys_parse(k, text.data ? text.data : "", text.n, path, e);
+    if (text.data) explicit_bzero(text.data, text.n);
+    buf_deinit(&text);
+    return rc;
+}
+
+/* ---- the rate ---- */
+
+/* A bucket of a minute's requests, at least one, that fills as time goes by. */
+int key_wait_s(struct net_key *key, int64_t now_us)
+{
+    if (key->per_minute <= 0) return 0;
+    double per_us = key->per_minute / 60e6, most = key->per_minute > 1 ? key->per_minute : 1;
+    if (!key->token_us)
+        key->token = most;
+    else
+        key->token = fmin(most, key->token + (double)(now_us - key->token_us) * per_us);
+    key->token_us = now_us;
+    if (key->token < 1) return (int)ceil((1 - key->token) / per_us * 1e-6);
+    key->token -= 1;
+    return 0;
+}

@@ -1,0 +1,108 @@
+/* listen.c - the socket that clients find: a host and port, a unix socket, or one from systemd. */
+#include "net_impl.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
+
+/* What the socket is bound to: port, loopback, and the URL to show. */
+static void describe(struct listener *l, bool tls)
+{
+    struct sockaddr_storage a;
+    socklen_t n = sizeof a;
+    char host[INET6_ADDRSTRLEN] = "?";
+    const char *scheme = tls ? "https" : "http";
+    if (getsockname(l->fd, (struct sockaddr *)&a, &n) != 0) a.ss_family = AF_UNIX;
+    if (a.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (struct sockaddr_in *)&a;
+        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
+        l->port = ntohs(in->sin_port);
+        l->loopback = ntohl(in->sin_addr.s_addr) >> 24 == 127;
+        snprintf(l->url, sizeof l->url, "%s://%s:%d", scheme, host, l->port);
+    } else if (a.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *in = (struct sockaddr_in6 *)&a;
+        inet_ntop(AF_INET6, &in->sin6_addr, host, sizeof host);
+        l->port = ntohs(in->sin6_port);
+        l->loopback = IN6_IS_ADDR_LOOPBACK(&in->sin6_addr);
+        snprintf(l->url, sizeof l->url, "%s://[%s]:%d", scheme, host, l->port);
+    } else { /* no browser reaches a unix socket: nothing to guard */
+        const struct sockaddr_un *un = (struct sockaddr_un *)&a;
+        snprintf(l->url, sizeof l->url, "unix:%s", n > sizeof un->sun_family ? un->sun_path : "");
+    }
+}
+
+static int open_unix(struct listener *l, const char *path, struct err *e)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct stat s;
+    if (strlen(path) >= sizeof a.sun_path)
+        return err_set(e, ERR_ARG, "--uds %s: longer than %zu bytes", path, sizeof a.sun_path - 1);
+    memcpy(a.sun_path, path, strlen(path));
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (l->fd < 0) return err_set(e, ERR_IO, "--uds %s: %s", path, strerror(errno));
+    /* One that a server left behind is in the way; one that is listened on is not ours to remove. */
+    if (connect(l->fd, (struct sockaddr *)&a, sizeof a) == 0)
+        return err_set(e, ERR_IO, "--uds %s: another server listens there", path);
+    if (errno == ECONNREFUSED && lstat(path, &s) == 0 && S_ISSOCK(s.st_mode)) unlink(path);
+    if (bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0)
+        return err_set(e, ERR_IO, "--uds %s: %s", path, strerror(errno));
+    snprintf(l->path, sizeof l->path, "%s", path);
+    return 0;
+}
+
+static int try_address(struct listener *l, const struct addrinfo *a)
+{
+    int on = 1;
+    l->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (l->fd < 0) return errno;
+    setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(l->fd, a->ai_addr, a->ai_addrlen) == 0) return 0;
+    int why = errno;
+    close(l->fd);
+    l->fd = -1;
+    return why;
+}
+
+static int open_tcp(struct listener *l, const char *host, int port, struct err *e)
+{
+    struct addrinfo want = {.ai_family = AF_UNSPEC,
+                            .ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
+                    *list;
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    int why = getaddrinfo(host, service, &want, &list);
+    if (why != 0) return err_set(e, ERR_ARG, "--host %s: %s", host, gai_strerror(why));
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        if ((why = try_address(l, a)) == 0) break;
+    freeaddrinfo(list);
+    return why ? err_set(e, ERR_IO, "cannot listen on %s port %d: %s", host, port, strerror(why))
+               : 0;
+}
+
+int listen_open(struct listener *l, const struct net_options *o, struct err *e)
+{
+    *l = (struct listener){.fd = listen_passed()};
+    int rc = l->fd >= 0 ? 0 : o->uds ? open_unix(l, o->uds, e) : open_tcp(l, o->host, o->port, e);
+    if (rc == 0 && listen(l->fd, BACKLOG) != 0)
+        rc = err_set(e, ERR_IO, "cannot listen: %s", strerror(errno));
+    if (rc == 0) describe(l, o->tls_cert != NULL);
+    return rc;
+}
+
+void listen_close(struct listener *l)
+{
+    if (l->fd >= 0) close(l->fd);
+    l->fd = -1;
+    if (l->path[0]) unlink(l->path);
+    l->path[0] = 0;
+}

@@ -1,0 +1,207 @@
+/* net.c - opening and closing the server, and the threads that handlers run on. */
+#include "net_impl.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct net_options with_defaults(const struct net_options *o)
+{
+    struct net_options d = *o;
+    if (!d.host) d.host = "127.0.0.1";
+    if (!d.n_handler) d.n_handler = 2;
+    if (!d.n_conn_max) d.n_conn_max = 1024;
+    if (!d.n_head_max) d.n_head_max = 32 * 1024;
+    if (!d.n_body_max) d.n_body_max = 32 << 20;
+    if (!d.n_body_total_max) d.n_body_total_max = 256 << 20;
+    if (!d.head_ms) d.head_ms = 15000;
+    if (!d.body_ms) d.body_ms = 30000;
+    if (!d.idle_ms) d.idle_ms = 75000;
+    if (!d.write_ms) d.write_ms = 30000;
+    if (!d.ping_ms) d.ping_ms = 15000;
+    return d;
+}
+
+/* ---- the threads of handlers ---- */
+
+static void *handler_run(void *net)
+{
+    struct net *n = net;
+    struct exchange *x;
+    while (queue_pop(n->fresh, &x, -1) && x) exchange_run(x);
+    return NULL;
+}
+
+static void *stream_run(void *net)
+{
+    struct net *n = net;
+    struct exchange *x;
+    while (queue_pop(n->woken, &x, -1) && x) {
+        exchange_rerun(x);
+        exchange_drop(x);
+    }
+    return NULL;
+}
+
+/* Threads of ours see no signals: those are the program's, and SIGPIPE is nobody's. */
+static int start_threads(struct net *n)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    n->loop_open = pthread_create(&n->loop_thread, NULL, loop_run, n) == 0;
+    n->stream_open = pthread_create(&n->stream_thread, NULL, stream_run, n) == 0;
+    for (int i = 0; i < n->o.n_handler; i++)
+        if (pthread_create(&n->handler_thread[i], NULL, handler_run, n) == 0)
+            n->n_handler_open++;
+        else
+            break;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return n->loop_open && n->stream_open && n->n_handler_open == n->o.n_handler ? 0 : ERR_MEMORY;
+}
+
+static void stop_threads(struct net *n)
+{
+    struct exchange *none = NULL;
+    if (n->stream_open) queue_push(n->woken, &none), pthread_join(n->stream_thread, NULL);
+    for (int i = 0; i < n->n_handler_open; i++) queue_push(n->fresh, &none);
+    for (int i = 0; i < n->n_handler_open; i++) pthread_join(n->handler_thread[i], NULL);
+    n->stream_open = false;
+    n->n_handler_open = 0;
+}
+
+/* ---- opening ---- */
+
+static int open_access_log(struct net *n, struct err *e)
+{
+    const char *path = n->o.access_log;
+    n->access_fd = -1;
+    if (!path) return 0;
+    n->access_fd = strcmp(path, "-") == 0
+                       ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
+                       : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    return n->access_fd >= 0 ? 0 : err_set(e, ERR_IO, "access log %s: %s", path, strerror(errno));
+}
+
+static int open_parts(struct net *n, struct err *e)
+{
+    size_t n_queue = n->n_exchange_max + (size_t)n->o.n_handler + 1;
+    n->inbox = queue_open(n_queue, sizeof(struct exchange *));
+    n->fresh = queue_open(n_queue, sizeof(struct exchange *));
+    n->woken = queue_open(n_queue, sizeof(struct exchange *));
+    n->scratch = malloc(READ_BYTES);
+    n->handler_thread = calloc((size_t)n->o.n_handler, sizeof *n->handler_thread);
+    if (!n->inbox || !n->fresh || !n->woken || !n->scratch || !n->handler_thread)
+        return err_memory(e, "the server's queues", n_queue);
+    n->epoll = epoll_create1(EPOLL_CLOEXEC);
+    n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = n};
+    if (n->epoll < 0 || n->event < 0 || epoll_ctl(n->epoll, EPOLL_CTL_ADD, n->event, &ev) != 0)
+        return err_set(e, ERR_IO, "epoll: %s", strerror(errno));
+    return 0;
+}
+
+static int open_tls(struct net *n, struct err *e)
+{
+    const char *cert = n->o.tls_cert, *key = n->o.tls_key;
+    if (!cert && !key) return 0;
+    if (!cert || !key)
+        return err_set(e, ERR_ARG, "TLS needs a certificate and its key, and %s is not given",
+                       cert ? "the key" : "the certificate");
+    return tls_server_open(&n->tls, cert, key, e);
+}
+
+int net_open(struct net **out, const struct net_options *o, struct err *e)
+{
+    struct net *n = calloc(1, sizeof *n);
+    *out = n;
+    if (!n) return err_memory(e, "a server", sizeof *n);
+    n->o = with_defaults(o);
+    n->listener.fd = n->epoll = n->event = n->access_fd = -1;
+    /* Those whose client has gone may take a while to end. */
+    n->n_exchange_max = 2 * (size_t)n->o.n_conn_max + N_REFUSED_MAX;
+    int rc = open_access_log(n, e);
+    if (rc == 0) rc = open_tls(n, e);
+    if (rc == 0) rc = open_parts(n, e);
+    if (rc == 0) rc = listen_open(&n->listener, &n->o, e);
+    n->guard = (struct guard){.loopback = n->listener.loopback,
+                              .origin = o->origins,
+                              .n_origin = o->n_origin,
+                              .host = o->hosts,
+                              .n_host = o->n_host};
+    if (rc == 0 && start_threads(n) != 0) rc = err_set(e, ERR_MEMORY, "cannot start threads");
+    if (rc != 0) net_close(n), *out = NULL;
+    return rc;
+}
+
+int net_port(const struct net *n)
+{
+    return n->listener.port;
+}
+
+const char *net_url(const struct net *n)
+{
+    return n->listener.url;
+}
+
+/* ---- closing ---- */
+
+void net_drain(struct net *n, int wait_ms)
+{
+    if (!n->loop_open) return;
+    atomic_store(&n->drain_until_us, time_us() + (int64_t)wait_ms * 1000);
+    atomic_store(&n->draining, true);
+    net_ring(n);
+    pthread_join(n->loop_thread, NULL);
+    n->loop_open = false;
+}
+
+void net_close(struct net *n)
+{
+    if (!n) return;
+    net_drain(n, 0);
+    stop_threads(n);
+    listen_close(&n->listener);
+    tls_server_close(n->tls);
+    if (n->epoll >= 0) close(n->epoll);
+    if (n->event >= 0) close(n->event);
+    if (n->access_fd >= 0) close(n->access_fd);
+    queue_close(n->inbox);
+    queue_close(n->fresh);
+    queue_close(n->woken);
+    free(n->scratch);
+    free(n->handler_thread);
+    free(n);
+}
+
+/* ---- figures ---- */
+
+static int64_t cpu_us(pthread_t t)
+{
+    clockid_t clock;
+    struct timespec s;
+    if (pthread_getcpuclockid(t, &clock) != 0 || clock_gettime(clock, &s) != 0) return 0;
+    return (int64_t)s.tv_sec * 1000000 + s.tv_nsec / 1000;
+}
+
+struct net_stats net_stats(const struct net *n)
+{
+    struct net_stats s = {.n_conn = atomic_load(&n->n_conn),
+                          .n_exchange = atomic_load(&n->n_exchange),
+                          .n_accepted = atomic_load(&n->n_accepted),
+                          .n_request = atomic_load(&n->n_request),
+                          .n_hangup = atomic_load(&n->n_hangup)};
+    for (int i = 0; i < 6; i++) s.n_status[i] = atomic_load(&n->n_status[i]);
+    s.loop_us = n->loop_open ? cpu_us(n->loop_thread) : 0;
+    s.stream_us = n->stream_open ? cpu_us(n->stream_thread) : 0;
+    for (int i = 0; i < n->n_handler_open; i++) s.handler_us += cpu_us(n->handler_thread[i]);
+    return s;
+}

@@ -1,0 +1,41 @@
+/* route.c - which handler answers a method and a path. A server has a few dozen routes, so they are
+ * compared one after the other. */
+#include "net_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Does the path fit the pattern? *part: what {} stands for. */
+static bool fits(const char *pattern, const char *path, const char **part, size_t *n_part)
+{
+    *part = NULL;
+    const char *open = strchr(pattern, '{'), *behind = open ? strchr(open, '}') + 1 : NULL;
+    if (!open) return strcmp(pattern, path) == 0;
+    size_t n = (size_t)(open - pattern);
+    if (strncmp(pattern, path, n) != 0) return false;
+    *part = path + n;
+    *n_part = *behind ? strcspn(*part, "/") : strlen(*part);
+    return *n_part > 0 && strcmp(*part + *n_part, behind) == 0;
+}
+
+static bool answers(const char *route_method, const char *method)
+{
+    return strcmp(route_method, method) == 0 ||
+           (strcmp(route_method, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+const struct net_route *route_find(const struct net_route *r, int n, const char *method,
+                                   const char *path, char **param, struct buf *allow)
+{
+    const char *part;
+    size_t n_part;
+    for (int i = 0; i < n; i++) {
+        if (!fits(r[i].path, path, &part, &n_part)) continue;
+        if (answers(r[i].method, method)) {
+            if (part) *param = strndup(part, n_part);
+            return &r[i];
+        }
+        buf_addf(allow, "%s%s", allow->n ? ", " : "", r[i].method);
+    }
+    return NULL;
+}

@@ -1,0 +1,278 @@
+/* The server and the client of serve_test.h. */
+#include "serve_test.h"
+
+#include "base/os.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct rig rig;
+static const char *uds;
+static SSL_CTX *tls;
+
+/* ---- routes ---- */
+
+static void hello(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    exchange_reply(x, 200, "text/plain", "hello", 5);
+}
+
+static void echo(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    size_t n;
+    const char *body = exchange_body(x, &n);
+    exchange_reply(x, 200, "application/octet-stream", body, n);
+}
+
+static void who(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    exchange_reply(x, 200, "text/plain", exchange_param(x), strlen(exchange_param(x)));
+}
+
+static void query(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    struct buf b = {0};
+    if (exchange_query(x, "q", &b))
+        exchange_reply(x, 200, "text/plain", b.data, b.n);
+    else
+        exchange_error(x, &(struct net_error){.status = 400, .param = "q"}, "q is not there");
+    buf_deinit(&b);
+}
+
+static void slow(struct exchange *x, void *ctx)
+{
+    usleep(100000);
+    hello(x, ctx);
+}
+
+static void note_waiting(struct exchange *x)
+{
+    rig.waiting[atomic_fetch_add(&rig.n_slot, 1) % 256] = x;
+    atomic_fetch_add(&rig.n_waiting, 1);
+}
+
+static void wait_wake(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    if (exchange_gone(x)) {
+        atomic_fetch_add(&rig.n_gone, 1);
+        exchange_end(x);
+    } else if (atomic_load(&rig.release)) {
+        exchange_reply(x, 200, "text/plain", "at last", 7);
+    }
+}
+
+static void wait_route(struct exchange *x, void *ctx)
+{
+    exchange_keep(x, wait_wake, ctx);
+    note_waiting(x);
+}
+
+struct stream {
+    int left, n_byte;
+    char *frame;
+};
+
+static void stream_wake(struct exchange *x, void *ctx)
+{
+    struct stream *s = ctx;
+    while (s->left > 0 && exchange_room(x) && !exchange_gone(x)) {
+        exchange_push(x, s->frame, (size_t)s->n_byte);
+        s->left--;
+    }
+    if (s->left > 0 && !exchange_gone(x)) return;
+    if (exchange_gone(x)) atomic_fetch_add(&rig.n_gone, 1);
+    atomic_fetch_add(&rig.n_ended, 1);
+    free(s->frame);
+    free(s);
+    exchange_end(x);
+}
+
+static int number(struct exchange *x, const char *name)
+{
+    struct buf b = {0};
+    int v = exchange_query(x, name, &b) ? (int)strtol(b.data, NULL, 10) : 0;
+    buf_deinit(&b);
+    return v;
+}
+
+static void stream(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    struct stream *s = calloc(1, sizeof *s);
+    s->left = number(x, "n");
+    s->n_byte = number(x, "bytes");
+    s->frame = malloc((size_t)s->n_byte + 1);
+    memset(s->frame, 'x', (size_t)s->n_byte);
+    exchange_begin(x, 200, "text/event-stream");
+    exchange_keep(x, stream_wake, s);
+    atomic_fetch_add(&rig.n_streaming, 1);
+    exchange_wake(x);
+}
+
+static void tick_wake(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    static const char frame[] =
+        "data: {\"id\":\"chatcmpl-0123456789abcdef\",\"object\":\"chat.completion."
+        "chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"}}]}\n\n";
+    if (atomic_load(&rig.stop) || exchange_gone(x)) {
+        exchange_end(x);
+        return;
+    }
+    exchange_push(x, frame, sizeof frame - 1);
+    atomic_fetch_add(&rig.n_tick, 1);
+}
+
+static void tick(struct exchange *x, void *ctx)
+{
+    exchange_begin(x, 200, "text/event-stream");
+    exchange_keep(x, tick_wake, ctx);
+    note_waiting(x);
+}
+
+static const struct net_route routes[] = {
+    {.method = "GET", .path = "/hello", .handle = hello, .open = true},
+    {.method = "POST", .path = "/echo", .handle = echo},
+    {.method = "GET", .path = "/who/{id}", .handle = who},
+    {.method = "GET", .path = "/query", .handle = query},
+    {.method = "GET", .path = "/slow", .handle = slow},
+    {.method = "GET", .path = "/wait", .handle = wait_route},
+    {.method = "GET", .path = "/stream", .handle = stream},
+    {.method = "GET", .path = "/tick", .handle = tick},
+};
+
+/* ---- the server ---- */
+
+bool rig_open(const struct net_options *o)
+{
+    struct net_options with = *o;
+    struct err e = {0};
+    rig = (struct rig){0};
+    with.route = routes;
+    with.n_route = sizeof routes / sizeof *routes;
+    uds = o->uds;
+    signal(SIGPIPE, SIG_IGN); /* for the client; the server's threads block it */
+    tls = o->tls_cert ? SSL_CTX_new(TLS_client_method()) : NULL;
+    if (net_open(&rig.net, &with, &e) == 0) return true;
+    test_fail(__FILE__, __LINE__, "%s", e.text);
+    return false;
+}
+
+void rig_close(void)
+{
+    net_close(rig.net);
+    SSL_CTX_free(tls);
+    rig.net = NULL;
+}
+
+void rig_release(void)
+{
+    atomic_store(&rig.release, true);
+    for (int i = 0; i < atomic_load(&rig.n_waiting); i++) exchange_wake(rig.waiting[i]);
+}
+
+void rig_tick(void)
+{
+    for (int i = 0; i < atomic_load(&rig.n_waiting); i++) exchange_wake(rig.waiting[i]);
+}
+
+bool rig_until(atomic_int *n, int value, int ms)
+{
+    int64_t until = time_us() + (int64_t)ms * 1000;
+    while (atomic_load(n) < value && time_us() < until) usleep(200);
+    return atomic_load(n) >= value;
+}
+
+/* ---- the client ---- */
+
+static int dial(void)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)net_port(rig.net))};
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (uds) memcpy(un.sun_path, uds, strlen(uds));
+    int fd = socket(uds ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+    if (!uds) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const struct sockaddr *a = uds ? (struct sockaddr *)&un : (struct sockaddr *)&in;
+    if (connect(fd, a, uds ? sizeof un : sizeof in) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+bool client_open(struct client *c)
+{
+    *c = (struct client){.fd = dial()};
+    if (c->fd < 0 || !tls) return c->fd >= 0;
+    SSL *s = SSL_new(tls);
+    SSL_set_fd(s, c->fd);
+    c->tls = s;
+    return SSL_connect(s) == 1;
+}
+
+void client_close(struct client *c)
+{
+    SSL_free(c->tls);
+    if (c->fd >= 0) close(c->fd);
+    buf_deinit(&c->in);
+    *c = (struct client){.fd = -1};
+}
+
+bool client_say(struct client *c, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t put = c->tls ? SSL_write(c->tls, text, (int)n) : send(c->fd, text, n, MSG_NOSIGNAL);
+        if (put <= 0) return false;
+        text += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+/* 1: something was read, 0: nothing came in time, -1: the end. */
+static int hear(struct client *c, int64_t until)
+{
+    struct pollfd p = {.fd = c->fd, .events = POLLIN};
+    int64_t left = until - time_us();
+    if (!(c->tls && SSL_pending(c->tls)) && poll(&p, 1, left > 0 ? (int)(left / 1000) + 1 : 0) <= 0)
+        return 0;
+    char piece[16384];
+    ssize_t n =
+        c->tls ? SSL_read(c->tls, piece, sizeof piece) : recv(c->fd, piece, sizeof piece, 0);
+    if (n > 0) buf_add(&c->in, piece, (size_t)n);
+    return n > 0 ? 1 : -1;
+}
+
+bool client_hears(struct client *c, const char *end, int ms)
+{
+    int64_t until = time_us() + (int64_t)ms * 1000;
+    for (;;) {
+        if (c->in.n && memmem(c->in.data, c->in.n, end, strlen(end))) return true;
+        int got = hear(c, until);
+        if (got < 0 || (got == 0 && time_us() >= until)) return false;
+    }
+}
+
+bool client_ends(struct client *c, int ms)
+{
+    int64_t until = time_us() + (int64_t)ms * 1000;
+    int got;
+    while ((got = hear(c, until)) > 0 || (got == 0 && time_us() < until)) continue;
+    return got < 0;
+}
+
+void client_forget(struct client *c)
+{
+    buf_clear(&c->in);
+}
