@@ -208,7 +208,8 @@ size_t traffic_fit(struct traffic *t, int most)
     size_t n_cut = 0;
     for (size_t i = 0; i < t->n; i++) {
         struct traffic_job *j = &t->v[i];
-        n_cut += j->n_prompt + j->n_output > most;
+        if (j->n_prompt + j->n_output <= most) continue;
+        n_cut++;
         if (j->n_output > most / 2) j->n_output = most / 2;
         if (j->n_output < 1) j->n_output = 1;
         if (j->n_prompt > most - j->n_output) j->n_prompt = most - j->n_output;
