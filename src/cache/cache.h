@@ -44,6 +44,16 @@ int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
 /* The same, held by nobody for it. */
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
+/* Who is told how old cached pages are: when one is evicted (since it was taken; since somebody held it
+ * last), and when one is found (since then). pages_now: the clock that ages are counted by. */
+struct page_watch {
+    void *ctx; /* borrowed */
+    void (*evicted)(void *ctx, int64_t life_us, int64_t idle_us);
+    void (*found)(void *ctx, int64_t gap_us);
+};
+void pages_watch(struct pages *p, const struct page_watch *w);
+void pages_now(struct pages *p, int64_t now_us);
+
 void pages_forget(struct pages *p); /* every cached page becomes free (held ones stay findable) */
 
 /* Asserts the invariants of pages.c against the tables given: table[i] names n[i] pages, or -1 where

@@ -34,6 +34,7 @@ struct page {
     int32_t newer, older; /* neighbours in the LRU while CACHED */
     bool named;           /* findable under name */
     uint64_t name;
+    int64_t born_us, used_us; /* when it was taken; last found, or dropped by its last holder */
 };
 
 struct pages {
@@ -46,6 +47,8 @@ struct pages {
     int32_t *slot;   /* [n_slot] open-addressing table name -> page; NONE = empty */
     uint32_t n_slot; /* a power of two, at least 2 * n_page */
     int32_t *count;  /* [n_page], scratch of pages_check */
+    int64_t now_us;
+    struct page_watch watch;
 };
 
 /* ---- open and close ---- */
@@ -204,6 +207,9 @@ int32_t page_take(struct pages *p)
         page = p->free_list[--p->n_free];
     } else if (p->oldest != NONE) {
         page = p->oldest;
+        if (p->watch.evicted)
+            p->watch.evicted(p->watch.ctx, p->now_us - p->page[page].born_us,
+                             p->now_us - p->page[page].used_us);
         lru_remove(p, page);
         unname(p, page);
     } else {
@@ -211,6 +217,7 @@ int32_t page_take(struct pages *p)
     }
     assert(p->page[page].refs == 0 && !p->page[page].named);
     p->page[page].refs = 1;
+    p->page[page].born_us = p->now_us;
     return page;
 }
 
@@ -224,6 +231,7 @@ void page_drop(struct pages *p, int32_t page)
 {
     assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
     if (--p->page[page].refs > 0) return;
+    p->page[page].used_us = p->now_us;
     if (p->page[page].named)
         lru_add(p, page);
     else
@@ -242,8 +250,20 @@ int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens)
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
 {
     int32_t page = page_look(p, name, tokens);
-    if (page != NONE && p->page[page].refs++ == 0) lru_remove(p, page);
+    if (page == NONE || p->page[page].refs++ > 0) return page;
+    if (p->watch.found) p->watch.found(p->watch.ctx, p->now_us - p->page[page].used_us);
+    lru_remove(p, page);
     return page;
+}
+
+void pages_watch(struct pages *p, const struct page_watch *w)
+{
+    p->watch = *w;
+}
+
+void pages_now(struct pages *p, int64_t now_us)
+{
+    p->now_us = now_us;
 }
 
 void pages_forget(struct pages *p)

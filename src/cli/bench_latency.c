@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int64_t input_len = 32, output_len = 128, batch_size = 8, n_warmup = 2, n_iter = 10;
+static int64_t input_len = 32, output_len = 128, batch_size = 8, n_warmup = 2, n_iter = 10,
+               n_choice = 1;
 static bool prefix_cache = false;
 
 static const struct option options[] = {
@@ -48,6 +49,13 @@ static const struct option options[] = {
      .lo = 1,
      .hi = 10000,
      .help = "runs that count (10)"},
+    {.kind = OPTION_INT,
+     .name = "n",
+     .arg = "N",
+     .target = &n_choice,
+     .lo = 1,
+     .hi = CHOICES_MAX,
+     .help = "answers to each prompt (1)"},
     {.kind = OPTION_FLAG,
      .name = "enable-prefix-caching",
      .target = &prefix_cache,
@@ -60,7 +68,7 @@ static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struc
 {
     int rc = 0;
     for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
-        rc = traffic_bench_run(b, 0, e);
+        rc = traffic_bench_run(b, 0, (int)n_choice, e);
         if (rc == 0 && i >= n_warmup && !vec_push(seconds, (double)b->result.duration_us * 1e-6))
             rc = err_memory(e, "latencies", sizeof(double));
     }

@@ -226,7 +226,7 @@ static int measure(struct traffic_bench *b, const char *model, bool *good, struc
     int rc = make_jobs(&b->t, e);
     if (rc == 0)
         rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
-    if (rc == 0) rc = traffic_bench_run(b, (int)max_concurrency, e);
+    if (rc == 0) rc = traffic_bench_run(b, (int)max_concurrency, 1, e);
     if (rc == 0) rc = traffic_bench_figures(b, e);
     if (rc != 0) return rc;
     put_settings(b);

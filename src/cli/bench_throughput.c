@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int64_t n_prompt = 128, input_len, output_len, prefix_len;
+static int64_t n_prompt = 128, input_len, output_len, prefix_len, n_choice = 1;
 static double range_ratio;
 static const char *path;
 static bool kernels = true;
@@ -61,6 +61,13 @@ static const struct option options[] = {
      .name = "kernels",
      .target = &kernels,
      .help = "afterwards the same steps through the kernels alone (--no-kernels: do not)"},
+    {.kind = OPTION_INT,
+     .name = "n",
+     .arg = "N",
+     .target = &n_choice,
+     .lo = 1,
+     .hi = CHOICES_MAX,
+     .help = "answers to each prompt (1)"},
     {.kind = OPTION_FLAG,
      .name = "enable-prefix-caching",
      .target = &prefix_cache,
@@ -117,7 +124,7 @@ static int measure(struct traffic_bench *b, const char *model, struct err *e)
     struct traffic_setup o = {.prefix_cache = prefix_cache,
                               .log_bytes = kernels ? BENCH_LOG_BYTES : 0};
     if (rc == 0) rc = traffic_bench_open(b, model, &o, e);
-    if (rc == 0) rc = traffic_bench_run(b, 0, e);
+    if (rc == 0) rc = traffic_bench_run(b, 0, (int)n_choice, e);
     if (rc == 0) rc = traffic_bench_figures(b, e);
     if (rc == 0) rc = put_totals(b, e);
     return rc ? rc : traffic_bench_print(b, false, e);

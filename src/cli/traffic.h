@@ -60,8 +60,9 @@ int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *o
 struct traffic_seen {
     int64_t submit_us, done_us; /* done: its last token, or where it had none its end */
     int64_t *token_us;          /* owned [n_token] when each came                     */
-    int n_token, n_cached;
-    enum finish finish; /* FINISH_NONE: the engine refused it */
+    int n_token, n_cached;      /* of its first choice; found in the prefix cache      */
+    int n_output;               /* tokens of all choices                              */
+    enum finish finish;         /* FINISH_NONE: the engine refused it */
 };
 
 /* Time and how it passes: real, or a test's. `pass` returns when `until_us` is reached, or before. */
@@ -76,9 +77,11 @@ struct traffic_options {
     const struct traffic_clock *clock; /* the engine's                                      */
     int n_vocab;
     int max_concurrency; /* requests under way; those above wait outside; 0: no limit */
+    int n_choice;        /* of each request; 0: 1                                     */
     float temperature;
-    const struct tokenizer *tokenizer; /* answers become text on this thread; NULL: they do not */
-    const char *progress;              /* what the bar on the terminal says; NULL: none         */
+    const struct tokenizer
+        *tokenizer;       /* first choices become text on this thread; NULL: they do not */
+    const char *progress; /* what the bar on the terminal says; NULL: none         */
 };
 
 /* Once a second. */
@@ -174,7 +177,7 @@ int traffic_bench_open(struct traffic_bench *b, const char *model, const struct 
                        struct err *e);
 void traffic_bench_close(struct traffic_bench *b); /* safe on a zeroed one */
 /* Send everything. Peaks are measured, unless they were given, before the first run and ... */
-int traffic_bench_run(struct traffic_bench *b, int max_concurrency, struct err *e);
+int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice, struct err *e);
 /* ... after the last. */
 int traffic_bench_figures(struct traffic_bench *b, struct err *e);
 /* The figures go behind what the command wrote to b->text and b->json; then all of it out: to standard

@@ -159,11 +159,12 @@ static int measure_peaks(struct traffic_bench *b, struct traffic_peaks *p, struc
     return rc;
 }
 
-int traffic_bench_run(struct traffic_bench *b, int max_concurrency, struct err *e)
+int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice, struct err *e)
 {
     struct traffic_options o = {.clock = &traffic_real_clock,
                                 .n_vocab = model_info(b->s.model)->n_vocab,
                                 .max_concurrency = max_concurrency,
+                                .n_choice = n_choice,
                                 .temperature = (float)temperature,
                                 .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
                                 .progress = b->name};

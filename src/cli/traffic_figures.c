@@ -126,7 +126,7 @@ int traffic_figures(struct traffic_figures *f, const struct traffic *t,
         }
         f->n_completed++;
         f->n_input += t->v[i].n_prompt;
-        f->n_output += s->n_token;
+        f->n_output += s->n_output;
         f->n_cached += s->n_cached;
         ok &= count_request(f, s, slo);
     }

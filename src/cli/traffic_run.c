@@ -62,6 +62,7 @@ static struct request *make_request(const struct run *u, size_t i, struct err *e
     struct request *q = request_open(e);
     if (!q) return NULL;
     q->max_tokens = u->t->v[i].n_output;
+    q->n = u->o->n_choice ? u->o->n_choice : 1;
     q->params.temperature = u->o->temperature;
     q->params.ignore_eos = true;
     q->params.seed = u->t->seed + i;
@@ -133,8 +134,9 @@ static void hear(struct run *u, struct live *l, const struct event *ev)
     struct traffic_seen *seen = &u->r->seen[l->job];
     int64_t us = ev->time_us - u->begin_us;
     if (ev->kind == EVENT_TOKEN) {
-        seen->token_us[seen->n_token++] = us;
+        if (ev->choice == 0) seen->token_us[seen->n_token++] = us;
         seen->done_us = us;
+        seen->n_output++;
         u->n_output++;
     }
     if (ev->kind == EVENT_DONE) {

@@ -47,6 +47,7 @@ bool engine_step(struct engine *en)
 {
     en->now_us = engine_now(en);
     stats_begin(en->stats, en->now_us);
+    pages_now(en->pages, en->now_us);
     inbox_drain(en);
     bool some = sched_next(en); /* answers may have been told, and nothing to compute */
     if (en->batch.n_row == 0 && en->batch.n_copy == 0) return tell_step(en, NULL), some;
@@ -112,7 +113,12 @@ static int open_stats(struct engine *en, const struct engine_options *o, struct 
                                .n_page = x->n_page,
                                .prefix_cache = !o->no_prefix_cache,
                                .cost = x->cost};
-    return stats_open(&en->stats, &so, e);
+    int rc = stats_open(&en->stats, &so, e);
+    if (rc == 0)
+        pages_watch(en->pages, &(struct page_watch){.ctx = en->stats,
+                                                    .evicted = stats_page_evicted,
+                                                    .found = stats_page_found});
+    return rc;
 }
 
 static const char *token_bytes(const void *tokenizer, int32_t id, size_t *n)

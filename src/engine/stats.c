@@ -81,6 +81,10 @@ static const int64_t bound_per_step[] = {
     500,      1 * MS,   2 * MS,  5 * MS,    10 * MS,  20 * MS,  30 * MS,
     40 * MS,  50 * MS,  75 * MS, 100 * MS,  150 * MS, 200 * MS, 300 * MS,
     500 * MS, 750 * MS, 1 * S,   2500 * MS, 5 * S,    10 * S,   0};
+static const int64_t bound_residency[] = {1 * MS,   2 * MS,   5 * MS,   10 * MS, 20 * MS, 50 * MS,
+                                          100 * MS, 200 * MS, 500 * MS, 1 * S,   2 * S,   5 * S,
+                                          10 * S,   20 * S,   30 * S,   60 * S,  120 * S, 300 * S,
+                                          600 * S,  1200 * S, 1800 * S, 0};
 static const int64_t bound_choices[] = {1, 2, 5, 10, 20, 0};
 static const int64_t bound_preemptions[] = {1, 2, 3, 4, 5, 10, 20, 0};
 
@@ -246,6 +250,19 @@ void stats_token(struct stats *st, int64_t us)
 {
     histogram_add(&st->now.times[TIMES_itl], us);
     st->now.value[STAT_generation_tokens]++;
+}
+
+void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us)
+{
+    struct stats *st = stats;
+    histogram_add(&st->now.times[TIMES_page_life], life_us);
+    histogram_add(&st->now.times[TIMES_page_idle], idle_us);
+}
+
+void stats_page_found(void *stats, int64_t gap_us)
+{
+    struct stats *st = stats;
+    histogram_add(&st->now.times[TIMES_page_gap], gap_us);
 }
 
 /* What only an answer has that began. */

@@ -92,19 +92,23 @@ struct stats_level {
 /* The step is over: count its batch (NULL: nothing was computed), publish. */
 void stats_step(struct stats *st, const struct batch *b, const struct stats_level *l);
 
-void stats_count(struct stats *st, enum stat_id s, int64_t n);     /* a counter grows by n */
+void stats_count(struct stats *st, enum stat_id s, int64_t n);  /* a counter grows by n */
 void stats_queried(struct stats *st, int n_token, int n_found); /* a look into the prefix cache */
 /* A prompt is complete, for the first time. */
 void stats_prompt(struct stats *st, int n_token, int n_found);
 void stats_first_token(struct stats *st, int64_t us); /* since submission              */
 void stats_token(struct stats *st, int64_t us);       /* since the one before          */
 
+/* The functions of a page_watch (cache.h). */
+void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
+void stats_page_found(void *stats, int64_t gap_us);
+
 /* An answer that ended. Times of the engine's clock; 0: never came to that. */
 struct answer_times {
     int64_t submit_us, sched_us, first_us, last_us, done_us;
     int n_prompt, n_cached, max_tokens, n_choice, n_preempted;
     int n_output, n_longest; /* tokens of all choices, of the longest */
-    enum stat_id done; /* STAT_done_stop, ... */
+    enum stat_id done;       /* STAT_done_stop, ... */
 };
 void stats_done(struct stats *st, const struct answer_times *t);
 

@@ -182,8 +182,12 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
     NEED_OK(ask(&r, 0, 64, 8, &e), &e);
     run_dry(&r);
+    r.slow.now_us += 250000;
     NEED_OK(ask(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
     run_dry(&r);
+    /* dropped in the last step of before; the fourth is found too, for its last token to be computed in a copy */
+    EXPECT_INT(r.view.times[TIMES_page_gap].n, 4);
+    EXPECT_NEAR(r.view.times[TIMES_page_gap].sum, 4 * (250000 + FIXED_US + ROW_US));
     EXPECT_INT(r.view.value[STAT_cache_queries], 128);
     EXPECT_INT(r.view.value[STAT_cache_hits], 48);
     EXPECT_INT(r.view.value[STAT_prompt_computed], 80);
@@ -202,6 +206,27 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     EXPECT_INT(d.value[STAT_done_error] + d.value[STAT_done_length], 8);
     EXPECT(d.value[STAT_done_error] > 0);
     EXPECT_INT(d.times[TIMES_e2el].n, 8);
+    slow_close(&r);
+}
+
+TEST(stats_tell_how_old_pages_were_when_they_were_evicted)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 8, 64, 1, &e), &e);
+    NEED_OK(ask(&r, 0, 48, 1, &e), &e); /* three full pages, 58 ms */
+    run_dry(&r);
+    EXPECT_INT(r.view.value[STAT_pages_cached], 3);
+    EXPECT_INT(r.view.times[TIMES_page_life].n, 0);
+    r.slow.now_us += 100000;
+    NEED_OK(ask(&r, 1, 112, 1, &e), &e); /* seven pages: two of the cached ones go */
+    run_dry(&r);
+    EXPECT_INT(r.view.times[TIMES_page_life].n, 2);
+    EXPECT_INT(r.view.times[TIMES_page_idle].n, 2);
+    EXPECT(r.view.times[TIMES_page_idle].sum >= 2 * 100000);
+    EXPECT(r.view.times[TIMES_page_life].sum >= r.view.times[TIMES_page_idle].sum);
+    EXPECT(r.view.times[TIMES_page_life].sum <=
+           2 * (58000 + 100000 + 2 * (FIXED_US + 64 * ROW_US)));
     slow_close(&r);
 }
 

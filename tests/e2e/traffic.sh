@@ -25,6 +25,9 @@ check 'throughput' '[ $? = 0 ] && grep -q "^Throughput: " text && json "o[\"num_
 check 'the kernels alone' 'json "o[\"kernel_share\"] > 0 and 0 < o[\"host_share\"] < 1 and o[\"mfu\"] > 0"'
 check 'its page' 'grep -q "<svg" page.html && grep -q "</html>" page.html'
 # shellcheck disable=SC2086
+"$QUOTH" bench throughput --shape tiny $peaks --num-prompts 3 --n 4 --input-len 8 --output-len 6 --json >out 2>err
+check 'several answers to each prompt' '[ $? = 0 ] && json "o[\"total_output_tokens\"] == 72 and o[\"total_input_tokens\"] == 24"'
+# shellcheck disable=SC2086
 "$QUOTH" bench throughput --shape tiny $peaks --num-prompts 12 --max-num-seqs 4 --input-len 8 --output-len 6 --scheduler static --json >out 2>err
 check 'the static baseline' '[ $? = 0 ] && json "o[\"completed\"] == 12 and o[\"scheduler\"] == \"static\""'
 
