@@ -116,15 +116,15 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  * Query rows that share a KV head (some rows of the batch, each with the heads of its group) meet
  * its K and V in blocks of four sub-tiles of 16 positions. Each row has a state of its own, so
  * which rows meet a block together never matters. k and v are the stored values as f32, of KV_Q8
- * the integers without their scales. Per row and sub-tile, positions [from, to) being what the row
- * sees of it (none: nothing happens):
+ * the integers without their scales. Per row and block, positions [from, to) being what the row sees
+ * of it (none: nothing happens):
  *
  *   s[i] = (fma chain over d ascending from 0 of q[d], k[d][i]) * scale
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
  *   softcap:  s[i] = softcap * tanh(s[i] * (1 / softcap))
  *   slope:    s[i] = fma(slope, (float)(position - pos), s[i])
  *   top = the largest of m and s[i];  when it is larger than m: l and o times exp(m - top), m = top
- *   p[i] = exp(s[i] - m);  l[i] += p[i]
+ *   p[i] = exp(s[i] - m);  l[i mod 16] += p[i], i ascending
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
  *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *

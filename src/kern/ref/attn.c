@@ -2,33 +2,29 @@
  * specification that all levels equal bit for bit (kern.h has it in words). */
 #include "kern/ref/kv_value.h"
 
-/* One row's positions of a sub-tile. */
-struct tile {
-    enum kv_type type;
-    const void *k, *v;              /* [d_k, 16], [16, attn_stride(d_v)] */
-    const float *k_scale, *v_scale; /* [16] or NULL                      */
-    int pos0, lo, hi;               /* lanes [lo, hi) are seen           */
-};
-
-static float score(const struct attn_rows *a, int row, const struct tile *t, int i)
+static float score(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0, int i)
 {
     float s = 0;
+    int t = i / ATTN_TILE, in = i % ATTN_TILE;
     for (int d = 0; d < a->d_k; d++)
-        s = fmaf(a->q[(int64_t)row * a->d_k + d], kv_value(t->type, t->k, d * ATTN_TILE + i), s);
+        s = fmaf(a->q[(int64_t)row * a->d_k + d], kv_value(kv->type, kv->k[t], d * ATTN_TILE + in),
+                 s);
     s *= a->scale;
-    if (t->k_scale) s *= t->k_scale[i];
+    if (kv->k_scale[t]) s *= kv->k_scale[t][in];
     if (a->softcap != 0) s = a->softcap * tanh_f32(s * (1.0f / a->softcap));
-    if (a->slope) s = fmaf(a->slope[row], (float)(t->pos0 + i - a->pos[row]), s);
+    if (a->slope) s = fmaf(a->slope[row], (float)(pos0 + i - a->pos[row]), s);
     return s;
 }
 
-static void tile_row(const struct attn_rows *a, int row, const struct tile *t)
+/* Positions [lo, hi) of the block. */
+static void block_row(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0,
+                      int lo, int hi)
 {
     int stride = attn_stride(a->d_v);
     float *l = a->l + row * ATTN_TILE, *o = a->o + (int64_t)row * stride;
-    float s[ATTN_TILE], m = a->m[row];
-    for (int i = t->lo; i < t->hi; i++) {
-        s[i] = score(a, row, t, i);
+    float s[ATTN_BLOCK], m = a->m[row];
+    for (int i = lo; i < hi; i++) {
+        s[i] = score(a, row, kv, pos0, i);
         m = s[i] > m ? s[i] : m;
     }
     if (m > a->m[row]) {
@@ -37,26 +33,23 @@ static void tile_row(const struct attn_rows *a, int row, const struct tile *t)
         for (int d = 0; d < a->d_v; d++) o[d] *= c;
         a->m[row] = m;
     }
-    for (int i = t->lo; i < t->hi; i++) {
+    for (int i = lo; i < hi; i++) {
+        int t = i / ATTN_TILE, in = i % ATTN_TILE;
         float p = exp_f32(s[i] - (m == -INFINITY ? 0 : m));
-        l[i] += p;
-        if (t->v_scale) p *= t->v_scale[i];
+        l[in] += p;
+        if (kv->v_scale[t]) p *= kv->v_scale[t][in];
         for (int d = 0; d < a->d_v; d++)
-            o[d] = fmaf(p, kv_value(t->type, t->v, i * stride + d), o[d]);
+            o[d] = fmaf(p, kv_value(kv->type, kv->v[t], in * stride + d), o[d]);
     }
 }
 
 static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
 {
-    for (int i = 0; i < ATTN_TILES; i++)
-        for (int row = 0; row < a->n_row; row++) {
-            struct tile t = {
-                kv->type, kv->k[i], kv->v[i], kv->k_scale[i], kv->v_scale[i], pos0 + i * ATTN_TILE,
-                0,        ATTN_TILE};
-            if (a->from[row] > t.pos0) t.lo = a->from[row] - t.pos0;
-            if (a->to[row] < t.pos0 + ATTN_TILE) t.hi = a->to[row] - t.pos0;
-            if (t.lo < t.hi) tile_row(a, row, &t);
-        }
+    for (int row = 0; row < a->n_row; row++) {
+        int lo = a->from[row] > pos0 ? a->from[row] - pos0 : 0;
+        int hi = a->to[row] < pos0 + ATTN_BLOCK ? a->to[row] - pos0 : ATTN_BLOCK;
+        if (lo < hi) block_row(a, row, kv, pos0, lo, hi);
+    }
 }
 
 static void attn_merge(float *m, float *l, float *out, const float *span_m, const float *span_l,

@@ -12,11 +12,13 @@
  * every step of a product fetches as many bytes of the next block: memory delivers all the time,
  * not in turns with the arithmetic. The lines are fetched in the order in which they lie, not in
  * that of their use, because only then the hardware's prefetcher runs along, which has more requests
- * on their way than a core's own 16 (decode of 32k on AVX-512, a row a head: 71 to 77 % of the bandwidth measured beside it, 57 % otherwise). With
- * many rows widening once is cheaper.
+ * on their way than a core's own 16 (decode of 32k on AVX-512, a row a head: 71 to 77 % of the
+ * bandwidth measured beside it, 57 % otherwise). With many rows widening once is cheaper.
  *
  * Bound: with many rows the fma units (4 d flop per row and position; maxima, exp and sums cost
- * about 20 instructions per row and sub-tile beside them); with few rows the bytes of K and V. */
+ * about 20 instructions per row and 16 positions beside them, a tenth of the time with heads of 64);
+ * with few rows the bytes of K and V. A maximum per block, not per 16 positions, is why o is
+ * seldom scaled: prompts at 4k took 54 % of the fma peak, 65 % now. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 
@@ -109,31 +111,39 @@ INLINE void score_rows(const struct form f, const int n_row, float *y, const str
     ROWS(ROW_STORE)
 }
 
-/* What some rows take of a block's values: of sub-tile t first y * c[t], where that is not NULL,
- * then y + p v over positions [lo, hi) of the block. */
+/* The values of a block. */
 struct value_of {
-    const float *a, *c[ATTN_TILES]; /* p [n_row, 64], [n_row] */
     const char *b[ATTN_TILES], *ahead[ATTN_TILES];
-    int lo, hi, stride; /* stride: of b and of y, in values */
+    int stride; /* of b and of y, in values */
 };
 
-INLINE void value_rows(const struct form f, const int n_row, const int n_vec, float *y,
-                       const struct value_of *o, int64_t at)
+/* Rows that see the same, positions [lo, hi) of the block: they become y * c, where that is not
+ * NULL, plus p v. */
+struct run {
+    float *y;       /* [n, stride] */
+    const float *a; /* p [n, 64]   */
+    const float *c; /* [n]         */
+    int n, lo, hi;
+};
+
+INLINE void value_rows(const struct form f, const int n_row, const int n_vec,
+                       const struct value_of *o, const struct run *run, int64_t at)
 {
     const int y_stride = o->stride, a_row = ATTN_BLOCK;
     const int64_t b_stride = (int64_t)o->stride * f.size;
+    const float *c = run->c;
+    float *y = run->y + at;
     ROWS(ROW_ZERO)
     ROWS(ROW_LOAD)
+    if (c) {
+        ROWS(ROW_TIMES)
+    }
     for (int t = 0; t < ATTN_TILES; t++) {
-        const float *c = o->c[t];
-        int first = t * ATTN_TILE, i = o->lo > first ? o->lo : first;
-        int end = o->hi < first + ATTN_TILE ? o->hi : first + ATTN_TILE;
-        const float *a = o->a + i;
+        int first = t * ATTN_TILE, i = run->lo > first ? run->lo : first;
+        int end = run->hi < first + ATTN_TILE ? run->hi : first + ATTN_TILE;
+        const float *a = run->a + i;
         const char *b = o->b[t] + at * f.size + (i - first) * b_stride;
         const char *ahead = o->ahead[t] + (at * ATTN_TILE + (i - first) * n_vec * VL) * f.size;
-        if (c) {
-            ROWS(ROW_TIMES)
-        }
         for (; i < end; i++, a++, b += b_stride, ahead += n_vec * VL * f.size) {
             if (f.ahead) __builtin_prefetch(ahead, 0, 2);
             if (f.ahead && n_vec * VL * f.size > 64) __builtin_prefetch(ahead + 64, 0, 2);
@@ -152,10 +162,10 @@ INLINE void value_rows(const struct form f, const int n_row, const int n_vec, fl
         break;
 #define VALUE_CASE(n)                                                                              \
     case n + 1:                                                                                    \
-        if (n < RB) value_rows(f, n + 1, 2, y, o, at);                                             \
+        if (n < RB) value_rows(f, n + 1, 2, o, run, at);                                           \
         break;                                                                                     \
     case n + 1 + 8:                                                                                \
-        if (n < RB && VL == 16) value_rows(f, n + 1, 1, y, o, at);                                 \
+        if (n < RB && VL == 16) value_rows(f, n + 1, 1, o, run, at);                               \
         break;
 #define PRODUCTS(name, ...)                                                                        \
     static void scores_##name(float *y, const struct score_of *o, int n_row)                       \
@@ -165,10 +175,10 @@ INLINE void value_rows(const struct form f, const int n_row, const int n_vec, fl
             ROWS(SCORE_CASE)                                                                       \
         }                                                                                          \
     }                                                                                              \
-    static void values_##name(float *y, const struct value_of *o, int n_row, int at)               \
+    static void values_##name(const struct value_of *o, const struct run *run, int at)             \
     {                                                                                              \
         const struct form f = {__VA_ARGS__};                                                       \
-        switch (o->stride - at < 2 * VL ? n_row + 8 : n_row) {                                     \
+        switch (o->stride - at < 2 * VL ? run->n + 8 : run->n) {                                   \
             ROWS(VALUE_CASE)                                                                       \
         }                                                                                          \
     }
@@ -183,7 +193,7 @@ PRODUCTS(e5m2, 1, true, vf_load_e5m2)
 static const struct products {
     int size;
     void (*scores)(float *y, const struct score_of *o, int n_row);
-    void (*values)(float *y, const struct value_of *o, int n_row, int at);
+    void (*values)(const struct value_of *o, const struct run *run, int at);
 } products_wide = {4, scores_wide, values_wide},
   products_of[KV_TYPE_COUNT] = {
       [KV_F32] = {4, scores_f32, values_f32},        [KV_F16] = {2, scores_f16, values_f16},
@@ -203,13 +213,9 @@ struct group {
     bool seen, full;          /* some row sees something; every row sees the whole block */
     int lo[GROUP], hi[GROUP]; /* what each row sees of the block, unless full: [lo, hi)  */
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
-    float m[ATTN_TILES][GROUP]; /* of the sub-tiles: maximum so far, 0 for -inf */
-    float c[ATTN_TILES][GROUP]; /* exp(former maximum - maximum)                */
-    uint64_t grew[ATTN_TILES];  /* bit r: row r's maximum did                   */
-    struct run {                /* rows [r, r + n) that see the same: [lo, hi)  */
-        int r, n, lo, hi;
-    } run[GROUP];
-    int n_run;
+    float m[GROUP]; /* maximum so far, 0 for -inf    */
+    float c[GROUP]; /* exp(former maximum - maximum) */
+    uint64_t grew;  /* bit r: row r's maximum did    */
 };
 
 static int clamp_int(int x, int lo, int hi)
@@ -305,26 +311,35 @@ static void group_mask(struct group *g)
             if (i < g->lo[r] || i >= g->hi[r]) g->s[r * ATTN_BLOCK + i] = -INFINITY;
 }
 
-/* Maxima of the sub-tiles; c where they grew, else 1. */
+/* Lane i of row r: the largest of positions i, i + 16, i + 32 and i + 48. */
+static void fold_rows(float *fold, const float *s)
+{
+    for (int r = 0; r < VL; r++, s += ATTN_BLOCK, fold += ATTN_TILE)
+        for (int i = 0; i < ATTN_TILE; i += VL) {
+            vf ab = vf_max(vf_load(s + i), vf_load(s + i + ATTN_TILE));
+            vf cd = vf_max(vf_load(s + i + 2 * ATTN_TILE), vf_load(s + i + 3 * ATTN_TILE));
+            vf_store(fold + i, vf_max(ab, cd));
+        }
+}
+
+/* Maxima; c where they grew, else 1. */
 static void group_top(struct group *g)
 {
-    memset(g->grew, 0, sizeof g->grew);
+    _Alignas(64) float fold[VL * ATTN_TILE];
+    g->grew = 0;
     for (int r = g->n; r % VL; r++) /* rows that are not there */
         memset(g->s + r * ATTN_BLOCK, 0, ATTN_BLOCK * sizeof(float));
     for (int r = 0; r < g->n; r += VL) {
         vf m = vf_load(g->a->m + g->row0 + r);
-        for (int t = 0; t < ATTN_TILES; t++) {
-            vf top = vf_max(vf_max_rows(g->s + r * ATTN_BLOCK + t * ATTN_TILE, ATTN_BLOCK), m);
-            vmask grew = vf_gt(top, m);
-            unsigned bits = vmask_bits(grew);
-            vf c = vf_set1(1);
-            if (bits) c = vf_select(grew, vf_exp(vf_sub(m, top)), c);
-            vf_store(g->c[t] + r, c);
-            vf_store(g->m[t] + r, vf_select(vf_gt(top, vf_set1(-INFINITY)), top, vf_zero()));
-            g->grew[t] |= (uint64_t)bits << r;
-            m = top;
-        }
-        vf_store(g->a->m + g->row0 + r, m);
+        fold_rows(fold, g->s + r * ATTN_BLOCK);
+        vf top = vf_max(vf_max_rows(fold, ATTN_TILE), m), c = vf_set1(1);
+        vmask grew = vf_gt(top, m);
+        unsigned bits = vmask_bits(grew);
+        if (bits) c = vf_select(grew, vf_exp(vf_sub(m, top)), c);
+        vf_store(g->c + r, c);
+        vf_store(g->m + r, vf_select(vf_gt(top, vf_set1(-INFINITY)), top, vf_zero()));
+        g->grew |= (uint64_t)bits << r;
+        vf_store(g->a->m + g->row0 + r, top);
     }
 }
 
@@ -334,12 +349,13 @@ static void group_exp(struct group *g)
     const float *const *scale = g->kv->v_scale;
     for (int r = 0; r < g->n; r++) {
         float *l = g->a->l + (g->row0 + r) * ATTN_TILE;
+        const vf m = vf_set1(g->m[r]), c = vf_set1(g->c[r]);
         for (int i = 0; i < ATTN_TILE; i += VL) {
-            vf sum = vf_load(l + i);
+            vf sum = vf_mul(vf_load(l + i), c);
             for (int t = 0; t < ATTN_TILES; t++) {
                 float *s = g->s + r * ATTN_BLOCK + t * ATTN_TILE + i;
-                vf p = vf_exp_negative(vf_sub(vf_load(s), vf_set1(g->m[t][r])));
-                sum = vf_add(vf_mul(sum, vf_set1(g->c[t][r])), p);
+                vf p = vf_exp_negative(vf_sub(vf_load(s), m));
+                sum = vf_add(sum, p);
                 vf_store(s, scale[0] ? vf_mul(p, vf_load(scale[t] + i)) : p);
             }
             vf_store(l + i, sum);
@@ -347,42 +363,39 @@ static void group_exp(struct group *g)
     }
 }
 
-static void find_runs(struct group *g)
+/* Rows that see the same, up to RB of them. Returns how many runs there are. */
+static int find_runs(struct run *run, const struct group *g)
 {
-    g->n_run = 0;
+    const int stride = attn_stride(g->a->d_v);
+    int n_run = 0;
     for (int r = 0, end; r < g->n; r = end) {
         int lo = g->full ? 0 : g->lo[r], hi = g->full ? ATTN_BLOCK : g->hi[r];
         for (end = r + 1; end < g->n && end - r < RB; end++)
             if (!g->full && (g->lo[end] != lo || g->hi[end] != hi)) break;
-        if (lo < hi) g->run[g->n_run++] = (struct run){r, end - r, lo, hi};
+        if (lo >= hi) continue;
+        bool grew = g->grew >> r & ((1ull << (end - r)) - 1);
+        run[n_run++] = (struct run){.y = g->a->o + (int64_t)(g->row0 + r) * stride,
+                                    .a = g->s + r * ATTN_BLOCK,
+                                    .c = grew ? g->c + r : NULL,
+                                    .n = end - r,
+                                    .lo = lo,
+                                    .hi = hi};
     }
+    return n_run;
 }
 
-/* What the run's values are made of. */
-static struct value_of value_of(const struct group *g, const struct run *x)
+static void group_values(const struct group *g)
 {
     const struct attn_kv *kv = g->kv;
-    const uint64_t bits = ((1ull << x->n) - 1) << x->r;
-    struct value_of o = {
-        .a = g->s + x->r * ATTN_BLOCK, .lo = x->lo, .hi = x->hi, .stride = attn_stride(g->a->d_v)};
+    struct value_of o = {.stride = attn_stride(g->a->d_v)};
+    struct run run[GROUP];
+    int n_run = find_runs(run, g);
     for (int t = 0; t < ATTN_TILES; t++) {
-        o.c[t] = g->grew[t] & bits ? g->c[t] + x->r : NULL;
         o.b[t] = kv->v[t];
         o.ahead[t] = kv->v_ahead[0] ? kv->v_ahead[t] : kv->v[t];
     }
-    return o;
-}
-
-static void group_values(struct group *g)
-{
-    const int stride = attn_stride(g->a->d_v);
-    find_runs(g);
-    for (int at = 0; at < stride; at += 2 * VL)
-        for (int i = 0; i < g->n_run; i++) {
-            struct value_of o = value_of(g, &g->run[i]);
-            g->product->values(g->a->o + (int64_t)(g->row0 + g->run[i].r) * stride + at, &o,
-                               g->run[i].n, at);
-        }
+    for (int at = 0; at < o.stride; at += 2 * VL)
+        for (int i = 0; i < n_run; i++) g->product->values(&o, &run[i], at);
 }
 
 static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
