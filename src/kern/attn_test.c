@@ -176,6 +176,7 @@ TEST(attention_every_level_equals_reference)
             for (int n = 1; n <= ROW_MAX; n += h < 2 && n < 19 ? 1 : h < 2 ? 17 : 29)
                 for (int windows = 0; windows < 2; windows++) {
                     scene_rows(&s, n, heads[h][0], heads[h][1], windows, &rng);
+                    if (n % 4 == 3) s.scale = 20; /* most weights are zero */
                     scene_kv(&s, &rng);
                     compare(&ref, &isa, &s);
                 }

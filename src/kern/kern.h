@@ -128,7 +128,7 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
  *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *
- * where exp(x - m) is exp(x) while m is -inf. K and V of positions that a row does not see never
+ * where exp(x - m) is exp(x) while m is -inf, and exp of less than -87 is 0. K and V of positions that a row does not see never
  * reach it, whatever they hold. A row that meets a NaN score gets NaN outputs. After 512 positions
  * the span's l and o are merged into the row's total (attn_merge). */
 enum {

@@ -39,6 +39,13 @@ void kern_attn_avx512(struct kern *k);
 void kern_attn_neon(struct kern *k);
 linear_fn linear_q8_avx512; /* what AMX leaves to it */
 
+/* exp as attention has it, x <= 0 or NaN: 0 below -87, because x86 takes 190 cycles for a vector with
+ * one result that is subnormal or rounds to zero. */
+static inline float exp_weight(float x)
+{
+    return x < -87 ? 0 : exp_f32(x);
+}
+
 /* Sum of 16 lanes by the tree +8 +4 +2 +1. */
 static inline float tree16(const float s[16])
 {

@@ -18,12 +18,12 @@
 
 enum { SLOT_BYTES_MAX = 64 << 20 };
 
-/* As many rows x heads share each widened block of K and V: 128 of 128 values make widening 4 % of
- * the time, and their q, o and totals (192 kB) stay in the second level of cache. */
+/* As many rows x heads share each widened block of K and V: 256 of 128 values make widening 2 % of
+ * the time, and their q, o and totals (384 kB) stay in the second level of cache. */
 static int unit_rows(int d_head)
 {
-    int n = 16384 / d_head / ATTN_TILE * ATTN_TILE;
-    return n < 64 ? 64 : n > 256 ? 256 : n;
+    int n = 32768 / d_head / ATTN_TILE * ATTN_TILE;
+    return n < 64 ? 64 : n > 512 ? 512 : n;
 }
 
 /* What a worker needs for one chunk: n_head times the rows, those of each head `stride` rows from
@@ -118,10 +118,11 @@ struct job {
     int n_group;
 };
 
-static void put_query(float *to, const float *q, int d_k, int r, int tile)
+/* Up to `tile` rows of queries [n, d_k], row i at q[i], side by side. */
+static void put_queries(float *to, const float *const *q, int n, int d_k, int tile)
 {
-    to += (int64_t)(r / tile) * tile * d_k + r % tile;
-    for (int d = 0; d < d_k; d++) to[d * tile] = q[d];
+    for (int d = 0; d < d_k; d++, to += tile)
+        for (int i = 0; i < n; i++) to[i] = q[i][d];
 }
 
 /* The rows of head i. */
@@ -138,12 +139,15 @@ static struct attn_rows head_rows(const struct work *w, int i)
 static void head_begin(const struct job *j, const struct attn_piece *x, struct work *w, int i)
 {
     const struct attn_spec *s = j->spec;
+    const int tile = j->kern->attn_tile_rows;
     const int64_t at = (int64_t)i * w->stride;
+    const float *q[8] = {0};
     for (int r = 0; r < w->rows.n_row; r++) {
-        int row = j->attn->plan.row[x->unit + r / j->n_group];
+        int row = j->attn->plan.row[x->unit + r / j->n_group], in = r % tile;
         int h = (w->head0 + i) * j->n_group + r % j->n_group;
-        put_query(w->q + at * s->d_k, j->q + ((int64_t)row * s->n_head + h) * s->d_k, s->d_k, r,
-                  j->kern->attn_tile_rows);
+        q[in] = j->q + ((int64_t)row * s->n_head + h) * s->d_k;
+        if (in + 1 == tile || r + 1 == w->rows.n_row)
+            put_queries(w->q + (at + r - in) * s->d_k, q, in + 1, s->d_k, tile);
         w->slope[at + r] = s->slope ? s->slope[h] : 0;
         w->top[at + r] = -INFINITY, w->sum[at + r] = 0;
     }

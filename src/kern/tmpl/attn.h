@@ -306,9 +306,11 @@ static void group_slope(struct group *g)
 /* What a row does not see must not become its maximum, and gives p = 0. */
 static void group_mask(struct group *g)
 {
-    for (int r = 0; r < g->n; r++)
-        for (int i = 0; i < ATTN_BLOCK; i++)
-            if (i < g->lo[r] || i >= g->hi[r]) g->s[r * ATTN_BLOCK + i] = -INFINITY;
+    for (int r = 0; r < g->n; r++) {
+        float *s = g->s + r * ATTN_BLOCK;
+        for (int i = 0; i < g->lo[r]; i++) s[i] = -INFINITY;
+        for (int i = g->hi[r]; i < ATTN_BLOCK; i++) s[i] = -INFINITY;
+    }
 }
 
 /* Lane i of row r: the largest of positions i, i + 16, i + 32 and i + 48. */
@@ -335,7 +337,7 @@ static void group_top(struct group *g)
         vf top = vf_max(vf_max_rows(fold, ATTN_TILE), m), c = vf_set1(1);
         vmask grew = vf_gt(top, m);
         unsigned bits = vmask_bits(grew);
-        if (bits) c = vf_select(grew, vf_exp(vf_sub(m, top)), c);
+        if (bits) c = vf_select(grew, vf_exp_weight(vf_sub(m, top)), c);
         vf_store(g->c + r, c);
         vf_store(g->m + r, vf_select(vf_gt(top, vf_set1(-INFINITY)), top, vf_zero()));
         g->grew |= (uint64_t)bits << r;
@@ -354,7 +356,7 @@ static void group_exp(struct group *g)
             vf sum = vf_mul(vf_load(l + i), c);
             for (int t = 0; t < ATTN_TILES; t++) {
                 float *s = g->s + r * ATTN_BLOCK + t * ATTN_TILE + i;
-                vf p = vf_exp_negative(vf_sub(vf_load(s), m));
+                vf p = vf_exp_weight(vf_sub(vf_load(s), m));
                 sum = vf_add(sum, p);
                 vf_store(s, scale[0] ? vf_mul(p, vf_load(scale[t] + i)) : p);
             }
@@ -420,7 +422,7 @@ static void attn_merge(float *m, float *l, float *out, const float *span_m, cons
                        const float *span_o, int d_v)
 {
     float top = *span_m > *m ? *span_m : *m, base = top == -INFINITY ? 0 : top;
-    float a = exp_f32(*m - base), b = exp_f32(*span_m - base);
+    float a = exp_weight(*m - base), b = exp_weight(*span_m - base);
     *l = fmaf(tree16(span_l), b, *l * a);
     for (int d = 0; d < d_v; d += VL) {
         int n = d_v - d < VL ? d_v - d : VL;

@@ -28,10 +28,11 @@ static inline vf vf_exp(vf x)
     return vf_exp_bounded(vf_max(vf_set1(-105.0f), vf_min(vf_set1(89.0f), x))); /* a NaN stays */
 }
 
-/* The same for x <= 0, or NaN. */
-static inline vf vf_exp_negative(vf x)
+/* exp_weight of kern_impl.h. */
+static inline vf vf_exp_weight(vf x)
 {
-    return vf_exp_bounded(vf_max(vf_set1(-105.0f), x));
+    const vf least = vf_set1(-87.0f);
+    return vf_select(vf_gt(least, x), vf_zero(), vf_exp_bounded(vf_max(least, x)));
 }
 
 #endif
