@@ -1,4 +1,4 @@
-# Makefile of quoth.  make | make unit | syntax | test | fuzz | bench | long | check | install | fmt | clean
+# Makefile of quoth.  make | make lib | make wheel | make unit | syntax | test | fuzz | bench | long | check | install | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a build folder of its own.
 # DEBUG=1 turns optimization off. WERROR=1 makes warnings errors (CI does).
@@ -8,13 +8,15 @@ comma   := ,
 BUILD   := build$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 PREFIX  ?= /usr/local
 CC      ?= gcc
+OBJCOPY ?= objcopy
 ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
 LIBS    := jansson libpcre2-8 libutf8proc libedit libssl libcrypto
 PKG     := $(if $(LIBS),$(shell pkg-config --cflags $(LIBS)))
 LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
 CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -g -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes \
-           -Wmissing-prototypes -Wvla -fno-math-errno -ffp-contract=off -fno-strict-aliasing -Isrc \
+           -Wmissing-prototypes -Wvla -fno-math-errno -ffp-contract=off -fno-strict-aliasing \
+           -fPIC -fvisibility=hidden -Isrc -Iinclude \
            $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) $(PKG) $(EXTRA)
 LDFLAGS := $(if $(SAN),-fsanitize=$(SAN))
 
@@ -52,7 +54,8 @@ WRAP  := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 # src/engine/threads_test.c watches which threads are in these.
 WRAP  += $(if $(ROOMS),,$(patsubst %,-Wl$(comma)--wrap=%,tokenizer_encode tokenizer_decode detok_push detok_flush))
 
-all: $(BUILD)/quoth
+all: $(BUILD)/quoth lib
+lib: $(BUILD)/libquoth.so $(BUILD)/libquoth.a
 unit: $(BUILD)/unit
 
 # The bundled model is packed behind the program (BUNDLE= for none, or another GGUF).
@@ -61,6 +64,21 @@ $(BUILD)/quoth: $(BUILD)/quoth.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The library: all but the command line. What include/quoth.h does not name is hidden, in the archive too.
+VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quoth.h)
+SO       := libquoth.so.$(firstword $(subst ., ,$(VERSION)))
+LIBQUOTH := $(filter-out $(BUILD)/src/cli/%,$(LIB))
+LIBDEPS  := $(filter-out libedit,$(LIBS))
+$(BUILD)/libquoth.so: $(LIBQUOTH)
+	$(CC) -shared $(LDFLAGS) $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(SO) -o $(BUILD)/$(SO) $^ \
+	    $(shell pkg-config --libs $(LIBDEPS)) -lm -lpthread
+	ln -sf $(SO) $@
+$(BUILD)/libquoth.a: $(LIBQUOTH)
+	$(LD) -r -o $(BUILD)/libquoth.o $^
+	$(OBJCOPY) --localize-hidden $(BUILD)/libquoth.o
+	rm -f $@ && $(AR) rcs $@ $(BUILD)/libquoth.o
+wheel: $(BUILD)/libquoth.so
+	python3 python/build_wheel.py $(BUILD)/wheel
 $(BUILD)/unit: $(TESTS) $(LIB)
 	$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
 $(BUILD)/fuzz: $(FUZZ) $(LIB)
@@ -93,11 +111,20 @@ install: $(BUILD)/quoth
 	install -D -m 755 $(BUILD)/quoth $(DESTDIR)$(PREFIX)/bin/quoth
 	$(BUILD)/quoth help --man > $(BUILD)/quoth.1
 	install -D -m 644 $(BUILD)/quoth.1 $(DESTDIR)$(PREFIX)/share/man/man1/quoth.1
+	install -D -m 644 include/quoth.h $(DESTDIR)$(PREFIX)/include/quoth.h
+	install -D -m 755 $(BUILD)/$(SO) $(DESTDIR)$(PREFIX)/lib/libquoth.so.$(VERSION)
+	ln -sf libquoth.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SO)
+	ln -sf $(SO) $(DESTDIR)$(PREFIX)/lib/libquoth.so
+	install -D -m 644 $(BUILD)/libquoth.a $(DESTDIR)$(PREFIX)/lib/libquoth.a
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: quoth' 'Description: run language models inside a program' \
+	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lquoth' \
+	    'Requires.private: $(LIBDEPS)' 'Libs.private: -lm -lpthread' >$(BUILD)/quoth.pc
+	install -D -m 644 $(BUILD)/quoth.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/quoth.pc
 fmt:
 	clang-format -i $(ALL) $(wildcard src/*/*.h src/*/*/*.h tests/*.[ch] tests/*/*.[ch])
 clean:
 	rm -rf build build-*
 
-.PHONY: all unit syntax test fuzz bench long demo-check check install fmt clean
+.PHONY: all lib wheel unit syntax test fuzz bench long demo-check check install fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

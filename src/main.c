@@ -12,7 +12,7 @@ static bool asks_help(const char *arg)
 int main(int argc, char **argv)
 {
     if (argc < 2 || asks_help(argv[1])) return help_all(), argc < 2 ? 2 : 0;
-    if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", quoth_version), 0;
+    if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", quoth_version()), 0;
     int n_word;
     const struct command *c = command_find(argc - 1, argv + 1, &n_word);
     if (!c) return 2;

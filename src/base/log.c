@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 enum log_level log_level_max = LOG_WARN;
+_Atomic bool log_silent;
 bool log_as_json;
 
 static void put_line(const char *line, size_t n)
@@ -39,7 +40,7 @@ static void put_json(enum log_level level, const char *text, size_t n)
 void log_line(enum log_level level, const char *fmt, ...)
 {
     static const char *const prefix[] = {"error: ", "warning: ", "", "debug: "};
-    if (level > log_level_max) return;
+    if (log_silent || level > log_level_max) return;
     char line[1024];
     int n = log_as_json ? 0 : snprintf(line, sizeof line, "quoth: %s", prefix[level]);
     va_list ap;

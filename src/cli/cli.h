@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#include <quoth.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -79,7 +80,5 @@ void help_man(void); /* troff, to standard output */
 
 /* Print "quoth COMMAND: sentence" to standard error; returns 1. */
 int fail(const char *command, const struct err *e);
-
-extern const char quoth_version[];
 
 #endif

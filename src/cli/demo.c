@@ -118,7 +118,7 @@ static void print_opening(const struct session *s)
     const struct model_info *i = model_info(s->model);
     printf("quoth %s: %s, %.1f million parameters, %.1f MB, ready after %.0f ms. No network, no "
            "other files.\n",
-           quoth_version, i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6,
+           quoth_version(), i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6,
            (double)s->open_us * 1e-3);
 }
 

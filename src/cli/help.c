@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const char quoth_version[] = "0.1.0";
-
 static void option_line(const struct option *o)
 {
     char left[80];
@@ -52,7 +50,7 @@ void help_all(void)
 {
     printf("quoth %s - run and serve language models\n\nusage: quoth COMMAND [ARGUMENTS] "
            "[OPTIONS]\n\ncommands:\n",
-           quoth_version);
+           quoth_version());
     command_lines(command_list());
     printf("\nquoth COMMAND --help tells more.\n");
 }
@@ -113,7 +111,7 @@ void help_man(void)
 {
     printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH "
            "SYNOPSIS\n",
-           quoth_version);
+           quoth_version());
     printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
     man_commands(command_list());
     printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. "

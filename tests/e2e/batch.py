@@ -217,6 +217,15 @@ def stopped_by_a_signal():
     answers("stop.out")
 
 
+def example_of_the_readme():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+        src = write("readme.jsonl", f.read().split("```json\n")[1].split("```")[0])
+    batch(src, "readme.out")
+    got = answers("readme.out")
+    check(set(got) == {"a", "b"} and all(v[0] == 200 for v in got.values()), f"{got}")
+    check("85" in got["a"][1][0]["message"]["content"], f"{got}")
+
+
 def files_that_are_not_its_own():
     src = write("own.jsonl", requests(3))
     for text in ("my diary, no newline", "my diary\n", '{"id": 1}\n'):
@@ -245,7 +254,7 @@ def two_at_once():
 
 def main():
     tests = [answers_and_refusals, once_more_does_nothing, killed_anywhere, cut_at_every_byte, stopped_by_a_signal,
-             files_that_are_not_its_own, two_at_once]
+             example_of_the_readme, files_that_are_not_its_own, two_at_once]
     status = 0
     for test in tests:
         if len(sys.argv) > 1 and not any(word in test.__name__ for word in sys.argv[1:]):

@@ -1,0 +1,43 @@
+"""_progress.py - a progress bar on standard error: tqdm's where it is installed, else a line of our own."""
+import contextlib
+import sys
+import time
+
+
+class _Bar:
+    def __init__(self, total):
+        self.total, self.done, self.tokens, self.start, self.shown = total, 0, 0, time.monotonic(), 0.0
+
+    def update(self, n_token):
+        self.done += 1
+        self.tokens += n_token
+        now = time.monotonic()
+        if not sys.stderr.isatty() or (now - self.shown < 0.1 and self.done < self.total):
+            return
+        self.shown, seconds = now, max(now - self.start, 1e-9)
+        left = seconds / self.done * (self.total - self.done)
+        sys.stderr.write(f"\r{self.done}/{self.total} prompts, {self.tokens / seconds:.0f} tokens/s, {left:.0f} s left\x1b[K")
+        sys.stderr.flush()
+
+    def close(self):
+        if self.shown:
+            sys.stderr.write("\n")
+
+
+@contextlib.contextmanager
+def progress(total, wanted):
+    """done(n_prompt_token, n_output_token), to be called for each request."""
+    if not wanted:
+        yield lambda n_prompt, n_output: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        bar = _Bar(total)
+        try:
+            yield lambda n_prompt, n_output: bar.update(n_output)
+        finally:
+            bar.close()
+        return
+    with tqdm(total=total, desc="Processed prompts") as bar:
+        yield lambda n_prompt, n_output: bar.update(1)

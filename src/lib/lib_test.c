@@ -1,0 +1,252 @@
+/* Goal: the library keeps its promises: the same answers alone and among others, errors that name the field, cancelled and
+ * forgotten requests, several threads, models that are closed too early. Method: the bundled model through quoth.h. */
+#include "../../tests/unit.h"
+
+#include <quoth.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+static const char *model_path(void)
+{
+    return repo_path("models/quoth-tiny/quoth-tiny-q8_0.gguf");
+}
+
+static quoth_model *open_tiny(void)
+{
+    static const quoth_option small[] = {{"max-model-len", "256"}, {"max_num_seqs", "8"}};
+    char why[512] = "";
+    quoth_model *m;
+    if (quoth_open(&m, model_path(), small, 2, why, sizeof why) != 0)
+        test_fail(__FILE__, __LINE__, "%s", why);
+    return m;
+}
+
+static int submit(quoth_queue *q, const char *prompt, const char *params, uint64_t *id,
+                  char why[512])
+{
+    quoth_request r = {
+        .size = sizeof r, .prompt = prompt, .n_prompt = strlen(prompt), .params = params};
+    *why = 0;
+    return quoth_submit(q, &r, id, why, 512);
+}
+
+/* All events until a request's end; its text into out. */
+static void finish(quoth_queue *q, char *out, size_t n_out)
+{
+    const quoth_event *e;
+    size_t n = 0;
+    while ((e = quoth_poll(q, -1))) {
+        if (n + e->n_text < n_out) memcpy(out + n, e->text, e->n_text), n += e->n_text;
+        if (e->kind == QUOTH_EVENT_DONE) break;
+    }
+    out[n] = 0;
+}
+
+TEST(lib_version_and_errors)
+{
+    char why[512], tight[5];
+    quoth_model *m;
+    static const quoth_option wrong[][1] = {
+        {{"no-such-option", "1"}}, {{"max-model-len", "many"}}, {{"block_size", "65"}}};
+    EXPECT_TEXT(quoth_version(), QUOTH_VERSION);
+    EXPECT_INT(quoth_open(&m, "no/such/file.gguf", NULL, 0, why, sizeof why), QUOTH_ERR_IO);
+    EXPECT(!m && strstr(why, "no/such/file.gguf"));
+    EXPECT_INT(quoth_open(&m, "no/such/file.gguf", NULL, 0, tight, sizeof tight), QUOTH_ERR_IO);
+    EXPECT_INT(strlen(tight), 4);
+    EXPECT_INT(quoth_open(&m, "no/such/file.gguf", NULL, 0, NULL, 0), QUOTH_ERR_IO);
+    for (int i = 0; i < 3; i++) {
+        EXPECT_INT(quoth_open(&m, model_path(), wrong[i], 1, why, sizeof why), QUOTH_ERR_ARG);
+        EXPECT(!m &&
+               strncmp(why, i ? i == 1 ? "max-model-len" : "block-size" : wrong[i]->key, 9) == 0);
+    }
+    quoth_close(NULL);
+    quoth_queue_close(NULL);
+}
+
+TEST(lib_bad_requests_name_the_field)
+{
+    static const char *const bad[][2] = {{"{\"temperature\": \"hot\"}", "temperature"},
+                                         {"{\"top_p\": 0}", "top_p"},
+                                         {"{\"max_tokens\": -1}", "max_tokens"},
+                                         {"{\"logprobs\": 21}", "logprobs"},
+                                         {"{\"logit_bias\": {\"x\": 1}}", "logit_bias"},
+                                         {"{\"stop\": [1]}", "stop"},
+                                         {"{\"stop_token_ids\": [99999]}", "stop_token_ids"},
+                                         {"[]", "params"},
+                                         {"{", "params"},
+                                         {"{\"temperature\": 1e300}", "temperature"}};
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    char why[512];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        EXPECT(submit(q, "Once", bad[i][0], NULL, why) < 0);
+        if (strncmp(why, bad[i][1], strlen(bad[i][1])) != 0)
+            test_fail(__FILE__, __LINE__, "%s: \"%s\"", bad[i][0], why);
+    }
+    quoth_request none = {.size = sizeof none}, unset = {0};
+    int32_t outside = 1 << 20;
+    EXPECT_INT(quoth_submit(q, &none, NULL, why, sizeof why), QUOTH_ERR_ARG);
+    EXPECT_INT(quoth_submit(q, &unset, NULL, why, sizeof why), QUOTH_ERR_ARG);
+    none.prompt_ids = &outside, none.n_prompt_id = 1;
+    EXPECT_INT(quoth_submit(q, &none, NULL, why, sizeof why), QUOTH_ERR_ARG);
+    struct {
+        quoth_request known;
+        int32_t *later;
+    } newer = {.known = {.size = sizeof newer, .prompt = "Once", .n_prompt = 4}};
+    EXPECT_INT(quoth_submit(q, &newer.known, NULL, why, sizeof why), 0);
+    newer.later = &outside; /* what this version does not know is not ignored */
+    EXPECT_INT(quoth_submit(q, &newer.known, NULL, why, sizeof why), QUOTH_ERR_UNSUPPORTED);
+    EXPECT_INT(quoth_n_open(q), 1);
+    quoth_queue_close(q);
+    quoth_close(m);
+}
+
+TEST(lib_text_and_tokens)
+{
+    quoth_model *m = open_tiny();
+    NEED(m);
+    static const char text[] = "Grüße, 你好\n";
+    int32_t *ids;
+    char *back, *info = quoth_info(m), *stats = quoth_stats(m), why[512];
+    size_t n, n_back;
+    NEED(quoth_tokenize(m, text, sizeof text - 1, 0, &ids, &n, NULL, 0) == 0 && n > 0);
+    NEED(quoth_detokenize(m, ids, n, 0, &back, &n_back, NULL, 0) == 0);
+    EXPECT(n_back == sizeof text - 1 && memcmp(back, text, n_back) == 0 && back[n_back] == 0);
+    quoth_free(ids), quoth_free(back);
+    NEED(quoth_tokenize(m, "", 0, 0, &ids, &n, NULL, 0) == 0 && ids && n == 0);
+    NEED(quoth_detokenize(m, ids, 0, 0, &back, &n_back, NULL, 0) == 0 && back && !*back);
+    quoth_free(ids), quoth_free(back);
+    NEED(quoth_apply_chat_template(m, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}",
+                                   &back, &n_back, why, sizeof why) == 0);
+    EXPECT(strstr(back, "Hi<|im_end|>") && strstr(back, "<|im_start|>assistant"));
+    quoth_free(back);
+    EXPECT_INT(quoth_apply_chat_template(m, "{\"messages\":7}", &back, &n_back, why, sizeof why),
+               QUOTH_ERR_ARG);
+    EXPECT(!back && strncmp(why, "messages", 8) == 0);
+    EXPECT(info && strstr(info, "\"name\":\"quoth-tiny\"") && strstr(info, "\"context_max\":256"));
+    EXPECT(stats && strstr(stats, "num_requests_running"));
+    quoth_free(info), quoth_free(stats), quoth_free(NULL);
+    quoth_close(m);
+}
+
+enum { N_PROMPT = 24 };
+
+static void prompt_of(int i, char *prompt, char *params)
+{
+    snprintf(prompt, 64, "Once upon a time, there were %d", i);
+    snprintf(params, 128, "{\"temperature\":%g,\"seed\":%d,\"max_tokens\":%d,\"stop\":[\"river\"]}",
+             i % 3 * 0.5, i, 5 + i % 20);
+}
+
+static void one_by_one(quoth_model *m, char text[N_PROMPT][256])
+{
+    quoth_queue *q = quoth_queue_open(m);
+    char prompt[64], params[128], why[512];
+    for (int i = 0; i < N_PROMPT; i++) {
+        prompt_of(i, prompt, params);
+        EXPECT_INT(submit(q, prompt, params, NULL, why), 0);
+        finish(q, text[i], 256);
+    }
+    EXPECT(!quoth_poll(q, -1)); /* there is no request: at once */
+    quoth_queue_close(q);
+}
+
+/* Every other request is cancelled on the way. */
+static void *all_at_once(void *arg)
+{
+    quoth_model *m = ((void **)arg)[0];
+    char(*want)[256] = ((void **)arg)[1], got[N_PROMPT][256] = {{0}};
+    char prompt[64], params[128], why[512];
+    uint64_t id[N_PROMPT];
+    quoth_queue *q = quoth_queue_open(m);
+    for (int i = 0; i < N_PROMPT; i++) {
+        prompt_of(i, prompt, params);
+        EXPECT_INT(submit(q, prompt, params, &id[i], why), 0);
+    }
+    const quoth_event *e;
+    int n_done = 0;
+    while ((e = quoth_poll(q, -1))) {
+        int i = 0;
+        while (i < N_PROMPT - 1 && id[i] != e->id) i++;
+        if (e->n_text && strlen(got[i]) + e->n_text < 256) strncat(got[i], e->text, e->n_text);
+        n_done += e->kind == QUOTH_EVENT_DONE;
+        if (e->kind != QUOTH_EVENT_DONE && i % 2) quoth_cancel(m, id[i]);
+    }
+    EXPECT_INT(n_done, N_PROMPT);
+    for (int i = 0; i < N_PROMPT; i++) {
+        if (i % 2)
+            EXPECT(strncmp(got[i], want[i], strlen(got[i])) == 0); /* a beginning of it */
+        else
+            EXPECT_TEXT(got[i], want[i]);
+    }
+    quoth_queue_close(q);
+    return NULL;
+}
+
+TEST(lib_answers_are_the_same_alone_and_from_threads)
+{
+    enum { N_THREAD = 3 };
+    quoth_model *m = open_tiny();
+    NEED(m);
+    static char want[N_PROMPT][256];
+    void *arg[2] = {m, want};
+    pthread_t thread[N_THREAD];
+    one_by_one(m, want);
+    for (int i = 0; i < N_THREAD; i++)
+        NEED(pthread_create(&thread[i], NULL, all_at_once, arg) == 0);
+    for (int i = 0; i < N_THREAD; i++) pthread_join(thread[i], NULL);
+    quoth_close(m);
+}
+
+TEST(lib_events_tell_all)
+{
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    char why[512];
+    uint64_t id;
+    int n_prompt = 0, n_token = 0;
+    const quoth_event *e;
+    NEED(submit(q, "Once upon a time, there",
+                "{\"temperature\":0,\"max_tokens\":12,\"logprobs\":2,"
+                "\"prompt_logprobs\":1}",
+                &id, why) == 0);
+    while ((e = quoth_poll(q, -1)) && e->kind != QUOTH_EVENT_DONE) {
+        EXPECT(e->id == id && e->choice == 0 && !e->finish_reason);
+        EXPECT(e->n_logprob == (e->kind == QUOTH_EVENT_PROMPT ? 2 : 3) &&
+               e->logprobs[0].id == e->token);
+        if (e->kind == QUOTH_EVENT_TOKEN)
+            EXPECT(e->logprobs[1].id == e->token && e->logprobs[1].rank == 1);
+        n_prompt += e->kind == QUOTH_EVENT_PROMPT, n_token += e->kind == QUOTH_EVENT_TOKEN;
+    }
+    NEED(e);
+    EXPECT_TEXT(e->finish_reason, "length");
+    EXPECT(n_token == 12 && e->n_output_token == 12 && n_prompt == e->n_prompt_token - 1);
+    EXPECT(e->stop_token == -1 && !e->stop_text && e->prefill_s > 0);
+    NEED(submit(q, "Once upon a time, there",
+                "{\"temperature\":0,\"max_tokens\":60,\"stop\":[\"xyzzy\",\".\"]}", &id, why) == 0);
+    while ((e = quoth_poll(q, -1)) && e->kind != QUOTH_EVENT_DONE) EXPECT(!strchr(e->text, '.'));
+    NEED(e);
+    EXPECT_TEXT(e->finish_reason, "stop");
+    EXPECT_TEXT(e->stop_text, ".");
+    EXPECT(quoth_poll(q, 0) == NULL && quoth_n_open(q) == 0);
+    quoth_queue_close(q);
+    quoth_close(m);
+}
+
+TEST(lib_model_lives_as_long_as_its_queues)
+{
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m), *idle = quoth_queue_open(m);
+    char why[512], text[256];
+    NEED(submit(q, "Once", "{\"max_tokens\":8}", NULL, why) == 0);
+    NEED(submit(idle, "Once", "{\"max_tokens\":200,\"ignore_eos\":true}", NULL, why) == 0);
+    quoth_close(m);
+    quoth_queue_close(idle); /* with a request under way */
+    finish(q, text, sizeof text);
+    EXPECT(text[0]);
+    quoth_queue_close(q);
+}

@@ -1,0 +1,272 @@
+/* queue.c - requests of the library and their events.
+ *
+ *   quoth_submit --> pending[] --engine--> its reply queue --bell--> quoth_poll: the next one in turn that has something
+ *
+ * (1) pending[0 .. n) are not done. The one whose end was told last is kept in `ended` until the next poll, because
+ *     the event points into it.
+ * (2) One thread at a time: no locks. The engine rings the bell, and is done with it when its last event
+ *     has been popped (base/queue.h). */
+#include "lib_impl.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pending {
+    uint64_t id;
+    struct queue *queue;          /* owned */
+    struct reply_options options; /* arrays in keep */
+    struct arena keep;
+    struct reply reply;
+    bool wants_logprobs;
+};
+
+struct pendings {
+    struct pending **v; /* owned, and what they point to */
+    size_t n, cap;
+};
+
+struct quoth_queue {
+    quoth_model *model; /* a reference */
+    struct queue *bell; /* owned */
+    struct pendings pending;
+    size_t turn;           /* who is looked at first */
+    struct pending *ended; /* owned, or NULL */
+    quoth_event event;
+    quoth_logprob logprob[1 + TOP_LOGPROB_MAX];
+    struct buf text;
+};
+
+static void pending_close(struct pending *p)
+{
+    if (!p) return;
+    queue_close(p->queue);
+    reply_close(&p->reply);
+    arena_deinit(&p->keep);
+    free(p);
+}
+
+quoth_queue *quoth_queue_open(quoth_model *m)
+{
+    quoth_queue *q = calloc(1, sizeof *q);
+    if (q) q->bell = queue_open(1, 1);
+    if (!q || !q->bell) {
+        free(q);
+        return NULL;
+    }
+    atomic_fetch_add(&m->n_ref, 1);
+    q->model = m;
+    return q;
+}
+
+static void wait_end(struct pending *p)
+{
+    struct event ev;
+    while (queue_pop(p->queue, &ev, -1))
+        if (ev.kind == EVENT_DONE) return;
+}
+
+void quoth_queue_close(quoth_queue *q)
+{
+    if (!q) return;
+    for (size_t i = 0; i < q->pending.n; i++) quoth_cancel(q->model, q->pending.v[i]->id);
+    for (size_t i = 0; i < q->pending.n; i++) {
+        wait_end(q->pending.v[i]);
+        pending_close(q->pending.v[i]);
+    }
+    pending_close(q->ended);
+    vec_deinit(&q->pending);
+    queue_close(q->bell);
+    buf_deinit(&q->text);
+    model_drop(q->model);
+    free(q);
+}
+
+size_t quoth_n_open(const quoth_queue *q)
+{
+    return q->pending.n;
+}
+
+void quoth_cancel(quoth_model *m, uint64_t id)
+{
+    engine_cancel(m->session.engine, id);
+}
+
+/* ---- submitting ---- */
+
+int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct err *e)
+{
+    struct json *body = NULL;
+    int rc = chat ? json_parse(&body, chat, strlen(chat), NULL, e)
+                  : err_set(e, ERR_ARG, "chat: it is missing");
+    if (rc != 0) return err_prefix(e, rc, "chat");
+    rc = api_render(&m->api, body, out, NULL, e);
+    json_drop(body);
+    return rc;
+}
+
+static int read_prompt(const quoth_model *m, struct request *r, const quoth_request *asked,
+                       struct err *e)
+{
+    int n_given = !!asked->prompt + !!asked->prompt_ids + !!asked->chat;
+    if (n_given != 1)
+        return err_set(e, ERR_ARG,
+                       "prompt: one of prompt, prompt_ids and chat must be given, not %d", n_given);
+    if (asked->prompt) return api_prompt_text(r, &m->api, asked->prompt, asked->n_prompt, true, e);
+    if (asked->prompt_ids) return api_prompt_ids(r, asked->prompt_ids, asked->n_prompt_id, e);
+    struct buf text = {0};
+    int rc = lib_render(m, asked->chat, &text, e);
+    if (rc == 0) rc = api_prompt_text(r, &m->api, text.data ? text.data : "", text.n, true, e);
+    buf_deinit(&text);
+    return rc;
+}
+
+static int read_params(const quoth_model *m, struct request *r, struct pending *p,
+                       const char *params, struct err *e)
+{
+    struct json *body = NULL;
+    const char *text = params ? params : "{}";
+    int rc = json_parse(&body, text, strlen(text), NULL, e);
+    if (rc == 0 && json_kind(body) != JK_OBJECT)
+        rc = err_set(e, ERR_ARG, "expected an object, found %s", json_kind_name(json_kind(body)));
+    if (rc != 0) err_prefix(e, rc, "params");
+    if (rc == 0) rc = api_read_params(r, &p->options, &p->keep, &m->api, body, e);
+    if (rc == 0) rc = api_read_logprobs(r, body, e);
+    json_drop(body);
+    return rc;
+}
+
+static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked, struct err *e)
+{
+    const quoth_model *m = q->model;
+    struct request *r = request_open(e);
+    if (!r) return ERR_MEMORY;
+    p->id = r->id;
+    p->queue = r->reply = engine_reply_queue();
+    int rc = p->queue ? 0 : err_memory(e, "a reply queue", sizeof *p);
+    if (rc == 0) queue_ring(p->queue, q->bell);
+    if (rc == 0) rc = read_params(m, r, p, asked->params, e);
+    if (rc == 0) rc = read_prompt(m, r, asked, e);
+    if (rc == 0) rc = reply_open(&p->reply, m->session.engine, p->id, &p->options, e);
+    p->wants_logprobs = r->params.n_logprob >= 0;
+    if (rc == 0 && !vec_reserve(&q->pending, q->pending.n + 1))
+        rc = err_memory(e, "requests", sizeof p);
+    if (rc == 0) rc = engine_submit(m->session.engine, r, e);
+    if (rc == 0)
+        q->pending.v[q->pending.n++] = p;
+    else
+        request_close(r);
+    return rc;
+}
+
+/* A caller of an older version filled a shorter struct; one of a newer may only use what is known here. */
+static int known_part(quoth_request *out, const quoth_request *asked, struct err *e)
+{
+    *out = (quoth_request){0};
+    if (!asked || asked->size < offsetof(quoth_request, params) + sizeof asked->params)
+        return err_set(e, ERR_ARG, "size: it is not set to sizeof(quoth_request)");
+    const unsigned char *rest = (const unsigned char *)asked + sizeof *out;
+    for (size_t i = 0; i + sizeof *out < asked->size; i++)
+        if (rest[i])
+            return err_set(e, ERR_UNSUPPORTED,
+                           "size: this library is older than the program, and lacks what it asks");
+    memcpy(out, asked, asked->size < sizeof *out ? asked->size : sizeof *out);
+    return 0;
+}
+
+int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error, size_t n_error)
+{
+    struct err e = {0};
+    quoth_request asked;
+    struct pending *p = NULL;
+    int rc = known_part(&asked, r, &e);
+    if (rc == 0 && !(p = calloc(1, sizeof *p))) rc = err_memory(&e, "a request", sizeof *p);
+    if (rc == 0) rc = submit(q, p, &asked, &e);
+    if (rc != 0)
+        pending_close(p);
+    else if (id)
+        *id = p->id;
+    return tell(rc, &e, error, n_error);
+}
+
+/* ---- polling ---- */
+
+static void fill_logprobs(quoth_queue *q, const struct event *ev)
+{
+    const struct logprob *c = &ev->chosen;
+    q->logprob[0] = (quoth_logprob){c->id, c->logprob, c->rank};
+    for (int i = 0; i < ev->n_top; i++)
+        q->logprob[1 + i] = (quoth_logprob){ev->top[i].id, ev->top[i].logprob, ev->top[i].rank};
+    q->event.logprobs = q->logprob;
+    q->event.n_logprob = 1 + (size_t)ev->n_top;
+}
+
+static void fill_end(quoth_queue *q, const struct pending *p, const struct event *ev)
+{
+    quoth_event *out = &q->event;
+    const struct usage *u = &p->reply.usage;
+    bool listed = ev->stop_id >= 0 && !tokenizer_is_eog(p->options.tokenizer, ev->stop_id);
+    out->finish_reason = finish_name(p->reply.finish);
+    out->stop_text = p->reply.stop_index >= 0 ? p->options.stop[p->reply.stop_index].text : NULL;
+    out->stop_token = !p->reply.matched && listed ? ev->stop_id : -1;
+    out->n_prompt_token = u->n_prompt;
+    out->n_cached_token = u->n_cached;
+    out->n_output_token = u->n_output;
+    out->queue_s = (double)u->queue_us * 1e-6;
+    out->prefill_s = (double)u->prefill_us * 1e-6;
+    out->decode_s = (double)u->decode_us * 1e-6;
+}
+
+/* false: the event is not for the caller (a token that came behind a stop text). */
+static bool take(quoth_queue *q, size_t at, const struct event *ev)
+{
+    struct pending *p = q->pending.v[at];
+    bool late = ev->kind == EVENT_TOKEN && p->reply.matched;
+    buf_clear(&q->text);
+    bool done = reply_event(&p->reply, ev, &q->text);
+    if (late) return false;
+    q->event = (quoth_event){.id = p->id,
+                             .kind = ev->kind == EVENT_PROMPT ? QUOTH_EVENT_PROMPT
+                                     : done                   ? QUOTH_EVENT_DONE
+                                                              : QUOTH_EVENT_TOKEN,
+                             .token = ev->token,
+                             .stop_token = -1,
+                             .text = q->text.data ? q->text.data : "",
+                             .n_text = q->text.n};
+    if (ev->kind == EVENT_PROMPT || (ev->kind == EVENT_TOKEN && p->wants_logprobs))
+        fill_logprobs(q, ev);
+    if (!done) return true;
+    fill_end(q, p, ev);
+    q->ended = p;
+    q->pending.v[at] = q->pending.v[--q->pending.n];
+    return true;
+}
+
+static bool look(quoth_queue *q)
+{
+    struct event ev;
+    for (size_t i = 0; i < q->pending.n; i++) {
+        if (q->turn >= q->pending.n) q->turn = 0;
+        size_t at = q->turn;
+        while (queue_pop(q->pending.v[at]->queue, &ev, 0))
+            if (take(q, at, &ev)) return true;
+        q->turn++;
+    }
+    return false;
+}
+
+const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
+{
+    int64_t until = time_us() + (int64_t)timeout_ms * 1000;
+    pending_close(q->ended);
+    q->ended = NULL;
+    while (q->pending.n) {
+        char byte;
+        if (look(q)) return &q->event;
+        int64_t left = timeout_ms < 0 ? -1 : until - time_us();
+        if (timeout_ms >= 0 && left <= 0) return NULL;
+        (void)queue_pop(q->bell, &byte, left);
+    }
+    return NULL;
+}
