@@ -64,11 +64,13 @@ $(BUILD)/quoth: $(BUILD)/quoth.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-# The library: all but the command line. What include/quoth.h does not name is hidden, in the archive too.
+# The library: src/lib and what it uses. What include/quoth.h does not name is hidden, in the archive too.
 VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quoth.h)
 SO       := libquoth.so.$(firstword $(subst ., ,$(VERSION)))
-LIBQUOTH := $(filter-out $(BUILD)/src/cli/%,$(LIB))
-LIBDEPS  := $(filter-out libedit,$(LIBS))
+LIBDEPS  := jansson libpcre2-8 libutf8proc
+LIBQUOTH := $(filter $(BUILD)/src/lib/%,$(LIB)) $(BUILD)/rooms.a
+$(BUILD)/rooms.a: $(filter-out $(BUILD)/src/lib/% $(BUILD)/src/cli/%,$(LIB))
+	rm -f $@ && $(AR) rcsT $@ $^
 $(BUILD)/libquoth.so: $(LIBQUOTH)
 	$(CC) -shared $(LDFLAGS) $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(SO) -o $(BUILD)/$(SO) $^ \
 	    $(shell pkg-config --libs $(LIBDEPS)) -lm -lpthread

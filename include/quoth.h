@@ -119,7 +119,7 @@ typedef struct quoth_request {
     size_t n_prompt_id;
     const char *chat;          /* as for quoth_apply_chat_template */
     /* A JSON object of sampling parameters under vLLM's names, or NULL: temperature (1), top_p, top_k, min_p,
-     * max_tokens (16), min_tokens, seed, stop, stop_token_ids, ignore_eos, logprobs, prompt_logprobs (0 .. 20),
+     * n (1), best_of, max_tokens (16), min_tokens, seed, stop, stop_token_ids, ignore_eos, logprobs, prompt_logprobs (0 .. 20),
      * presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words, allowed_token_ids,
      * skip_special_tokens, include_stop_str_in_output, ... Unknown names are ignored, null is as if not there.
      * Defaults are those that the model's authors recommend, else vLLM's. */
@@ -143,7 +143,8 @@ QUOTH_API void quoth_cancel(quoth_model *m, uint64_t id);
 enum quoth_event_kind {
     QUOTH_EVENT_PROMPT = 0, /* a token of the prompt behind its first, where prompt_logprobs were asked for */
     QUOTH_EVENT_TOKEN = 1,  /* a generated token, and the text that may be shown now                        */
-    QUOTH_EVENT_DONE = 2    /* the end, with the rest of the text                                           */
+    QUOTH_EVENT_DONE = 2,   /* the end, with the rest of the text                                           */
+    QUOTH_EVENT_CHOICE = 3  /* where n > 1: the end of one answer, with the rest of its text; DONE follows all */
 };
 
 typedef struct quoth_logprob {
@@ -157,7 +158,7 @@ typedef struct quoth_event {
     int32_t kind;   /* quoth_event_kind */
     int32_t choice; /* which of the request's answers, from 0 */
     int32_t token;  /* PROMPT, TOKEN */
-    /* DONE: which of stop_token_ids ended it, or -1 */
+    /* DONE, CHOICE: which of stop_token_ids ended it, or -1 */
     int32_t stop_token;
     /* [n_text], never NULL: text that is complete (no character is cut, no stop text begun) */
     const char *text;
@@ -165,9 +166,9 @@ typedef struct quoth_event {
     /* [n_logprob]: the token itself, then the most likely ones; where they were asked for */
     const quoth_logprob *logprobs;
     size_t n_logprob;
-    /* DONE: "stop", "length", "abort" or "error"; which of `stop` ended it, or NULL */
+    /* DONE, CHOICE: "stop", "length", "abort" or "error"; which of `stop` ended it, or NULL */
     const char *finish_reason, *stop_text;
-    /* DONE: tokens, and seconds: submitted .. begun .. first token .. last token */
+    /* DONE (of all answers), CHOICE: tokens, and seconds: submitted .. begun .. first token .. last token */
     int32_t n_prompt_token, n_cached_token, n_output_token;
     double queue_s, prefill_s, decode_s;
 } quoth_event;

@@ -5,7 +5,7 @@ from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_float, c_in
                     c_uint64, c_void_p)
 
 ERR_UNSUPPORTED, ERR_LIMIT, ERR_MEMORY, ERR_ARG, ERR_BUSY, ERR_MISSING = -3, -4, -5, -6, -7, -8
-EVENT_PROMPT, EVENT_TOKEN, EVENT_DONE = range(3)
+EVENT_PROMPT, EVENT_TOKEN, EVENT_DONE, EVENT_CHOICE = range(4)
 ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 
 

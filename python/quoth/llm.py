@@ -73,7 +73,7 @@ class _Answer:
     """Events of one request become its output."""
 
     def __init__(self, llm, job, request_id):
-        self.llm, self.job, self.choice = llm, job, {}
+        self.llm, self.job, self.choice, self.n = llm, job, {}, job.params.n if job.params else 1
         asks = job.params is not None and job.params.prompt_logprobs is not None
         self.output = RequestOutput(str(request_id), job.text, job.ids, [], [None] if asks else None)
 
@@ -96,6 +96,10 @@ class _Answer:
         if event.kind == _lib.EVENT_PROMPT:
             self.output.prompt_logprobs.append(self.logprobs(event))
             return None
+        if event.kind == _lib.EVENT_DONE:
+            self.end(event)
+            if self.n > 1:
+                return None
         completion, text = self.completion(event.choice), event.new_text()
         piece = StreamOutput(self.job.number, self.output.request_id, text, [], choice=event.choice)
         completion.text += text
@@ -117,7 +121,10 @@ class _Answer:
         completion.finish_reason = piece.finish_reason = reason
         stop = event.stop_text.decode() if event.stop_text else event.stop_token if event.stop_token >= 0 else None
         completion.stop_reason = piece.stop_reason = stop
-        piece.finished = self.output.finished = True
+        piece.finished = True
+
+    def end(self, event):
+        self.output.finished = True
         self.output.num_cached_tokens = event.n_cached_token
         self.output.metrics = {"queue": event.queue_s, "prefill": event.prefill_s, "decode": event.decode_s}
 

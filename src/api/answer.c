@@ -1,38 +1,72 @@
-/* answer.c - a request's events add up to an answer: text, ids, log probabilities, and how it ended. */
+/* answer.c - one prompt of a call: the events of its request add up to answers, one per choice: text, ids, log
+ * probabilities, and how each ended. */
 #include "api_impl.h"
 
 #include <stdlib.h>
 
-static void note(struct api_answer *a, struct answer_log *log, const struct event *ev)
+/* Everything that can fail is done before the engine hears of the request. */
+int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e)
+{
+    p->choice = calloc((size_t)p->request->n, sizeof *p->choice);
+    p->queue = engine_reply_queue();
+    if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
+    if (bell) queue_ring(p->queue, bell);
+    p->request->reply = p->queue;
+    p->wants_log = p->request->params.n_logprob >= 0;
+    int rc = 0;
+    for (; rc == 0 && p->n < p->request->n; p->n++) {
+        struct reply_options o = p->reply;
+        o.choice = p->n;
+        rc = reply_open(&p->choice[p->n].reply, c->api->session->engine, p->id, &o, e);
+    }
+    return rc;
+}
+
+static void note(struct part *p, struct answer_log *log, const struct event *ev)
 {
     struct token_logprobs t = {.n_top = ev->n_top, .chosen = ev->chosen};
     for (int i = 0; i < ev->n_top; i++) t.top[i] = ev->top[i];
-    a->no_memory |= !vec_push(log, t);
+    p->no_memory |= !vec_push(log, t);
 }
 
-void answer_event(struct api_answer *a, const struct event *ev)
+static void choice_event(struct part *p, struct choice *a, const struct event *ev)
 {
-    bool belongs = ev->kind == EVENT_TOKEN && !a->reply.matched;
-    if (belongs) a->no_memory |= !vec_push(&a->ids, ev->token);
-    if (belongs && a->wants_log) note(a, &a->log, ev);
-    if (ev->kind == EVENT_PROMPT) note(a, &a->prompt_log, ev);
-    if (ev->kind == EVENT_DONE) a->stop_id = ev->stop_id;
-    a->done = reply_event(&a->reply, ev, &a->text);
-    a->no_memory |= a->text.failed;
+    bool belongs = ev->kind == EVENT_TOKEN && !a->reply.matched, open = !a->reply.finish;
+    if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
+    if (belongs && p->wants_log) note(p, &a->log, ev);
+    if (reply_event(&a->reply, ev, &a->text) && open) a->stop_id = ev->stop_id;
+    p->no_memory |= a->text.failed;
 }
 
-void answer_close(struct api_answer *a)
+void part_event(struct part *p, const struct event *ev)
 {
-    reply_close(&a->reply);
-    buf_deinit(&a->text);
-    vec_deinit(&a->ids);
-    vec_deinit(&a->log);
-    vec_deinit(&a->prompt_log);
+    if (ev->kind == EVENT_PROMPT)
+        note(p, &p->prompt_log, ev);
+    else if (ev->kind != EVENT_DONE)
+        choice_event(p, &p->choice[ev->choice], ev);
+    if (ev->kind != EVENT_DONE) return;
+    for (int i = 0; i < p->n; i++) choice_event(p, &p->choice[i], ev);
+    p->usage = ev->usage;
+    p->done = true;
 }
 
-void put_finish(struct buf *b, const struct part *p, bool called)
+void part_deinit(struct part *p)
 {
-    const struct api_answer *a = &p->answer;
+    for (int i = 0; i < p->n; i++) {
+        reply_close(&p->choice[i].reply);
+        buf_deinit(&p->choice[i].text);
+        vec_deinit(&p->choice[i].ids);
+        vec_deinit(&p->choice[i].log);
+    }
+    free(p->choice);
+    vec_deinit(&p->prompt_log);
+    buf_deinit(&p->echo);
+    queue_close(p->queue);
+    request_close(p->request);
+}
+
+void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called)
+{
     bool call = called && a->reply.finish == FINISH_STOP;
     buf_addf(b, ",\"finish_reason\":\"%s\",\"stop_reason\":",
              call ? "tool_calls" : finish_name(a->reply.finish));
@@ -43,111 +77,4 @@ void put_finish(struct buf *b, const struct part *p, bool called)
         buf_addf(b, "%d", a->stop_id);
     else
         buf_add_text(b, "null");
-}
-
-/* ---- log probabilities ---- */
-
-static void put_token(struct buf *b, const struct tokenizer *t, int32_t id)
-{
-    size_t n = 0;
-    const char *text = tokenizer_bytes(t, id, &n);
-    json_put_text(b, text ? text : "", text ? n : 0);
-}
-
-static void put_chat_token(struct buf *b, const struct tokenizer *t, const struct logprob *p)
-{
-    size_t n = 0;
-    const char *text = tokenizer_bytes(t, p->id, &n);
-    buf_add_text(b, "{\"token\":");
-    put_token(b, t, p->id);
-    buf_add_text(b, ",\"logprob\":");
-    json_put_real(b, (double)p->logprob);
-    buf_add_text(b, ",\"bytes\":[");
-    for (size_t i = 0; text && i < n; i++)
-        buf_addf(b, "%s%d", i ? "," : "", (unsigned char)text[i]);
-    buf_add_char(b, ']');
-}
-
-void put_logprobs_chat(struct buf *b, const struct tokenizer *t, const struct answer_log *log)
-{
-    buf_add_text(b, "{\"content\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        const struct token_logprobs *p = &log->v[i];
-        if (i) buf_add_char(b, ',');
-        put_chat_token(b, t, &p->chosen);
-        buf_add_text(b, ",\"top_logprobs\":[");
-        for (int k = 0; k < p->n_top; k++) {
-            if (k) buf_add_char(b, ',');
-            put_chat_token(b, t, &p->top[k]);
-            buf_add_char(b, '}');
-        }
-        buf_add_text(b, "]}");
-    }
-    buf_add_text(b, "]}");
-}
-
-static void put_top(struct buf *b, const struct tokenizer *t, const struct token_logprobs *p)
-{
-    buf_add_char(b, '{');
-    for (int k = 0; k < p->n_top; k++) {
-        if (k) buf_add_char(b, ',');
-        put_token(b, t, p->top[k].id);
-        buf_add_char(b, ':');
-        json_put_real(b, (double)p->top[k].logprob);
-    }
-    buf_add_char(b, '}');
-}
-
-void put_logprobs_completion(struct buf *b, const struct tokenizer *t, const struct answer_log *log,
-                             size_t text_offset)
-{
-    buf_add_text(b, "{\"tokens\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        if (i) buf_add_char(b, ',');
-        put_token(b, t, log->v[i].chosen.id);
-    }
-    buf_add_text(b, "],\"token_logprobs\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        if (i) buf_add_char(b, ',');
-        json_put_real(b, (double)log->v[i].chosen.logprob);
-    }
-    buf_add_text(b, "],\"top_logprobs\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        if (i) buf_add_char(b, ',');
-        put_top(b, t, &log->v[i]);
-    }
-    buf_add_text(b, "],\"text_offset\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        size_t n = 0;
-        buf_addf(b, "%s%zu", i ? "," : "", text_offset);
-        (void)tokenizer_bytes(t, log->v[i].chosen.id, &n);
-        text_offset += n;
-    }
-    buf_add_text(b, "]}");
-}
-
-static void put_by_id(struct buf *b, const struct tokenizer *t, const struct logprob *p)
-{
-    buf_addf(b, "\"%d\":{\"logprob\":", p->id);
-    json_put_real(b, (double)p->logprob);
-    buf_addf(b, ",\"rank\":%d,\"decoded_token\":", p->rank);
-    put_token(b, t, p->id);
-    buf_add_char(b, '}');
-}
-
-void put_prompt_logprobs(struct buf *b, const struct tokenizer *t, const struct answer_log *log)
-{
-    buf_add_text(b, "[null");
-    for (size_t i = 0; i < log->n; i++) {
-        const struct token_logprobs *p = &log->v[i];
-        buf_add_text(b, ",{");
-        put_by_id(b, t, &p->chosen);
-        for (int k = 0; k < p->n_top; k++) {
-            if (p->top[k].id == p->chosen.id) continue;
-            buf_add_char(b, ',');
-            put_by_id(b, t, &p->top[k]);
-        }
-        buf_add_char(b, '}');
-    }
-    buf_add_char(b, ']');
 }

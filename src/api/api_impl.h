@@ -19,7 +19,7 @@ int body_ids(const struct json *body, const char *name, struct arena *a, const i
 int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
                const struct text_span **out, int *n, struct err *e);
 
-/* ---- answer.c: what a request's events add up to ---- */
+/* ---- log probabilities: logprobs.c ---- */
 
 struct token_logprobs {
     int n_top;
@@ -31,17 +31,13 @@ struct answer_log {           /* grows by one per token */
     size_t n, cap;
 };
 
-struct api_answer {
+struct choice { /* one answer to a prompt */
     struct reply reply;
     struct buf text;
     struct ids ids; /* without the token that stopped it */
-    struct answer_log log, prompt_log;
+    struct answer_log log;
     int32_t stop_id; /* the token that stopped it, or -1 */
-    bool wants_log;  /* of generated tokens: set by who asked */
-    bool done, no_memory;
 };
-void answer_event(struct api_answer *a, const struct event *ev);
-void answer_close(struct api_answer *a); /* safe on a zeroed one */
 
 void put_logprobs_chat(struct buf *b, const struct tokenizer *t, const struct answer_log *log);
 void put_logprobs_completion(struct buf *b, const struct tokenizer *t, const struct answer_log *log,
@@ -56,9 +52,17 @@ struct part {                /* one prompt of a call */
     uint64_t id;
     struct queue *queue;        /* owned */
     struct reply_options reply; /* arrays in the call's arena */
-    struct api_answer answer;
+    struct choice *choice;      /* owned [n] */
+    int n;
+    bool wants_log;               /* of generated tokens */
+    struct answer_log prompt_log; /* of the prompt's, where they were asked for */
+    struct usage usage;           /* of the whole */
+    bool done, no_memory;
     struct buf echo; /* the prompt's text, where it is wanted back */
 };
+int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e);
+void part_event(struct part *p, const struct event *ev);
+void part_deinit(struct part *p); /* safe on a zeroed one; not while it runs */
 
 struct api_call {
     const struct api *api; /* borrowed */
@@ -82,12 +86,13 @@ struct endpoint {
     /* Fill the call's parts from a body. */
     int (*read)(struct api_call *c, const struct json *body, struct err *e);
     /* Append a choice's members behind "index". */
-    int (*put)(const struct api_call *c, const struct part *p, struct buf *b, struct err *e);
+    int (*put)(const struct api_call *c, const struct part *p, const struct choice *a,
+               struct buf *b, struct err *e);
 };
 
 int call_parts(struct api_call *c, int n, struct err *e);
 /* ,"finish_reason":...,"stop_reason":...: what ended the answer, and which text or token of the stop lists */
-void put_finish(struct buf *b, const struct part *p, bool called);
+void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called);
 /* A zeroed part of a call gets a request with the sampling fields of the body. */
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);
 

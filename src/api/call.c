@@ -51,17 +51,6 @@ int part_open(struct part *p, struct api_call *c, const struct json *body, struc
     return api_read_params(p->request, &p->reply, &c->arena, c->api, body, e);
 }
 
-/* Everything that can fail is done before the engine hears of the request. */
-static int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e)
-{
-    p->queue = engine_reply_queue();
-    if (!p->queue) return err_memory(e, "a reply queue", sizeof *p);
-    if (bell) queue_ring(p->queue, bell);
-    p->request->reply = p->queue;
-    p->answer.wants_log = p->request->params.n_logprob >= 0;
-    return reply_open(&p->answer.reply, c->api->session->engine, p->id, &p->reply, e);
-}
-
 static int read_model(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *j = body_field(body, "model");
@@ -141,9 +130,9 @@ int api_call_submit(struct api_call *c, struct err *e)
 static void part_poll(struct api_call *c, struct part *p, int64_t wait_us)
 {
     struct event ev;
-    while (!p->answer.done && queue_pop(p->queue, &ev, wait_us)) {
-        answer_event(&p->answer, &ev);
-        c->n_open -= p->answer.done;
+    while (!p->done && queue_pop(p->queue, &ev, wait_us)) {
+        part_event(p, &ev);
+        c->n_open -= p->done;
     }
 }
 
@@ -156,15 +145,12 @@ bool api_call_poll(struct api_call *c)
 
 static void part_close(struct api_call *c, struct part *p)
 {
-    bool running = p->queue && !p->request && !p->answer.done;
+    bool running = p->queue && !p->request && !p->done;
     if (running) {
         engine_cancel(c->api->session->engine, p->id);
         part_poll(c, p, -1);
     }
-    request_close(p->request);
-    queue_close(p->queue);
-    answer_close(&p->answer);
-    buf_deinit(&p->echo);
+    part_deinit(p);
 }
 
 void api_call_close(struct api_call *c)
@@ -183,36 +169,51 @@ const char *api_call_id(const struct api_call *c)
     return c->id;
 }
 
+/* Of best_of answers only those that are told count, as far as they are told. */
 int api_call_n_token(const struct api_call *c, int *n_prompt)
 {
     int n = 0, prompt = 0;
     for (int i = 0; i < c->n_part; i++) {
-        const struct usage *u = &c->part[i].answer.reply.usage;
-        n += u->n_output;
-        prompt += u->n_prompt;
+        const struct part *p = &c->part[i];
+        for (int k = 0; k < p->n; k++) n += p->choice[k].reply.usage.n_output;
+        prompt += p->usage.n_prompt;
     }
     if (n_prompt) *n_prompt = prompt;
     return n;
 }
 
-static int check_part(const struct part *p, struct err *e)
+static int check_choice(const struct part *p, const struct choice *a, struct err *e)
 {
-    if (p->answer.no_memory) return err_memory(e, "an answer", p->answer.text.n);
-    if (p->answer.reply.finish == FINISH_ERROR)
+    if (p->no_memory) return err_memory(e, "an answer", a->text.n);
+    if (a->reply.finish == FINISH_ERROR)
         return err_set(e, ERR_IO, "the model gave no token that may be picked");
-    if (p->answer.reply.finish == FINISH_ABORT)
-        return err_set(e, ERR_IO, "the request was cancelled");
+    if (a->reply.finish == FINISH_ABORT) return err_set(e, ERR_IO, "the request was cancelled");
     return 0;
 }
 
 static void put_usage(const struct api_call *c, struct buf *b)
 {
     int n_prompt = 0, n = api_call_n_token(c, &n_prompt), n_cached = 0;
-    for (int i = 0; i < c->n_part; i++) n_cached += c->part[i].answer.reply.usage.n_cached;
+    for (int i = 0; i < c->n_part; i++) n_cached += c->part[i].usage.n_cached;
     buf_addf(b,
              "{\"prompt_tokens\":%d,\"completion_tokens\":%d,\"total_tokens\":%d,"
              "\"prompt_tokens_details\":{\"cached_tokens\":%d}}",
              n_prompt, n, n_prompt + n, n_cached);
+}
+
+/* The choices of one prompt behind those of the others. */
+static int put_part(const struct api_call *c, const struct part *p, int *index, struct buf *b,
+                    struct err *e)
+{
+    int rc = 0;
+    for (int k = 0; rc == 0 && k < p->n; k++) {
+        rc = check_choice(p, &p->choice[k], e);
+        buf_addf(b, "%s{\"index\":%d", *index ? "," : "", *index);
+        if (rc == 0) rc = c->endpoint->put(c, p, &p->choice[k], b, e);
+        buf_add_char(b, '}');
+        ++*index;
+    }
+    return rc;
 }
 
 int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
@@ -223,12 +224,8 @@ int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
              c->endpoint->object, (long long)c->created);
     json_put_text(b, c->model, strlen(c->model));
     buf_add_text(b, ",\"choices\":[");
-    for (int i = 0; rc == 0 && i < c->n_part; i++) {
-        rc = check_part(&c->part[i], e);
-        buf_addf(b, "%s{\"index\":%d", i ? "," : "", i);
-        if (rc == 0) rc = c->endpoint->put(c, &c->part[i], b, e);
-        buf_add_char(b, '}');
-    }
+    for (int i = 0, index = 0; rc == 0 && i < c->n_part; i++)
+        rc = put_part(c, &c->part[i], &index, b, e);
     buf_add_text(b, "],\"usage\":");
     put_usage(c, b);
     buf_add_char(b, '}');

@@ -87,7 +87,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
 
 /* ---- the response ---- */
 
-static int read_answer(const struct api_call *c, const struct api_answer *a, struct chat_message *m,
+static int read_answer(const struct api_call *c, const struct choice *a, struct chat_message *m,
                        struct err *e)
 {
     struct chat_parser *parser;
@@ -100,9 +100,9 @@ static int read_answer(const struct api_call *c, const struct api_answer *a, str
     return 0;
 }
 
-static int put(const struct api_call *c, const struct part *p, struct buf *b, struct err *e)
+static int put(const struct api_call *c, const struct part *p, const struct choice *a,
+               struct buf *b, struct err *e)
 {
-    const struct api_answer *a = &p->answer;
     const struct tokenizer *t = c->api->session->tokenizer;
     struct chat_message m = {0};
     int rc = read_answer(c, a, &m, e);
@@ -113,11 +113,11 @@ static int put(const struct api_call *c, const struct part *p, struct buf *b, st
         put_logprobs_chat(b, t, &a->log);
     else
         buf_add_text(b, "null");
-    if (a->prompt_log.n) {
+    if (p->prompt_log.n) {
         buf_add_text(b, ",\"prompt_logprobs\":");
-        put_prompt_logprobs(b, t, &a->prompt_log);
+        put_prompt_logprobs(b, t, &p->prompt_log);
     }
-    put_finish(b, p, m.n_call > 0);
+    put_finish(b, p, a, m.n_call > 0);
     chat_message_deinit(&m);
     return rc;
 }

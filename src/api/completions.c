@@ -88,9 +88,9 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
-static int put(const struct api_call *c, const struct part *p, struct buf *b, struct err *e)
+static int put(const struct api_call *c, const struct part *p, const struct choice *a,
+               struct buf *b, struct err *e)
 {
-    const struct api_answer *a = &p->answer;
     const struct tokenizer *t = c->api->session->tokenizer;
     (void)e;
     struct buf whole = {0};
@@ -105,11 +105,11 @@ static int put(const struct api_call *c, const struct part *p, struct buf *b, st
         put_logprobs_completion(b, t, &a->log, p->echo.n);
     else
         buf_add_text(b, "null");
-    if (a->prompt_log.n) {
+    if (p->prompt_log.n) {
         buf_add_text(b, ",\"prompt_logprobs\":");
-        put_prompt_logprobs(b, t, &a->prompt_log);
+        put_prompt_logprobs(b, t, &p->prompt_log);
     }
-    put_finish(b, p, false);
+    put_finish(b, p, a, false);
     return 0;
 }
 

@@ -2,6 +2,8 @@
  * ranges by sample_params_check, the one place that knows them. */
 #include "api_impl.h"
 
+#include "base/hash.h"
+
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
@@ -160,14 +162,35 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     return rc;
 }
 
-/* One answer per prompt is what the engine gives today. */
-static int read_n(const struct json *body, struct err *e)
+/* How many answers, and who comes first where policies ask. */
+static int read_choices(struct request *r, const struct json *body, struct err *e)
 {
-    int64_t n = 1, best_of = 1;
-    int rc = body_int(body, "n", 1, 128, &n, e);
-    if (rc == 0) rc = body_int(body, "best_of", 1, 128, &best_of, e);
-    if (rc != 0 || (n == 1 && best_of == 1)) return rc;
-    return err_set(e, ERR_UNSUPPORTED, "%s: only 1 is supported", n > 1 ? "n" : "best_of");
+    int64_t n = 1, best_of = 0, priority = 0;
+    bool beams = false;
+    int rc = body_int(body, "n", 1, CHOICES_MAX, &n, e);
+    if (rc == 0) rc = body_int(body, "best_of", n, CHOICES_MAX, &best_of, e);
+    if (rc == 0) rc = body_int(body, "priority", INT32_MIN, INT32_MAX, &priority, e);
+    if (rc == 0) rc = body_flag(body, "use_beam_search", &beams, e);
+    if (rc == 0 && beams) rc = err_set(e, ERR_UNSUPPORTED, "use_beam_search: answers are sampled");
+    r->n = (int)n;
+    r->best_of = best_of > n ? (int)best_of : 0;
+    r->priority = (int)priority;
+    return rc;
+}
+
+/* Who pays, and with whom prefixes may be shared: texts of any kind, known by their hashes. */
+static int read_owner(struct request *r, const struct json *body, struct err *e)
+{
+    static const char *const name[2] = {"user", "cache_salt"};
+    uint64_t *const hash[2] = {&r->share_id, &r->cache_salt};
+    for (int i = 0; i < 2; i++) {
+        const struct json *j = body_field(body, name[i]);
+        size_t n;
+        const char *text = json_text(j, &n);
+        if (j && !text) return body_wrong(name[i], "a text", j, e);
+        if (text && n) *hash[i] = hash_bytes(text, n, 0);
+    }
+    return 0;
 }
 
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
@@ -180,7 +203,8 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     int rc = read_scalars(&r->params, body, e);
     if (rc == 0) rc = body_flag(body, "ignore_eos", &r->params.ignore_eos, e);
     if (rc == 0) rc = read_seed(&r->params, body, e);
-    if (rc == 0) rc = read_n(body, e);
+    if (rc == 0) rc = read_choices(r, body, e);
+    if (rc == 0) rc = read_owner(r, body, e);
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
     if (rc == 0) rc = read_lists(&r->params, t, body, &r->arena, e);

@@ -215,7 +215,7 @@ static void put_subject(struct traffic_bench *b, struct buf *out)
              b->t.n, n_seq(b), i->n_page, i->page_rows);
     put_text(out, "device", backend_describe(b->s.backend));
     put_text(out, "scheduler", session_flags.scheduler);
-    put_text(out, "version", quoth_version);
+    put_text(out, "version", quoth_version());
 }
 
 static void print_subject(struct traffic_bench *b, FILE *f)

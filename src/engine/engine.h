@@ -153,9 +153,6 @@ int engine_n_waiting(const struct engine *en);
 /* What it counts about itself; stats_read from any thread. */
 struct stats *engine_stats(const struct engine *en);
 
-/* What it counts about itself; stats_read from any thread. */
-struct stats *engine_stats(const struct engine *en);
-
 /* ---- reply: one request's events -> text, on the client's thread ---- */
 
 struct reply {

@@ -236,6 +236,33 @@ TEST(lib_events_tell_all)
     quoth_close(m);
 }
 
+TEST(lib_several_choices_end_each_and_together)
+{
+    enum { N = 4 };
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    const quoth_event *e;
+    char why[512];
+    uint64_t id;
+    for (int cancel = 0; cancel < 2; cancel++) {
+        int n_end[N] = {0}, n_after = 0, n_done = 0;
+        NEED(submit(q, "Once upon a time", "{\"n\":4,\"temperature\":1,\"max_tokens\":20}", &id,
+                    why) == 0);
+        while ((e = quoth_poll(q, -1))) {
+            EXPECT(e->id == id && e->choice >= 0 && e->choice < N && !n_done);
+            n_after += e->kind == QUOTH_EVENT_TOKEN && n_end[e->choice];
+            n_end[e->choice] += e->kind == QUOTH_EVENT_CHOICE && e->finish_reason;
+            n_done += e->kind == QUOTH_EVENT_DONE;
+            if (cancel) quoth_cancel(m, id);
+        }
+        for (int i = 0; i < N; i++) EXPECT_INT(n_end[i], 1);
+        EXPECT(n_after == 0 && n_done == 1);
+    }
+    quoth_queue_close(q);
+    quoth_close(m);
+}
+
 TEST(lib_model_lives_as_long_as_its_queues)
 {
     quoth_model *m = open_tiny();

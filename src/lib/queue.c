@@ -18,8 +18,11 @@ struct pending {
     struct queue *queue;          /* owned */
     struct reply_options options; /* arrays in keep */
     struct arena keep;
-    struct reply reply;
+    struct reply *reply; /* owned [n]: one per choice */
+    int n;
     bool wants_logprobs;
+    bool ending; /* `last` has come: what is left of choices is told, then it */
+    struct event last;
 };
 
 struct pendings {
@@ -42,7 +45,8 @@ static void pending_close(struct pending *p)
 {
     if (!p) return;
     queue_close(p->queue);
-    reply_close(&p->reply);
+    for (int i = 0; i < p->n; i++) reply_close(&p->reply[i]);
+    free(p->reply);
     arena_deinit(&p->keep);
     free(p);
 }
@@ -63,7 +67,7 @@ quoth_queue *quoth_queue_open(quoth_model *m)
 static void wait_end(struct pending *p)
 {
     struct event ev;
-    while (queue_pop(p->queue, &ev, -1))
+    while (!p->ending && queue_pop(p->queue, &ev, -1))
         if (ev.kind == EVENT_DONE) return;
 }
 
@@ -137,6 +141,19 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
     return rc;
 }
 
+static int open_replies(const quoth_model *m, struct pending *p, int n, struct err *e)
+{
+    int rc = 0;
+    p->reply = calloc((size_t)n, sizeof *p->reply);
+    if (!p->reply) return err_memory(e, "replies", (size_t)n * sizeof *p->reply);
+    for (; rc == 0 && p->n < n; p->n++) {
+        struct reply_options o = p->options;
+        o.choice = p->n;
+        rc = reply_open(&p->reply[p->n], m->session.engine, p->id, &o, e);
+    }
+    return rc;
+}
+
 static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked, struct err *e)
 {
     const quoth_model *m = q->model;
@@ -148,7 +165,7 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked,
     if (rc == 0) queue_ring(p->queue, q->bell);
     if (rc == 0) rc = read_params(m, r, p, asked->params, e);
     if (rc == 0) rc = read_prompt(m, r, asked, e);
-    if (rc == 0) rc = reply_open(&p->reply, m->session.engine, p->id, &p->options, e);
+    if (rc == 0) rc = open_replies(m, p, r->n, e);
     p->wants_logprobs = r->params.n_logprob >= 0;
     if (rc == 0 && !vec_reserve(&q->pending, q->pending.n + 1))
         rc = err_memory(e, "requests", sizeof p);
@@ -202,14 +219,14 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-static void fill_end(quoth_queue *q, const struct pending *p, const struct event *ev)
+/* r: the reply that ends; its usage is the event's, where the request has one answer alone. */
+static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
+                     const struct event *ev, const struct usage *u)
 {
-    quoth_event *out = &q->event;
-    const struct usage *u = &p->reply.usage;
     bool listed = ev->stop_id >= 0 && !tokenizer_is_eog(p->options.tokenizer, ev->stop_id);
-    out->finish_reason = finish_name(p->reply.finish);
-    out->stop_text = p->reply.stop_index >= 0 ? p->options.stop[p->reply.stop_index].text : NULL;
-    out->stop_token = !p->reply.matched && listed ? ev->stop_id : -1;
+    out->finish_reason = finish_name(r->finish);
+    out->stop_text = r->stop_index >= 0 ? p->options.stop[r->stop_index].text : NULL;
+    out->stop_token = !r->matched && listed ? ev->stop_id : -1;
     out->n_prompt_token = u->n_prompt;
     out->n_cached_token = u->n_cached;
     out->n_output_token = u->n_output;
@@ -218,28 +235,59 @@ static void fill_end(quoth_queue *q, const struct pending *p, const struct event
     out->decode_s = (double)u->decode_us * 1e-6;
 }
 
-/* false: the event is not for the caller (a token that came behind a stop text). */
-static bool take(quoth_queue *q, size_t at, const struct event *ev)
+static void begin_event(quoth_queue *q, const struct pending *p, int kind, const struct event *ev,
+                        int choice)
 {
-    struct pending *p = q->pending.v[at];
-    bool late = ev->kind == EVENT_TOKEN && p->reply.matched;
-    buf_clear(&q->text);
-    bool done = reply_event(&p->reply, ev, &q->text);
-    if (late) return false;
     q->event = (quoth_event){.id = p->id,
-                             .kind = ev->kind == EVENT_PROMPT ? QUOTH_EVENT_PROMPT
-                                     : done                   ? QUOTH_EVENT_DONE
-                                                              : QUOTH_EVENT_TOKEN,
+                             .kind = kind,
+                             .choice = choice,
                              .token = ev->token,
                              .stop_token = -1,
                              .text = q->text.data ? q->text.data : "",
                              .n_text = q->text.n};
-    if (ev->kind == EVENT_PROMPT || (ev->kind == EVENT_TOKEN && p->wants_logprobs))
-        fill_logprobs(q, ev);
-    if (!done) return true;
-    fill_end(q, p, ev);
+}
+
+/* An event of one choice. false: it is not for the caller (a token behind a stop text, an end that was told). */
+static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
+{
+    struct reply *r = &p->reply[choice];
+    bool late = ev->kind == EVENT_TOKEN ? r->matched : r->finish != FINISH_NONE;
+    buf_clear(&q->text);
+    bool done = reply_event(r, ev, &q->text);
+    if (late) return false;
+    begin_event(q, p, done ? QUOTH_EVENT_CHOICE : QUOTH_EVENT_TOKEN, ev, choice);
+    if (ev->kind == EVENT_TOKEN && p->wants_logprobs) fill_logprobs(q, ev);
+    if (done) fill_end(&q->event, p, r, ev, &r->usage);
+    return true;
+}
+
+/* After the last event: choices that have not ended (all at once, by a cancellation) end, then the request. */
+static bool take_last(quoth_queue *q, size_t at)
+{
+    struct pending *p = q->pending.v[at];
+    for (int i = 0; p->n > 1 && i < p->n; i++)
+        if (p->reply[i].finish == FINISH_NONE && take_choice(q, p, &p->last, i)) return true;
+    buf_clear(&q->text);
+    if (p->n == 1) reply_event(&p->reply[0], &p->last, &q->text);
+    begin_event(q, p, QUOTH_EVENT_DONE, &p->last, 0);
+    fill_end(&q->event, p, &p->reply[0], &p->last, p->n == 1 ? &p->reply[0].usage : &p->last.usage);
     q->ended = p;
     q->pending.v[at] = q->pending.v[--q->pending.n];
+    return true;
+}
+
+static bool take(quoth_queue *q, size_t at, const struct event *ev)
+{
+    struct pending *p = q->pending.v[at];
+    if (ev->kind == EVENT_DONE) {
+        p->ending = true;
+        p->last = *ev;
+        return take_last(q, at);
+    }
+    if (ev->kind != EVENT_PROMPT) return take_choice(q, p, ev, ev->choice);
+    buf_clear(&q->text);
+    begin_event(q, p, QUOTH_EVENT_PROMPT, ev, 0);
+    fill_logprobs(q, ev);
     return true;
 }
 
@@ -249,6 +297,7 @@ static bool look(quoth_queue *q)
     for (size_t i = 0; i < q->pending.n; i++) {
         if (q->turn >= q->pending.n) q->turn = 0;
         size_t at = q->turn;
+        if (q->pending.v[at]->ending) return take_last(q, at);
         while (queue_pop(q->pending.v[at]->queue, &ev, 0))
             if (take(q, at, &ev)) return true;
         q->turn++;

@@ -106,6 +106,8 @@ def answers_and_refusals():
                                     "name": "get_weather", "description": "Get the weather in a city.",
                                     "parameters": {"type": "object", "properties": {"city": {"type": "string"}},
                                                    "required": ["city"]}}}]}, "/v1/chat/completions")
+                + line("three", {"prompt": ["Once upon a time, there", "One day"], "n": 3, "temperature": 0.9, "seed": 4,
+                                 "max_tokens": 8})
                 + "{]\n"
                 + line("plain", {"prompt": "again"})
                 + line("kind", {"prompt": "x", "temperature": "hot"})
@@ -117,7 +119,7 @@ def answers_and_refusals():
                 + line("bias", {"prompt": "x", "logit_bias": {"99999": 1}})
                 + json.dumps({"custom_id": "get", "method": "GET", "url": "/v1/completions", "body": {}}) + "\n")
     summary = batch(src, "some.out")
-    check((summary["total"], summary["completed"], summary["failed"]) == (15, 5, 10), f"summary {summary}")
+    check((summary["total"], summary["completed"], summary["failed"]) == (16, 6, 10), f"summary {summary}")
     got = answers("some.out")
     want = subprocess.run([QUOTH, "run", MODEL, "Once upon a time, there", "--raw", "--temperature", "0",
                            "--max-tokens", "16"], capture_output=True, text=True).stdout
@@ -127,6 +129,8 @@ def answers_and_refusals():
     check(len(got["two"][1][0]["logprobs"]["tokens"]) == 16, "logprobs of each token")
     check(got["plain"][1][0]["finish_reason"] == "length", "a limit")
     check(got["stop"][1][0]["stop_reason"] == "." and "." not in got["stop"][1][0]["text"], f"{got['stop']}")
+    check([c["index"] for c in got["three"][1]] == [0, 1, 2, 3, 4, 5], "n of each prompt")
+    check(len({c["text"] for c in got["three"][1]}) > 3, "they differ")
     message = got["chat"][1][0]
     check("85" in message["message"]["content"] and message["finish_reason"] == "stop", f"{message}")
     check(len(message["logprobs"]["content"][0]["top_logprobs"]) == 2, "top_logprobs")
@@ -138,7 +142,7 @@ def answers_and_refusals():
         status, _, error, _ = got[name]
         check(status == 400 and error["param"] == field and error["message"].startswith(field), f"{name}: {got[name]}")
     check(got["url"][0] == 404 and got["get"][0] == 400, f"{got['url']} {got['get']}")
-    check(got[8][3]["line"] == 8 and got[9][3]["param"] == "custom_id", f"{got.get(8)} {got.get(9)}")
+    check(got[9][3]["line"] == 9 and got[10][3]["param"] == "custom_id", f"{got.get(9)} {got.get(10)}")
 
 
 def once_more_does_nothing():

@@ -140,6 +140,25 @@ def logprobs_and_stops():
     check(len(o.prompt_token_ids) == 2)
 
 
+def several_answers():
+    params = SamplingParams(n=3, temperature=0.9, seed=11, max_tokens=24, stop=["."], logprobs=1)
+    [o] = generate(STORY, params)
+    check([c.index for c in o.outputs] == [0, 1, 2] and o.finished, str(o))
+    check(len({c.text for c in o.outputs}) > 1, "they are all the same")
+    check(all(c.finish_reason in ("stop", "length") and len(c.logprobs) == len(c.token_ids) for c in o.outputs), str(o))
+    [alone] = generate(STORY, SamplingParams(temperature=0.9, seed=11, max_tokens=24, stop=["."], logprobs=1))
+    check(alone.outputs[0] == o.outputs[0], "the first of several is the one alone")
+    text = [""] * 3
+    for piece in tiny().stream(STORY, params):
+        text[piece.choice] += piece.text
+    check(text == [c.text for c in o.outputs], f"{text}")
+    [best] = generate(STORY, SamplingParams(n=2, best_of=6, temperature=0.9, seed=11, max_tokens=24, logprobs=0))
+    mean = [c.cumulative_logprob / len(c.token_ids) for c in best.outputs]
+    check(len(best.outputs) == 2 and mean == sorted(mean, reverse=True), f"{mean}")
+    many = generate([STORY] * 8, [SamplingParams(n=k % 4 + 1, temperature=0.9, seed=k, max_tokens=9) for k in range(8)])
+    check([len(o.outputs) for o in many] == [1, 2, 3, 4] * 2)
+
+
 def pieces_of_a_stream_add_up():
     params = SamplingParams(temperature=0.7, seed=4, max_tokens=40, logprobs=1)
     prompts = [STORY, "One day, a small bird", "The moon"]
@@ -284,7 +303,7 @@ def examples_of_the_readme():
 
 
 def main():
-    tests = [same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one, logprobs_and_stops,
+    tests = [same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one, logprobs_and_stops, several_answers,
              pieces_of_a_stream_add_up, conversations, bad_parameters_name_the_field, seeds, an_interrupt_cancels,
              a_wheel_installs_without_a_network, examples_of_the_readme]
     status = 0
