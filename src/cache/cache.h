@@ -15,6 +15,7 @@ struct pages; /* opaque */
 int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e);
 void pages_close(struct pages *p); /* NULL is fine */
 
+int64_t pages_bytes(int n_page, int page_rows); /* that the bookkeeping takes */
 int pages_n_total(const struct pages *p);
 int pages_n_free(const struct pages *p);   /* could be taken now: free or cached */
 int pages_n_cached(const struct pages *p); /* held by nobody, but full and findable */

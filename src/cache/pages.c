@@ -77,13 +77,20 @@ int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct 
     p->slot = malloc(p->n_slot * sizeof *p->slot);
     if (!p->page || !p->token || !p->free_list || !p->count || !p->slot) {
         pages_close(p);
-        return err_memory(e, "the page table",
-                          (unsigned long long)n_page * (40 + 4 * (unsigned)page_rows));
+        return err_memory(e, "the page table", (unsigned long long)pages_bytes(n_page, page_rows));
     }
     memset(p->slot, 0xFF, p->n_slot * sizeof *p->slot);
     for (int i = 0; i < n_page; i++) p->free_list[i] = n_page - 1 - i;
     *out = p;
     return 0;
+}
+
+int64_t pages_bytes(int n_page, int page_rows)
+{
+    int64_t n_slot = 4;
+    while (n_slot < 2 * (int64_t)n_page) n_slot *= 2;
+    return n_slot * (int64_t)sizeof(int32_t) +
+           n_page * ((int64_t)sizeof(struct page) + (2 + page_rows) * (int64_t)sizeof(int32_t));
 }
 
 void pages_close(struct pages *p)

@@ -163,8 +163,18 @@ void session_report(const struct session *s)
     fprintf(stderr, "  weights  %9.1f MiB  %s\n", mib(i->weight_bytes),
             checkpoint_file_bytes(s->checkpoint) ? "in the file" : "random");
     report_packed(&i->weights);
-    fprintf(stderr, "  KV pages %9.1f MiB  %d pages of %d tokens, %s: %d tokens\n",
+    fprintf(stderr, "  KV pages %9.1f MiB  %d pages of %d tokens, %s: %lld tokens\n",
             mib(i->kv_bytes), i->n_page, i->page_rows, kv_type_name(i->kv_type),
-            i->n_page * i->page_rows);
-    fprintf(stderr, "  scratch  %9.1f MiB\n", mib(i->scratch_bytes));
+            (long long)i->n_page * i->page_rows);
+    fprintf(stderr, "  scratch  %9.1f MiB  %d rows, %d outputs a step\n", mib(i->scratch_bytes),
+            model_batch_limits(s->model)->n_row, model_batch_limits(s->model)->n_out);
+    struct executor x = executor_of_model(s->model);
+    int64_t queues = engine_bytes(&x, 0);
+    fprintf(stderr, "  queues   %9.1f MiB  page table, batch of %d sequences, requests\n",
+            mib(queues), x.limits->n_seq);
+    fprintf(stderr, "  swap     %9.1f MiB  %d pages in host memory\n", mib(i->swap_bytes),
+            i->n_host_page);
+    fprintf(stderr, "  together %9.1f MiB  of %.1f\n",
+            mib(i->weights.n_byte + i->kv_bytes + i->scratch_bytes + queues + i->swap_bytes),
+            mib((int64_t)os_memory_bytes()));
 }

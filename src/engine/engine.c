@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+enum { QUEUE_MAX = 1024 };
+
 int64_t engine_now(const struct engine *en)
 {
     return en->executor.now_us(en->executor.ctx);
@@ -144,7 +146,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     const struct executor *x = &o->executor;
     en->executor = *x;
     en->tokenizer = o->tokenizer;
-    en->queue_max = o->queue_max ? o->queue_max : 1024;
+    en->queue_max = o->queue_max ? o->queue_max : QUEUE_MAX;
     en->keep_prefixes = !o->no_prefix_cache;
     en->check = o->check;
     en->prefill_rate = x->prefill_rate > 0 ? x->prefill_rate : 1e-4;
@@ -175,6 +177,18 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     }
     *out = en;
     return 0;
+}
+
+int64_t engine_bytes(const struct executor *x, int queue_max)
+{
+    const struct batch_limits *l = x->limits;
+    if (queue_max == 0) queue_max = QUEUE_MAX;
+    int64_t page = pages_bytes(x->n_page, x->page_rows) + 5 * (int64_t)x->n_host_page;
+    int64_t row = 5 * (int64_t)sizeof(int32_t) * l->n_row;
+    int64_t seq = l->n_seq * (4 * (int64_t)sizeof(int32_t) + 24 + 4 * (int64_t)l->page_stride);
+    int64_t queue = 2 * (int64_t)queue_max * (int64_t)sizeof(struct message);
+    return page + row + seq + queue + (int64_t)sizeof(struct batch_copy) * l->n_copy +
+           7 * (int64_t)sizeof(float) * x->n_vocab;
 }
 
 static void drop_all(struct engine *en)

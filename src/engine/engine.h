@@ -127,6 +127,9 @@ void engine_close(struct engine *en); /* stops the thread, drops every request; 
  * ever) until all that were taken are done. true: they are. Any thread but the engine's. */
 bool engine_drain(struct engine *en, int64_t wait_us);
 
+/* Bytes that an engine takes besides its executor's: page table, batch, queues, sampling; about. */
+int64_t engine_bytes(const struct executor *x, int queue_max);
+
 /* A queue for replies, big enough for a step of a request. Close with queue_close when its
  * requests are done. */
 struct queue *engine_reply_queue(void);

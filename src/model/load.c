@@ -399,6 +399,12 @@ static int plan_pages(struct model *m, const struct model_options *o, const stru
 {
     struct model_info *i = &m->info;
     i->n_page = choose_pages(m, o, m->limits.page_stride, page_rows);
+    if ((uint64_t)i->n_page * (uint64_t)i->page_bytes > os_memory_bytes())
+        return err_set(e, ERR_LIMIT,
+                       "the KV cache would take %.1f GiB and this machine has %.1f: lower "
+                       "--kv-cache-memory or --num-gpu-blocks-override",
+                       (double)i->n_page * (double)i->page_bytes / 1073741824.0,
+                       (double)os_memory_bytes() / 1073741824.0);
     int rc = kv_store_open(&m->kv, m->backend, g, m->config.n_layer, o->kv_type, page_rows,
                            i->n_page, e);
     i->n_host_page = (int)(o->swap_bytes / i->page_bytes);

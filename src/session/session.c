@@ -45,12 +45,40 @@ int session_open_backend(struct session *s, const struct session_options *o, str
     return rc;
 }
 
+/* vLLM's spelling: capitals count in powers of 1024, small letters in powers of 1000. */
+static int read_bytes(int64_t *n_byte, const char *flag, const char *text, struct err *e)
+{
+    static const char small[] = "kmgt", large[] = "KMGT";
+    char *end;
+    double x = strtod(text, &end);
+    if (end != text && *end) {
+        const char *at = strchr(small, *end), *at2 = strchr(large, *end);
+        for (int64_t i = at ? at - small + 1 : at2 ? at2 - large + 1 : 0; i > 0; i--)
+            x *= at ? 1000 : 1024;
+        if (at || at2) end++;
+    }
+    if (end == text || *end || !(x >= 0 && x < 1e18))
+        return err_set(e, ERR_ARG, "--%s: \"%.60s\" is not a number of bytes (8G, 512M)", flag,
+                       text);
+    *n_byte = (int64_t)x;
+    return 0;
+}
+
+/* One sequence alone is never preempted. */
+static int64_t swap_bytes(const struct session_options *o, int n_seq)
+{
+    double want = o->swap_space * 1073741824.0, most = (double)os_memory_free() / 4;
+    return n_seq > 1 ? (int64_t)(want < most ? want : most) : 0;
+}
+
 static int open_model(struct session *s, const struct session_options *o,
                       const struct session_size *size, struct err *e)
 {
     enum kv_type kv = KV_F16;
     struct filecache cache;
     int rc = session_kv_type(&kv, o, e);
+    int64_t kv_bytes = 0;
+    if (rc == 0) rc = read_bytes(&kv_bytes, "kv-cache-memory", o->kv_cache_memory, e);
     if (rc == 0) rc = session_open_backend(s, o, e);
     int n_seq = o->max_num_seqs ? (int)o->max_num_seqs : size->n_seq;
     int n_row = (int)o->max_num_batched_tokens, n_page = (int)o->num_gpu_blocks_override;
@@ -60,6 +88,9 @@ static int open_model(struct session *s, const struct session_options *o,
         .page_rows = (int)o->block_size,
         .n_page = n_page ? n_page : size->n_page,
         .n_longest = size->n_longest,
+        .kv_bytes = kv_bytes,
+        .memory_utilization = o->gpu_memory_utilization,
+        .swap_bytes = swap_bytes(o, n_seq),
         .context_max = o->max_model_len ? (int)o->max_model_len : size->context,
         .weights = session_weights(o, &cache),
         .batch = {.n_row = n_row < size->n_row_min ? size->n_row_min : n_row,
