@@ -92,7 +92,7 @@ static void tell(struct engine *en, struct seq *s, const struct pick *p)
     push(s->group, &ev);
 }
 
-static void count_token(struct engine *en, struct seq *s)
+void emit_count(struct engine *en, struct seq *s)
 {
     int64_t now = engine_now(en);
     if (s->n_output++ == 0) {
@@ -112,7 +112,7 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
         stats_count(en->stats, STAT_corrupted, 1);
         return;
     }
-    count_token(en, s);
+    emit_count(en, s);
     s->sum_logprob += (double)p->chosen.logprob;
     if (emit_is_stop(en, r, p->id)) {
         s->finish = FINISH_STOP;
@@ -144,6 +144,10 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
             emit_prompt(en, s, pos + 1, logits);
             continue;
         }
+        if (g->beam) {
+            beam_pick(en, s, logits);
+            continue;
+        }
         if (!g->forked) group_fork(en, g, logits);
         emit_pick(en, s, logits);
     }
@@ -159,6 +163,7 @@ void sample_rows(struct engine *en, struct model_out out)
         sample_seq(en, s, out);
         s->n_out = 0;
     }
+    beam_advance(en);
 }
 
 /* ---- ends ---- */
@@ -265,8 +270,9 @@ void emit_done(const struct engine *en, const struct group *g)
     ev.score = a ? a->score : 0;
     ev.usage = usage_of(en, s);
     ev.usage.n_output = 0;
+    for (int i = 0; i < g->n_answer && g->beam; i++) ev.usage.n_output += g->answer[i].n_output;
     for (int i = 0; i < g->n_seq; i++) {
-        ev.usage.n_output += g->seq[i].n_output;
+        if (!g->beam) ev.usage.n_output += g->seq[i].n_output;
         int64_t us = g->seq[i].last_us - s->first_us;
         if (us > ev.usage.decode_us) ev.usage.decode_us = us;
     }

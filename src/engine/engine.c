@@ -292,6 +292,7 @@ static int check_all(const struct engine *en, struct request *r, struct err *e)
     int rc = check_request(en, r, e);
     if (rc == 0) rc = check_choices(r, e);
     if (rc == 0) rc = fit_length(en, r, e);
+    if (rc == 0 && r->beam_width) rc = beam_check(en, r, e);
     return rc;
 }
 

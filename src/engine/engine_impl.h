@@ -131,6 +131,7 @@ struct engine {
     struct {
         int n_row, n_out; /* planned for this step */
         bool preempted;   /* somebody was: admit nobody        */
+        bool idle;        /* nobody who runs has anything to compute */
         bool deferred;    /* the policy lets those who wait wait, though there may be room */
     } plan;
     struct sample_work *work;  /* owned */
@@ -174,7 +175,10 @@ void sched_commit(struct engine *en); /* after the step's events are out        
 void seq_wait(struct engine *en, struct seq *s);
 void seq_run(struct engine *en, struct seq *s);
 void seq_preempt(struct engine *en, struct seq *s);
+void seq_idle(struct engine *en, struct seq *s); /* gives everything up; it may go on some day */
 void seq_end(struct engine *en, struct seq *s, enum finish f);
+void sched_end_group(struct engine *en, struct group *g,
+                     enum finish f); /* it is gone then, or telling */
 
 /* ---- hold.c ---- */
 
@@ -212,6 +216,7 @@ void sample_rows(struct engine *en, struct model_out out);
 void emit_choice(const struct engine *en, const struct seq *s);
 bool emit_answers(const struct engine *en, struct group *g); /* true: all are told */
 void emit_done(const struct engine *en, const struct group *g);
+void emit_count(struct engine *en, struct seq *s); /* a token of it came to be */
 void emit_pick(struct engine *en, struct seq *s, const float *logits);
 bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id);
 
@@ -221,5 +226,12 @@ void seq_copy(struct seq *child, const struct seq *parent);
 void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
 void group_fork(struct engine *en, struct group *g, const float *logits);
 void group_rank(struct engine *en, struct group *g); /* all done: what it tells */
+
+/* ---- beam.c ---- */
+
+int beam_check(const struct engine *en, const struct request *r, struct err *e);
+bool beam_open(struct group *g, const struct engine *en); /* false: no memory */
+void beam_pick(struct engine *en, struct seq *s, const float *logits);
+void beam_advance(struct engine *en); /* every group whose beams all have their continuations */
 
 #endif

@@ -14,7 +14,8 @@ void seq_copy(struct seq *child, const struct seq *parent)
     child->n_token = parent->n_token;
     child->n_output = parent->n_output;
     child->n_name = parent->n_name;
-    child->sched_us = parent->sched_us;
+    child->first_us = parent->first_us;
+    child->last_us = parent->last_us;
     child->n_cached = parent->n_cached;
     memcpy(child->token, parent->token, (size_t)parent->n_token * sizeof *child->token);
     memcpy(child->name, parent->name, (size_t)parent->n_name * sizeof *child->name);

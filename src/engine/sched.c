@@ -25,7 +25,7 @@ enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100, PREFILL_ROWS = 
 static void arrive(struct engine *en, struct seq *s)
 {
     const struct request *r = s->group->request;
-    s->turn = (struct turn){.arrival = en->n_arrived++,
+    s->turn = (struct turn){.arrival = s->turn.arrival,
                             .submit_us = r->submit_us,
                             .priority = r->priority,
                             .share_id = r->share_id,
@@ -101,7 +101,7 @@ void seq_preempt(struct engine *en, struct seq *s)
 
 static void group_end(struct engine *en, struct group *g)
 {
-    if (g->held && g->ended != FINISH_ABORT && g->ended != FINISH_TIMEOUT) {
+    if (g->held && (g->ended == FINISH_NONE || g->ended == FINISH_LENGTH)) {
         if (!g->answer[0].token) group_rank(en, g);
         if (!emit_answers(en, g)) return; /* again next step */
     }
@@ -113,15 +113,23 @@ static void group_end(struct engine *en, struct group *g)
     atomic_fetch_sub(&en->n_open, 1);
 }
 
+void seq_idle(struct engine *en, struct seq *s)
+{
+    if (s->state == SEQ_IDLE) return;
+    hold_drop(en, s);
+    if (s->state == SEQ_RUNNING)
+        take_out(en, s);
+    else
+        list_remove(&en->waiting, s);
+    policy_leave(en->policy, &s->turn);
+    s->state = SEQ_IDLE;
+}
+
 /* Its group may be gone afterwards. */
 void seq_end(struct engine *en, struct seq *s, enum finish f)
 {
     struct group *g = s->group;
-    enum seq_state was = s->state;
-    hold_drop(en, s);
-    if (was == SEQ_RUNNING) take_out(en, s);
-    if (was == SEQ_WAITING) list_remove(&en->waiting, s);
-    if (was != SEQ_IDLE) policy_leave(en->policy, &s->turn);
+    seq_idle(en, s);
     s->finish = f;
     s->state = SEQ_DONE;
     g->n_live--;
@@ -138,10 +146,11 @@ void sched_submit(struct engine *en, struct group *take_g)
     take_g->at = &en->groups;
     en->groups = take_g;
     take_g->queued = true;
+    for (int i = 0; i < take_g->n_seq; i++) take_g->seq[i].turn.arrival = en->n_arrived++;
     seq_wait(en, &take_g->seq[0]);
 }
 
-static void end_all(struct engine *en, struct group *g, enum finish f)
+void sched_end_group(struct engine *en, struct group *g, enum finish f)
 {
     int left = g->n_live; /* the last one takes the group with it */
     g->ended = f;
@@ -162,7 +171,7 @@ void sched_cancel(struct engine *en, uint64_t request_id, int choice)
         return;
     }
     if (choice < 0 || g->n_seq == 1 || g->held)
-        end_all(en, g, FINISH_ABORT);
+        sched_end_group(en, g, FINISH_ABORT);
     else if (choice < g->n_seq && g->forked && g->seq[choice].state != SEQ_DONE)
         seq_end(en, &g->seq[choice], FINISH_ABORT);
 }
@@ -180,7 +189,7 @@ static bool visit_groups(struct engine *en)
             told |= emit_room(g) > 0;
             group_end(en, g);
         } else if (r->deadline_us > 0 && en->now_us - r->submit_us >= r->deadline_us) {
-            end_all(en, g, FINISH_TIMEOUT);
+            sched_end_group(en, g, FINISH_TIMEOUT);
         }
     }
     return told;
@@ -290,8 +299,11 @@ static int pages_left(const struct engine *en, const struct seq *s, int n_runnin
     if (watermark < pages_n_total(en->pages) / WATERMARK)
         watermark = pages_n_total(en->pages) / WATERMARK;
     for (int i = 0; i < en->n_running; i++)
-        n += i < n_running ? -hold_reserved(en, en->running[i]) : hold_private(en, en->running[i]);
-    return n_running > 0 ? n - watermark : n;
+        if (i >= n_running)
+            n += hold_private(en, en->running[i]);
+        else if (!en->plan.idle)
+            n -= hold_reserved(en, en->running[i]);
+    return n_running > 0 && !en->plan.idle ? n - watermark : n;
 }
 
 /* Has it run for long enough that preempting it is no waste? */
@@ -303,7 +315,7 @@ static bool has_resided(const struct engine *en, const struct seq *s)
 
 static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last)
 {
-    if (last->stuck) return true;
+    if (last->stuck || (en->plan.idle && goes_before(s, last))) return true;
     return policy_preempts(en->policy) && last->rank > s->rank && has_resided(en, last);
 }
 
@@ -338,8 +350,17 @@ static void start(struct engine *en, struct seq *s)
     if (!seq_wants_prompt_logprobs(s)) stats_queried(en->stats, s->n_prompt, s->n_cached);
 }
 
+/* Beams that wait for one that waits: nothing goes on unless room is made for it. */
+static bool is_idle(const struct engine *en)
+{
+    for (int i = 0; i < en->n_running; i++)
+        if (!en->running[i]->stuck && en->running[i]->n_token > en->running[i]->n_kv) return false;
+    return true;
+}
+
 static void admit(struct engine *en)
 {
+    en->plan.idle = is_idle(en);
     while (en->waiting.n > 0 && !en->plan.preempted) {
         int64_t oldest_us;
         struct seq *s = first_waiting(en, &oldest_us);
@@ -348,6 +369,7 @@ static void admit(struct engine *en)
         if (en->plan.deferred || !s) return;
         if (!hold_can_begin(en, s) || (!fits(en, s) && !displace(en, s))) return;
         start(en, s);
+        en->plan.idle = false;
     }
 }
 
@@ -420,7 +442,7 @@ void sched_commit(struct engine *en)
         serve(en, s, us);
         if (s->finish == FINISH_NONE && s->group->request->max_tokens == 0 &&
             s->n_kv == s->n_prompt) {
-            end_all(en, s->group, FINISH_LENGTH);
+            sched_end_group(en, s->group, FINISH_LENGTH);
             i = 0; /* no more than one of the group runs, but it may be anywhere */
         } else if (s->finish != FINISH_NONE) {
             seq_end(en, s, s->finish);

@@ -61,11 +61,12 @@ static int open_seqs(struct group *g, const struct engine *en, struct err *e)
     for (int i = 0; i < g->n_seq && ok; i++) ok = seq_init(&g->seq[i], en, g);
     if (g->held && ok)
         g->answer = arena_push0(&g->arena, (size_t)g->n_answer, sizeof *g->answer), ok = g->answer;
+    if (ok && g->request->beam_width) ok = beam_open(g, en);
     if (!ok) return err_memory(e, "a request's sequences", g->arena.n_byte);
     struct seq *first = &g->seq[0];
     for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
         first->name[first->n_name] = seq_page_name(en, first, first->n_name);
-    for (int i = 0; i < g->n_seq && rc == 0; i++) rc = open_sampler(&g->seq[i], en, e);
+    for (int i = 0; i < g->n_seq && rc == 0 && !g->beam; i++) rc = open_sampler(&g->seq[i], en, e);
     return rc;
 }
 
@@ -75,7 +76,8 @@ int group_open(struct group **out, const struct engine *en, struct request *take
     if (!g) return err_memory(e, "a request", sizeof *g);
     g->request = take_r;
     g->n_seq = take_r->best_of > take_r->n ? take_r->best_of : take_r->n;
-    g->held = g->n_seq > take_r->n;
+    if (take_r->beam_width) g->n_seq = take_r->beam_width;
+    g->held = g->n_seq > take_r->n || take_r->beam_width;
     g->n_answer = take_r->n;
     g->n_live = g->n_seq;
     int rc = open_seqs(g, en, e);
