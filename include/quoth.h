@@ -16,22 +16,22 @@
  *
  * A request's tokens and logprobs are the same bits whether it runs alone or among others.
  *
- * Threads. A quoth_model may be used by any threads at once, a quoth_queue by one thread at a time; different
- * queues of one model are independent. quoth_cancel may come from anywhere. A process that has opened a model must
- * not fork and go on using it in the child.
+ * Threads. A quoth_model may be used by any threads at once, a quoth_queue by one thread at a time;
+ * different queues of one model are independent. quoth_cancel may come from anywhere. A process
+ * that has opened a model must not fork and go on using it in the child.
  *
- * Ownership. What a function returns through char ** or int32_t ** is the caller's, to be freed with
- * quoth_free. What an event points to belongs to its queue, until its next quoth_poll or quoth_queue_close. All
- * arguments are borrowed for the call.
+ * Ownership. What a function returns through char ** or int32_t ** is the caller's, to be freed
+ * with quoth_free. What an event points to belongs to its queue, until its next quoth_poll or
+ * quoth_queue_close. All arguments are borrowed for the call.
  *
- * Errors. Functions that can fail return 0 or a negative quoth_status, and put a sentence into error[0..n_error)
- * (NUL-terminated, cut where it does not fit; NULL, 0: nobody reads it). Sentences about parameters begin with the
- * parameter's name. Nothing here prints, exits or aborts on bad input.
+ * Errors. Functions that can fail return 0 or a negative quoth_status, and put a sentence into
+ * error[0..n_error) (NUL-terminated, cut where it does not fit; NULL, 0: nobody reads it).
+ * Sentences about parameters begin with the parameter's name. Nothing here prints, exits or aborts
+ * on bad input.
  *
- * Binary compatibility. Structs that a caller fills begin with their size, so that they can grow; structs that the
- * library fills are its own memory, and grow at their end. Texts are UTF-8 and carry a length, and a NUL behind it
- * that does not count.
- */
+ * Binary compatibility. Structs that a caller fills begin with their size, so that they can grow;
+ * structs that the library fills are its own memory, and grow at their end. Texts are UTF-8 and
+ * carry a length, and a NUL behind it that does not count. */
 #ifndef QUOTH_H
 #define QUOTH_H
 
@@ -72,21 +72,24 @@ QUOTH_API void quoth_free(void *p); /* NULL is fine */
 
 /* ---- models ---- */
 
-/* Options are named as on the command line, with `-` or `_` ("max-model-len", "kv_cache_dtype", "threads",
- * "max_num_seqs", "chat-template", ...; `quoth help batch` lists them), values written as there. */
+/* Options are named as on the command line, with `-` or `_` ("max-model-len", "kv_cache_dtype",
+ * "threads", "max_num_seqs", "chat-template", ...; `quoth help batch` lists them), values written
+ * as there. */
 typedef struct quoth_option {
     const char *key, *value;
 } quoth_option;
 
-/* Open a model: a .gguf file, a Hugging Face folder, a llama2.c .bin file. On failure *out is NULL. */
+/* Open a model: a .gguf file, a Hugging Face folder, a llama2.c .bin file. On failure *out is NULL.
+ */
 QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
                          size_t n_option, char *error, size_t n_error);
 
 /* Give it up. Queues that are still open keep it alive until they are closed. NULL is fine. */
 QUOTH_API void quoth_close(quoth_model *m);
 
-/* One JSON object each, the caller's; NULL: no memory. The model: name, arch, context_max, n_vocab, n_param,
- * weight_bytes, kv_bytes, bos_token_id, eos_token_id, chat_template, ... The statistics: what the engine counts. */
+/* One JSON object each, the caller's; NULL: no memory. The model: name, arch, context_max, n_vocab,
+ * n_param, weight_bytes, kv_bytes, bos_token_id, eos_token_id, chat_template, ... The statistics:
+ * what the engine counts. */
 QUOTH_API char *quoth_info(const quoth_model *m);
 QUOTH_API char *quoth_stats(const quoth_model *m);
 
@@ -99,12 +102,14 @@ enum quoth_encode {
 QUOTH_API int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned flags,
                              int32_t **ids, size_t *n_id, char *error, size_t n_error);
 
-/* skip_special: leave out special tokens. The text may be no UTF-8 where the ids end inside a character. */
+/* skip_special: leave out special tokens. The text may be no UTF-8 where the ids end inside a
+ * character. */
 QUOTH_API int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int skip_special,
                                char **text, size_t *n_text, char *error, size_t n_error);
 
-/* The prompt of a conversation: `chat` is JSON, {"messages": [...]} in OpenAI's form, with tools, documents,
- * chat_template_kwargs, add_generation_prompt and continue_final_message where wanted. */
+/* The prompt of a conversation: `chat` is JSON, {"messages": [...]} in OpenAI's form, with tools,
+ * documents, chat_template_kwargs, add_generation_prompt and continue_final_message where wanted.
+ */
 QUOTH_API int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **text,
                                         size_t *n_text, char *error, size_t n_error);
 
@@ -118,11 +123,12 @@ typedef struct quoth_request {
     const int32_t *prompt_ids; /* [n_prompt_id] */
     size_t n_prompt_id;
     const char *chat;          /* as for quoth_apply_chat_template */
-    /* A JSON object of sampling parameters under vLLM's names, or NULL: temperature (1), top_p, top_k, min_p,
-     * n (1), best_of, max_tokens (16), min_tokens, seed, stop, stop_token_ids, ignore_eos, logprobs, prompt_logprobs (0 .. 20),
-     * presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words, allowed_token_ids,
-     * skip_special_tokens, include_stop_str_in_output, ... Unknown names are ignored, null is as if not there.
-     * Defaults are those that the model's authors recommend, else vLLM's. */
+    /* A JSON object of sampling parameters under vLLM's names, or NULL: temperature (1), top_p,
+     * top_k, min_p, n (1), best_of, max_tokens (16), min_tokens, seed, stop, stop_token_ids,
+     * ignore_eos, logprobs, prompt_logprobs (0 .. 20), presence_penalty, frequency_penalty,
+     * repetition_penalty, logit_bias, bad_words, allowed_token_ids, skip_special_tokens,
+     * include_stop_str_in_output, ... Unknown names are ignored, null is as if not there. Defaults
+     * are those that the model's authors recommend, else vLLM's. */
     const char *params;
 } quoth_request;
 
@@ -131,13 +137,13 @@ QUOTH_API quoth_queue *quoth_queue_open(quoth_model *m);
 /* Cancels what is under way and waits for it, a step at most. NULL is fine. */
 QUOTH_API void quoth_queue_close(quoth_queue *q);
 
-/* On success the request will have exactly one QUOTH_EVENT_DONE, unless the queue is closed before; *id (may be
- * NULL) names it in its events. */
+/* On success the request will have exactly one QUOTH_EVENT_DONE, unless the queue is closed before;
+ * *id (may be NULL) names it in its events. */
 QUOTH_API int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error,
                            size_t n_error);
 
-/* End a request early: its QUOTH_EVENT_DONE comes with finish_reason "abort". Ids that are done or unknown are
- * ignored. Any thread. */
+/* End a request early: its QUOTH_EVENT_DONE comes with finish_reason "abort". Ids that are done or
+ * unknown are ignored. Any thread. */
 QUOTH_API void quoth_cancel(quoth_model *m, uint64_t id);
 
 enum quoth_event_kind {
@@ -168,13 +174,14 @@ typedef struct quoth_event {
     size_t n_logprob;
     /* DONE, CHOICE: "stop", "length", "abort" or "error"; which of `stop` ended it, or NULL */
     const char *finish_reason, *stop_text;
-    /* DONE (of all answers), CHOICE: tokens, and seconds: submitted .. begun .. first token .. last token */
+    /* DONE (of all answers), CHOICE: tokens, and seconds: submitted .. begun .. first token .. last
+     * token */
     int32_t n_prompt_token, n_cached_token, n_output_token;
     double queue_s, prefill_s, decode_s;
 } quoth_event;
 
-/* The next event of any request of this queue; NULL: none came in timeout_ms (0: at once, < 0: as long as
- * there is a request), or there is no request. */
+/* The next event of any request of this queue; NULL: none came in timeout_ms (0: at once, < 0: as
+ * long as there is a request), or there is no request. */
 QUOTH_API const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms);
 
 /* Requests that have not had their QUOTH_EVENT_DONE. */

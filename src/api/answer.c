@@ -1,5 +1,5 @@
-/* answer.c - one prompt of a call: the events of its request add up to answers, one per choice: text, ids, log
- * probabilities, and how each ended. */
+/* answer.c - one prompt of a call: the events of its request add up to answers, one per choice:
+ * text, ids, log probabilities, and how each ended. */
 #include "api_impl.h"
 
 #include <stdlib.h>

@@ -1,18 +1,19 @@
-/* api.h - OpenAI's request and response bodies over a session, for whoever serves them: quoth batch, the
- * server, and the parameters of the library.
+/* api.h - OpenAI's request and response bodies over a session, for whoever serves them: quoth
+ * batch, the server, and the parameters of the library.
  *
  *   body (JSON) --api_call_open--> requests --api_call_submit--> engine
  *                                  events   --api_call_poll----> answers --api_call_put--> body (JSON)
  *
- * Unknown fields are ignored, null is as if a field were not there, and a field of the wrong kind or range is
- * refused with a sentence that begins with its name: "temperature: expected a number, found a string". Names are
- * OpenAI's, and vLLM's beyond them. */
+ * Unknown fields are ignored, null is as if a field were not there, and a field of the wrong kind
+ * or range is refused with a sentence that begins with its name: "temperature: expected a number,
+ * found a string". Names are OpenAI's, and vLLM's beyond them. */
 #ifndef QUOTH_API_H
 #define QUOTH_API_H
 
 #include "session/session.h"
 
-/* A model as clients see it; plain data that the server's owner fills in. Any thread may use one. */
+/* A model as clients see it; plain data that the server's owner fills in. Any thread may use one.
+ */
 struct api {
     const struct session *session; /* borrowed, with an engine that runs */
     const struct chat *chat;       /* borrowed */
@@ -25,26 +26,29 @@ struct api {
 /* ---- errors ---- */
 
 int api_status(int rc); /* the HTTP status of an ERR_* code; 0: 200 */
-/* {"message":...,"type":...,"param":...,"code":...}: the field that the sentence begins with becomes param */
+/* {"message":...,"type":...,"param":...,"code":...}: the field that the sentence begins with
+ * becomes param */
 void api_error_put(struct buf *b, int rc, const struct err *e);
 
 /* ---- one body ---- */
 
 struct api_call; /* opaque; one thread at a time */
 
-/* Read a body that was sent to `url` ("/v1/chat/completions"; tail "?..." is not expected). Nothing of it is
- * borrowed. bell (borrowed, or NULL): a queue of bytes that gets one when there is something to poll. ERR_MISSING:
- * no such endpoint; ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED: the body. */
+/* Read a body that was sent to `url` ("/v1/chat/completions"; tail "?..." is not expected). Nothing
+ * of it is borrowed. bell (borrowed, or NULL): a queue of bytes that gets one when there is
+ * something to poll. ERR_MISSING: no such endpoint; ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED: the body.
+ */
 int api_call_open(struct api_call **out, const struct api *a, const char *url,
                   const struct json *body, struct queue *bell, struct err *e);
-/* What makes the random numbers of this call differ from another's where the body has no seed and the
- * api is seeded. Before api_call_submit. */
+/* What makes the random numbers of this call differ from another's where the body has no seed and
+ * the api is seeded. Before api_call_submit. */
 void api_call_salt(struct api_call *c, uint64_t salt);
 /* ERR_BUSY: the engine's queue is full; call again when something else is done. */
 int api_call_submit(struct api_call *c, struct err *e);
 /* Take the events there are. true: complete. */
 bool api_call_poll(struct api_call *c);
-/* Append the response's body. A negative code: the model gave no answer, and the sentence says why. */
+/* Append the response's body. A negative code: the model gave no answer, and the sentence says why.
+ */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
 const char *api_call_id(const struct api_call *c); /* the response's "id" */
 int api_call_n_token(const struct api_call *c,
@@ -53,9 +57,9 @@ void api_call_close(struct api_call *c); /* cancels what runs and waits for it; 
 
 /* ---- parts, for other forms of requests ---- */
 
-/* The sampling fields of a body into a request (arrays into its arena) and what its reply needs (arrays into
- * `keep`, which lives as long as the reply). r->max_tokens stays what it was where the body has none; logprobs,
- * which endpoints read in different ways, are left to the caller. */
+/* The sampling fields of a body into a request (arrays into its arena) and what its reply needs
+ * (arrays into `keep`, which lives as long as the reply). r->max_tokens stays what it was where the
+ * body has none; logprobs, which endpoints read in different ways, are left to the caller. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e);
 /* "logprobs" and "prompt_logprobs" as numbers of alternatives. */
@@ -66,12 +70,13 @@ int api_prompt_text(struct request *r, const struct api *a, const char *text, si
                     bool add_special, struct err *e);
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e);
 
-/* A conversation: `messages`, `tools`, `documents`, `chat_template_kwargs`, `add_generation_prompt` and
- * `continue_final_message` of a body. The rendered text is appended to `prompt`. */
+/* A conversation: `messages`, `tools`, `documents`, `chat_template_kwargs`, `add_generation_prompt`
+ * and `continue_final_message` of a body. The rendered text is appended to `prompt`. */
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e);
 
-/* Token sequences that write `text` at a text's start and after a space (vLLM's bad_words): word[0..1]. */
+/* Token sequences that write `text` at a text's start and after a space (vLLM's bad_words):
+ * word[0..1]. */
 int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text, size_t n,
                  struct arena *a, struct err *e);
 

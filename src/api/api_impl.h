@@ -1,4 +1,5 @@
-/* api_impl.h - private to src/api: typed fields of a body, what an endpoint does, and a call's answers. */
+/* api_impl.h - private to src/api: typed fields of a body, what an endpoint does, and a call's
+ * answers. */
 #ifndef QUOTH_API_IMPL_H
 #define QUOTH_API_IMPL_H
 
@@ -91,7 +92,8 @@ struct endpoint {
 };
 
 int call_parts(struct api_call *c, int n, struct err *e);
-/* ,"finish_reason":...,"stop_reason":...: what ended the answer, and which text or token of the stop lists */
+/* ,"finish_reason":...,"stop_reason":...: what ended the answer, and which text or token of the
+ * stop lists */
 void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called);
 /* A zeroed part of a call gets a request with the sampling fields of the body. */
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);

@@ -1,5 +1,5 @@
-/* chat_completions.c - /v1/chat/completions: messages in, a message out, reasoning and tool calls read from what the
- * model writes. */
+/* chat_completions.c - /v1/chat/completions: messages in, a message out, reasoning and tool calls
+ * read from what the model writes. */
 #include "api_impl.h"
 
 #include <string.h>

@@ -23,7 +23,8 @@ int api_status(int rc)
     }
 }
 
-/* The field that a sentence begins with ("logit_bias[3] names token 7", "top_p is 2"): its length, or 0. */
+/* The field that a sentence begins with ("logit_bias[3] names token 7", "top_p is 2"): its length,
+ * or 0. */
 static size_t field_of(const char *text)
 {
     size_t n = 0;

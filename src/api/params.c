@@ -1,5 +1,5 @@
-/* params.c - sampling parameters of a body, under OpenAI's names and vLLM's beyond them. Kinds are checked here;
- * ranges by sample_params_check, the one place that knows them. */
+/* params.c - sampling parameters of a body, under OpenAI's names and vLLM's beyond them. Kinds are
+ * checked here; ranges by sample_params_check, the one place that knows them. */
 #include "api_impl.h"
 
 #include "base/hash.h"

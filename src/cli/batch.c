@@ -4,9 +4,10 @@
  *        (custom_id has an answer: skipped)                                       |
  *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
  *
- * One thread reads, waits and writes; the engine computes. So many calls are under way that the engine's steps stay
- * full while this thread is busy. Answers are written as they come. What an answer says does not depend
- * on any of it: a request without a seed gets one made of its custom_id. */
+ * One thread reads, waits and writes; the engine computes. So many calls are under way that the
+ * engine's steps stay full while this thread is busy. Answers are written as they come. What an
+ * answer says does not depend on any of it: a request without a seed gets one made of its
+ * custom_id. */
 #include "batch.h"
 
 #include "progress.h"
@@ -183,7 +184,8 @@ static int take_off(struct batch_run *b, const struct batch_line *l, struct err 
     return err_memory(e, "a custom_id", l->n_custom_id);
 }
 
-/* A line is known by its custom_id, or by its number where it has none of its own. *known: it has. */
+/* A line is known by its custom_id, or by its number where it has none of its own. *known: it has.
+ */
 static int identify(struct batch_run *b, const struct batch_line *l, struct batch_key *k,
                     bool *known, struct err *why)
 {

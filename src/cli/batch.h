@@ -19,8 +19,8 @@ struct batch_in {
 };
 int batch_in_open(struct batch_in *in, const char *path, struct err *e);
 void batch_in_close(struct batch_in *in); /* safe on a zeroed one */
-/* The next line that is not blank; false at the end. A line beyond the limit is cut, so that it cannot
- * be read as a request. */
+/* The next line that is not blank; false at the end. A line beyond the limit is cut, so that it
+ * cannot be read as a request. */
 bool batch_in_next(struct batch_in *in);
 
 /* A line {"custom_id", "method", "url", "body"}. */
@@ -37,8 +37,8 @@ void batch_line_close(struct batch_line *l); /* safe on a zeroed one */
 
 /* ---- batch_out.c: lines that answer ---- */
 
-/* Lines that an earlier run wrote are found again by what they answer: a custom_id, or the number of an
- * input line that has none. */
+/* Lines that an earlier run wrote are found again by what they answer: a custom_id, or the number
+ * of an input line that has none. */
 struct batch_key {
     uint64_t hash[2];
 };
@@ -60,13 +60,14 @@ struct batch_out {
     int64_t synced_us;
     struct buf line; /* scratch */
 };
-/* Open or create the file, lock it against other runs, drop a last line that was cut, and read which requests have
- * their answer. ERR_FORMAT: it holds something else, and stays as it is. */
+/* Open or create the file, lock it against other runs, drop a last line that was cut, and read
+ * which requests have their answer. ERR_FORMAT: it holds something else, and stays as it is. */
 int batch_out_open(struct batch_out *o, const char *path, struct err *e);
 void batch_out_close(struct batch_out *o); /* safe on one that was not opened */
 
-/* Append {"id", "custom_id", "response", "error"} as one line. custom_id NULL: the input line's number stands in the
- * error. status 0: no response, `body` is the error. Once a second all lines are on the disk. */
+/* Append {"id", "custom_id", "response", "error"} as one line. custom_id NULL: the input line's
+ * number stands in the error. status 0: no response, `body` is the error. Once a second all lines
+ * are on the disk. */
 struct batch_answer {
     const char *id, *custom_id;
     size_t n_custom_id;

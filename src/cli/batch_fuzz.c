@@ -1,5 +1,5 @@
-/* batch_fuzz.c - mutated lines of a batch file, through the line and into the bodies of the endpoints: refused with a
- * sentence, or a call. */
+/* batch_fuzz.c - mutated lines of a batch file, through the line and into the bodies of the
+ * endpoints: refused with a sentence, or a call. */
 #include "batch.h"
 #include "session.h"
 

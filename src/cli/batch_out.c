@@ -1,14 +1,14 @@
-/* batch_out.c - the output of quoth batch, which is also its memory: what a run has answered is what stands in
- * this file.
+/* batch_out.c - the output of quoth batch, which is also its memory: what a run has answered is
+ * what stands in this file.
  *
- * (1) A line is appended by one write(2). A process that is killed leaves whole lines, and at most one
- *     that is cut, at the end; the next run drops it.
- * (2) A line is only written for a request that has none. So every request is answered once, however
- *     often runs are killed.
+ * (1) A line is appended by one write(2). A process that is killed leaves whole lines, and at most
+ *     one that is cut, at the end; the next run drops it.
+ * (2) A line is only written for a request that has none. So every request is answered once,
+ *     however often runs are killed.
  * (3) fdatasync comes at most once a second, and at the end: a power failure takes the answers of
  *     the last second, not more.
- * (4) A file that holds other things is refused before anything is written: a wrong name after -o must not cost
- *     somebody's data. */
+ * (4) A file that holds other things is refused before anything is written: a wrong name after -o
+ *     must not cost somebody's data. */
 #include "batch.h"
 
 #include "base/hash.h"

@@ -8,7 +8,8 @@
 /* Of n; a bar, drawn again at most ten times a second, and at the end, which also ends the line. */
 void progress_bar(const char *what, uint64_t done, uint64_t n);
 
-/* The same with so many a second since the beginning, and the time that is left at that rate; n 0: not known. */
+/* The same with so many a second since the beginning, and the time that is left at that rate; n 0:
+ * not known. */
 void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s);
 
 /* What is being done now, in the place of what stood there; NULL: nothing any more. */

@@ -1,5 +1,6 @@
-/* Goal: the library keeps its promises: the same answers alone and among others, errors that name the field, cancelled and
- * forgotten requests, several threads, models that are closed too early. Method: the bundled model through quoth.h. */
+/* Goal: the library keeps its promises: the same answers alone and among others, errors that name
+ * the field, cancelled and forgotten requests, several threads, models that are closed too early.
+ * Method: the bundled model through quoth.h. */
 #include "../../tests/unit.h"
 
 #include <quoth.h>

@@ -57,8 +57,8 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     return 0;
 }
 
-/* The threads that are made here are not for the host's signals, and what is computed here is not to depend on the
- * host's rounding mode. */
+/* The threads that are made here are not for the host's signals, and what is computed here is not
+ * to depend on the host's rounding mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {

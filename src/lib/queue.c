@@ -2,10 +2,10 @@
  *
  *   quoth_submit --> pending[] --engine--> its reply queue --bell--> quoth_poll: the next one in turn that has something
  *
- * (1) pending[0 .. n) are not done. The one whose end was told last is kept in `ended` until the next poll, because
- *     the event points into it.
- * (2) One thread at a time: no locks. The engine rings the bell, and is done with it when its last event
- *     has been popped (base/queue.h). */
+ * (1) pending[0 .. n) are not done. The one whose end was told last is kept in `ended` until the
+ *     next poll, because the event points into it.
+ * (2) One thread at a time: no locks. The engine rings the bell, and is done with it when its last
+ *     event has been popped (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"
@@ -177,7 +177,8 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked,
     return rc;
 }
 
-/* A caller of an older version filled a shorter struct; one of a newer may only use what is known here. */
+/* A caller of an older version filled a shorter struct; one of a newer may only use what is known
+ * here. */
 static int known_part(quoth_request *out, const quoth_request *asked, struct err *e)
 {
     *out = (quoth_request){0};
@@ -247,7 +248,8 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
                              .n_text = q->text.n};
 }
 
-/* An event of one choice. false: it is not for the caller (a token behind a stop text, an end that was told). */
+/* An event of one choice. false: it is not for the caller (a token behind a stop text, an end that
+ * was told). */
 static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
 {
     struct reply *r = &p->reply[choice];
@@ -261,7 +263,8 @@ static bool take_choice(quoth_queue *q, struct pending *p, const struct event *e
     return true;
 }
 
-/* After the last event: choices that have not ended (all at once, by a cancellation) end, then the request. */
+/* After the last event: choices that have not ended (all at once, by a cancellation) end, then the
+ * request. */
 static bool take_last(quoth_queue *q, size_t at)
 {
     struct pending *p = q->pending.v[at];

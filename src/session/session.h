@@ -32,8 +32,8 @@ struct session_options {
 };
 extern const struct session_options session_defaults;
 
-/* Set the option that `key` names ("max-model-len", "max_model_len") from a text, as the command line
- * would; the value is borrowed. ERR_ARG names the key. */
+/* Set the option that `key` names ("max-model-len", "max_model_len") from a text, as the command
+ * line would; the value is borrowed. ERR_ARG names the key. */
 int session_option_set(struct session_options *o, const char *key, const char *value,
                        struct err *e);
 
@@ -64,7 +64,8 @@ extern const struct session_size session_many;
 /* Everything but the engine. On failure nothing stays open. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e);
-/* The engine on a thread of its own; queue_max: requests that may wait (0: the engine's default). */
+/* The engine on a thread of its own; queue_max: requests that may wait (0: the engine's default).
+ */
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e);
 /* What it opens the engine with, for whoever opens one with something changed. */
 int session_engine_options(struct engine_options *eo, const struct session *s,
@@ -90,7 +91,8 @@ struct sample_params session_sample_defaults(const struct checkpoint *c, float t
 
 /* ---- conversations ---- */
 
-/* bos_token and eos_token as templates see them; NULL where the tokenizer (NULL is fine) has none. */
+/* bos_token and eos_token as templates see them; NULL where the tokenizer (NULL is fine) has none.
+ */
 struct chat_special {
     char bos_text[64], eos_text[64];
     const char *bos, *eos;

@@ -1,5 +1,6 @@
-/* weights.c - a session's weights: a model's own or random ones (--load-format dummy: for measuring,
- * and for trying out whatever does not ask what the model says), and where the packed form is kept. */
+/* weights.c - a session's weights: a model's own or random ones (--load-format dummy: for
+ * measuring, and for trying out whatever does not ask what the model says), and where the packed
+ * form is kept. */
 #include "session.h"
 
 #include "base/filecache.h"
