@@ -121,3 +121,104 @@ TEST(page_sizes_that_cannot_be_are_refused)
     EXPECT_INT(pages_open(&p, 0, 16, true, &e), ERR_ARG);
     EXPECT(p == NULL);
 }
+
+/* ---- eviction ---- */
+
+/* What the cache should hold, by brute force: a list of prefixes, each of some pages, with the time of its last use. */
+struct known {
+    uint64_t name;
+    int depth;
+    long used;
+    bool there;
+};
+enum { N_KNOWN = 4096 };
+static struct known known[N_KNOWN];
+static int n_known;
+
+static struct known *know(uint64_t name, int depth)
+{
+    for (int i = 0; i < n_known; i++)
+        if (known[i].name == name) return &known[i];
+    known[n_known] = (struct known){name, depth, 0, false};
+    return &known[n_known++];
+}
+
+/* The leaf that was used least recently: nobody else's prefix goes through it, for those were used later or
+ * evicted before. */
+static void forget_oldest(void)
+{
+    struct known *oldest = NULL;
+    for (int i = 0; i < n_known; i++) {
+        struct known *k = &known[i];
+        if (!k->there) continue;
+        if (!oldest || k->used < oldest->used ||
+            (k->used == oldest->used && k->depth > oldest->depth))
+            oldest = k;
+    }
+    if (oldest) oldest->there = false;
+}
+
+static int n_there(void)
+{
+    int n = 0;
+    for (int i = 0; i < n_known; i++) n += known[i].there;
+    return n;
+}
+
+TEST(the_cache_holds_what_an_lru_of_leaves_holds)
+{
+    struct pages *p;
+    struct err e;
+    enum { DEPTH = 6, POOL = 24 };
+    NEED_OK(pages_open(&p, POOL, ROWS, true, &e), &e);
+    uint64_t rng = 11;
+    int n_hit = 0, n_evicted = 0;
+    n_known = 0;
+    for (long now = 1; now <= 3000 && n_known < N_KNOWN - DEPTH; now++) {
+        int32_t token[DEPTH * ROWS], page[DEPTH];
+        uint64_t name[DEPTH];
+        int depth = 1 + (int)rng_below(&rng, DEPTH);
+        bool hit = true;
+        for (int i = 0; i < depth * ROWS; i++)
+            token[i] = i % ROWS ? 0 : (int32_t)rng_below(&rng, 3);
+        for (int i = 0; i < depth; i++) {
+            name[i] = page_name(p, i ? name[i - 1] : PAGE_ROOT, token + i * ROWS, 0);
+            struct known *k = know(name[i], i);
+            page[i] = hit ? page_find(p, name[i], token + i * ROWS) : -1;
+            if (hit && (page[i] >= 0) != k->there)
+                test_fail(__FILE__, __LINE__, "step %ld: page %d of the prefix is %s", now, i,
+                          k->there ? "gone" : "there");
+            hit = page[i] >= 0;
+            n_hit += hit;
+            k->used = now;
+            k->there = hit;
+        }
+        for (int i = 0; i < depth; i++) {
+            if (page[i] >= 0) continue;
+            if (n_there() == POOL) forget_oldest(), n_evicted++;
+            know(name[i], i)->there = true;
+            page[i] = page_take(p);
+            EXPECT_INT(page_seal(p, page[i], name[i], token + i * ROWS), page[i]);
+        }
+        for (int i = depth - 1; i >= 0; i--) page_drop(p, page[i]);
+    }
+    EXPECT(n_hit > 1000 && n_evicted > 1000);
+    pages_close(p);
+}
+
+TEST(a_page_computed_twice_is_given_back)
+{
+    struct pages *p;
+    struct err e;
+    int32_t token[ROWS] = {1, 2, 3, 4};
+    NEED_OK(pages_open(&p, 4, ROWS, true, &e), &e);
+    int32_t a = page_take(p), b = page_take(p);
+    uint64_t name = page_name(p, PAGE_ROOT, token, 0);
+    EXPECT_INT(page_seal(p, a, name, token), a);
+    EXPECT_INT(page_seal(p, b, name, token), a);
+    EXPECT_INT(page_refs(p, a), 2);
+    EXPECT_INT(pages_n_free(p), 3);
+    const int32_t *tables[] = {&a, &a};
+    EXPECT(!pages_check(p, tables, (int[]){1, 1}, 2));
+    pages_close(p);
+}

@@ -1,0 +1,287 @@
+/* hold_test.c - goal: salts keep prefixes apart, prompt logprobs see every token, windows free pages, deadlines and
+ * drains end what they should, preemption allocates nothing, and little of a page is wasted. Method: an engine over
+ * a model that computes nothing, on a virtual clock. */
+#include "../../tests/unit.h"
+
+#include "base/os.h"
+#include "engine_impl.h"
+
+#include <stdlib.h>
+
+enum { N_VOCAB = 32 };
+
+/* Says token 1 for ever. */
+struct idle_model {
+    struct batch_limits limits;
+    float *logits; /* [n_out, N_VOCAB] */
+    int64_t now_us;
+    int64_t n_row;
+};
+
+static struct model_out forward(void *ctx, const struct batch *b)
+{
+    struct idle_model *m = ctx;
+    for (int i = 0; i < b->n_out; i++)
+        for (int k = 0; k < N_VOCAB; k++) m->logits[i * N_VOCAB + k] = k == 1 ? 9 : 0;
+    m->n_row += b->n_row;
+    m->now_us += 1000;
+    return (struct model_out){.logits = m->logits};
+}
+
+static int64_t now_us(void *ctx)
+{
+    return ((struct idle_model *)ctx)->now_us;
+}
+
+struct rig {
+    struct idle_model m;
+    struct engine *en;
+    struct queue *q;
+};
+
+struct shape {
+    int page_rows, n_page, n_row, n_seq, context, window, n_host_page;
+    double copy_rate;
+};
+
+static void rig_open(struct rig *r, const struct shape *s)
+{
+    struct err e;
+    *r = (struct rig){.q = engine_reply_queue(), .m.now_us = 1000};
+    r->m.limits =
+        (struct batch_limits){.n_row = s->n_row,
+                              .n_seq = s->n_seq,
+                              .n_out = s->n_seq + 8,
+                              .n_copy = s->n_seq + s->n_page,
+                              .page_stride = (s->context + s->page_rows - 1) / s->page_rows};
+    r->m.logits = calloc((size_t)r->m.limits.n_out * N_VOCAB, sizeof *r->m.logits);
+    struct executor x = {.ctx = &r->m,
+                         .n_vocab = N_VOCAB,
+                         .n_page = s->n_page,
+                         .page_rows = s->page_rows,
+                         .context_max = s->context,
+                         .window = s->window,
+                         .n_host_page = s->n_host_page,
+                         .page_bytes = 1,
+                         .copy_rate = s->copy_rate,
+                         .limits = &r->m.limits,
+                         .forward = forward,
+                         .now_us = now_us};
+    NEED_OK(engine_open(&r->en,
+                        &(struct engine_options){.executor = x, .check = true, .queue_max = 20000},
+                        &e),
+            &e);
+}
+
+static void rig_close(struct rig *r)
+{
+    engine_close(r->en);
+    queue_close(r->q);
+    free(r->m.logits);
+}
+
+static struct request *make(const struct rig *r, int n_prompt, int max_tokens)
+{
+    struct err e;
+    struct request *rq = request_open(&e);
+    for (int i = 0; i < n_prompt; i++) (void)!vec_push(&rq->prompt, 2 + i * i % 29);
+    rq->max_tokens = max_tokens;
+    rq->params.temperature = 0;
+    rq->reply = r->q;
+    return rq;
+}
+
+/* Run it to its end; its last event. */
+static struct event answer(struct rig *r, struct request *rq)
+{
+    struct err e;
+    struct event ev = {0};
+    if (engine_submit(r->en, rq, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    for (int i = 0; i < 10000 && ev.kind != EVENT_DONE; i++) {
+        engine_step(r->en);
+        while (ev.kind != EVENT_DONE && queue_pop(r->q, &ev, 0)) {
+        }
+    }
+    return ev;
+}
+
+static const struct shape plain = {
+    .page_rows = 16, .n_page = 64, .n_row = 64, .n_seq = 4, .context = 512};
+
+TEST(prefixes_of_other_salts_and_adapters_are_not_found)
+{
+    struct rig r;
+    rig_open(&r, &plain);
+    static const struct {
+        uint64_t salt;
+        int adapter, n_cached;
+    } turn[] = {{0, -1, 0}, {0, -1, 96}, {7, -1, 0}, {7, -1, 96},
+                {0, 1, 0},  {0, 1, 96},  {8, 1, 0},  {0, -1, 96}};
+    for (size_t i = 0; i < sizeof turn / sizeof turn[0]; i++) {
+        struct request *rq = make(&r, 100, 2);
+        rq->cache_salt = turn[i].salt;
+        rq->adapter = turn[i].adapter;
+        EXPECT_INT(answer(&r, rq).usage.n_cached, turn[i].n_cached);
+    }
+    struct stats_view v;
+    stats_read(engine_stats(r.en), &v);
+    EXPECT_INT(v.value[STAT_cache_queries], 800); /* in tokens */
+    EXPECT_INT(v.value[STAT_cache_hits], 4 * 96);
+    rig_close(&r);
+}
+
+TEST(prompt_logprobs_compute_what_the_cache_has)
+{
+    struct rig r;
+    rig_open(&r, &plain);
+    answer(&r, make(&r, 100, 1));
+    int64_t before = r.m.n_row;
+    struct request *rq = make(&r, 100, 1);
+    rq->n_prompt_logprob = 0;
+    EXPECT_INT(answer(&r, rq).usage.n_cached, 0);
+    EXPECT_INT(r.m.n_row - before, 100);
+    before = r.m.n_row;
+    EXPECT_INT(answer(&r, make(&r, 100, 1)).usage.n_cached, 96);
+    EXPECT_INT(r.m.n_row - before, 4);
+    rig_close(&r);
+}
+
+/* A sequence ten times as long as its pool, and a follow-up that finds what is left of it. */
+TEST(pages_behind_the_window_are_free)
+{
+    struct shape s = {
+        .page_rows = 8, .n_page = 12, .n_row = 16, .n_seq = 2, .context = 1024, .window = 40};
+    struct rig r;
+    struct err e;
+    rig_open(&r, &s);
+    NEED_OK(engine_submit(r.en, make(&r, 900, 60), &e), &e);
+    int most = 0;
+    while (engine_step(r.en)) {
+        int held = s.n_page - pages_n_free(r.en->pages);
+        most = held > most ? held : most;
+    }
+    EXPECT(most <= (40 + 16 + 7) / 8 + 1);
+    struct event ev = {0};
+    while (queue_pop(r.q, &ev, 0)) {
+    }
+    EXPECT_INT(ev.usage.n_output, 60);
+    EXPECT_INT(answer(&r, make(&r, 900, 1)).usage.n_cached,
+               0); /* its last pages are of the answer */
+    EXPECT_INT(answer(&r, make(&r, 900, 1)).usage.n_cached, 896);
+    rig_close(&r);
+}
+
+TEST(a_request_that_is_late_ends_with_what_it_has)
+{
+    struct rig r;
+    rig_open(&r, &plain);
+    struct request *rq = make(&r, 10, 400);
+    rq->deadline_us = 50 * 1000; /* fifty steps */
+    struct event ev = answer(&r, rq);
+    EXPECT_INT(ev.finish, FINISH_TIMEOUT);
+    EXPECT(ev.usage.n_output >= 48 && ev.usage.n_output <= 51);
+    EXPECT_TEXT(finish_name(ev.finish), "timeout");
+    EXPECT_INT(pages_n_free(r.en->pages), 64);
+    rig_close(&r);
+}
+
+TEST(a_cancelled_prompt_is_gone_within_a_step)
+{
+    struct rig r;
+    struct err e;
+    rig_open(&r, &plain);
+    struct request *rq = make(&r, 500, 5);
+    uint64_t id = rq->id;
+    NEED_OK(engine_submit(r.en, rq, &e), &e);
+    for (int i = 0; i < 3; i++) engine_step(r.en);
+    EXPECT_INT(r.m.n_row, 3 * 64);
+    engine_cancel(r.en, id);
+    engine_step(r.en);
+    EXPECT_INT(r.m.n_row, 3 * 64);
+    EXPECT_INT(pages_n_free(r.en->pages), 64);
+    rig_close(&r);
+}
+
+TEST(a_drained_engine_ends_what_it_has_and_takes_no_more)
+{
+    struct rig r;
+    struct err e;
+    rig_open(&r, &plain);
+    NEED_OK(engine_submit(r.en, make(&r, 10, 5), &e), &e);
+    EXPECT(!engine_drain(r.en, 0));
+    struct request *rq = make(&r, 10, 5);
+    EXPECT_INT(engine_submit(r.en, rq, &e), ERR_BUSY);
+    EXPECT(strstr(e.text, "no more"));
+    request_close(rq);
+    NEED_OK(engine_start(r.en, &e), &e);
+    EXPECT(engine_drain(r.en, 10 * 1000 * 1000));
+    EXPECT_INT(queue_len(r.q), 6);
+    rig_close(&r);
+}
+
+static void preempt_without_malloc(const struct shape *s, enum stat_id what)
+{
+    struct rig r;
+    struct err e;
+    struct stats_view v[2];
+    rig_open(&r, s);
+    for (int i = 0; i < 12; i++) {
+        struct request *rq = make(&r, 5 + i, 100);
+        rq->params.seed = (uint64_t)i;
+        NEED_OK(engine_submit(r.en, rq, &e), &e);
+    }
+    for (int i = 0; i < 20; i++) engine_step(r.en);
+    struct event ev;
+    stats_read(engine_stats(r.en), &v[0]);
+    uint64_t before = test_n_malloc();
+    for (int i = 0; i < 150; i++) {
+        engine_step(r.en);
+        while (queue_pop(r.q, &ev, 0)) {
+        }
+    }
+    EXPECT_INT(test_n_malloc() - before, 0);
+    stats_read(engine_stats(r.en), &v[1]);
+    EXPECT(v[1].value[what] - v[0].value[what] > 5);
+    rig_close(&r);
+}
+
+TEST(preemption_allocates_nothing)
+{
+    struct shape s = {.page_rows = 4, .n_page = 75, .n_row = 64, .n_seq = 12, .context = 128};
+    preempt_without_malloc(&s, STAT_preemptions);
+    s.n_host_page = 200, s.copy_rate = 1e9;
+    preempt_without_malloc(&s, STAT_swapped);
+}
+
+/* ---- waste ---- */
+
+/* Positions that pages hold beyond a sequence's tokens, as a share of all, averaged over its life: all prompts
+ * and answers of the Azure conversation trace, at page sizes 1 to 64. */
+TEST(little_of_a_page_is_wasted_on_real_lengths)
+{
+    const char *path = data_path("traces/AzureLLMInferenceTrace_conv.csv");
+    if (!path) SKIP("the traces are not here");
+    struct buf b = {0};
+    struct err e;
+    NEED_OK(file_read(&b, path, 1 << 24, &e), &e);
+    double used[7] = {0}, held[7] = {0};
+    buf_add(&b, "", 1);
+    char *line = strchr(b.data, '\n');
+    int n = 0;
+    for (; line && line[1]; line = strchr(line + 1, '\n'), n++) {
+        const char *at = strchr(line + 1, ',');
+        if (!at) break;
+        char *next;
+        long prompt = strtol(at + 1, &next, 10), output = strtol(next + 1, NULL, 10);
+        for (int k = 0; k < 7; k++)
+            for (long len = prompt; len <= prompt + output; len++) {
+                used[k] += (double)len;
+                held[k] += (double)((len + (1 << k) - 1) >> k << k);
+            }
+    }
+    for (int k = 0; k < 7; k++)
+        test_note("pages of %2d: %.2f %% wasted", 1 << k, 100 * (1 - used[k] / held[k]));
+    EXPECT(n > 19000);
+    EXPECT(1 - used[5] / held[5] <= 0.04); /* the default */
+    buf_deinit(&b);
+}
