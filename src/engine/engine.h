@@ -114,10 +114,14 @@ struct engine_options {
     const char *scheduler;             /* a policy's name; NULL: fcfs */
     double itl_target_ms;              /* of a step while sequences decode (budget.h); 0: ... */
     double itl_multiple;               /* ... so many times the step without prompts; 0: 2    */
-    int64_t starvation_us;             /* waiting longer goes first, under any policy; 0: 30 s */
+    int64_t starvation_us;             /* waiting longer goes first, under any policy; 0: 120 s */
     int64_t window_us;                 /* window: see policy.h; 0: 10 ms                       */
     bool check;                        /* assert engine_check after every step: for tests */
 };
+
+/* The policies there are (policies.def), for help and comparisons; NULL behind the last. */
+const char *policy_name(int i);
+const char *policy_help(int i);
 
 /* The model's batch limits decide how many sequences and rows a step may hold. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e);

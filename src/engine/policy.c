@@ -61,7 +61,7 @@ int policy_open(struct policy **out, const struct policy_options *o, struct err 
     p->options = *o;
     if (!p->options.window_us) p->options.window_us = 10 * 1000;
     if (!p->options.window_n) p->options.window_n = p->options.n_seq;
-    if (!p->options.starvation_us) p->options.starvation_us = 30 * 1000 * 1000;
+    if (!p->options.starvation_us) p->options.starvation_us = 120 * 1000 * 1000;
     int rc = t->open ? t->open(p, e) : 0;
     if (rc != 0) {
         policy_close(p);
@@ -81,7 +81,9 @@ void policy_close(struct policy *p)
 
 static bool is_overdue(const struct policy *p, const struct turn *t, int64_t now_us)
 {
-    return t->running ? t->overdue : now_us - t->ready_us >= p->options.starvation_us;
+    if (t->running) return t->overdue;
+    return now_us - t->ready_us >= p->options.starvation_us &&
+           (!p->type->promotes || p->type->promotes(t));
 }
 
 void policy_arrive(struct policy *p, struct turn *t, int64_t now_us)
@@ -102,8 +104,8 @@ void policy_preempted(struct policy *p, struct turn *t, int64_t now_us)
 {
     /* one that was overdue is so at once again, in its old place */
     if (!t->overdue) t->ready_us = now_us;
-    t->running = false;
     if (p->type->preempted) p->type->preempted(p, t);
+    t->running = false;
 }
 
 void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)

@@ -40,15 +40,13 @@ struct policy_options {
     const char *name;      /* NULL: fcfs                                             */
     int64_t window_us;     /* window: wait so long for a batch to fill; 0: 10 ms     */
     int window_n;          /* window: or until so many wait; 0: n_seq                */
-    int64_t starvation_us; /* no turn waits longer before it goes first; 0: 30 s     */
+    int64_t starvation_us; /* no turn waits longer before it goes first; 0: 120 s    */
     int n_seq;             /* sequences a batch may hold                             */
 };
 
 /* ERR_ARG names the policies that exist. */
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
 void policy_close(struct policy *p); /* NULL is fine */
-const char *policy_name(int i);      /* the i-th policy's, NULL behind the last */
-const char *policy_help(int i);
 
 /* The life of a turn: arrive, then admitted and preempted in turns, then leave, at any point. */
 void policy_arrive(struct policy *p, struct turn *t, int64_t now_us);
@@ -61,7 +59,8 @@ void policy_leave(struct policy *p, struct turn *t);
 
 /* Lower goes first, in admission as in what is left of a step; equal ranks: lower arrival. A turn
  * that has waited for starvation_us ranks before all that have not, those that waited longest
- * first, and keeps that rank until it leaves: nothing but another such turn displaces it. */
+ * first, and keeps that rank until it leaves: nothing but another such turn displaces it. (Under fair
+ * if nothing of its share runs: who floods must not gain by waiting.) */
 int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
 /* May a waiting turn displace a running one that ranks behind it? */
 bool policy_preempts(const struct policy *p);

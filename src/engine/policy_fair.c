@@ -10,10 +10,13 @@
  *   admission      A prompt is paid in advance, at the price that rows had lately, and the payment
  *                  set off against its steps. Otherwise everything that a key has waiting would be
  *                  admitted before its first step was charged.
- *   displacing     A waiting turn displaces a running one whose share is ahead by more than SLACK_US,
- *                  prepayment included. So a key that floods holds back another for so long at most,
- *                  and two that both have enough waiting do not displace each other without end: each
- *                  admission moves its share ahead.
+ *   displacing     A waiting turn displaces a running one whose share is ahead by more than SLACK_US. So a
+ *                  key that floods holds back another for so long at most. What the running one itself has
+ *                  paid in advance does not count: it would get it back, be behind again, and
+ *                  displace in its turn, step after step.
+ *   starvation     is a share's, not a turn's: an overdue turn goes first (policy.c) if nothing of its
+ *                  share runs. Otherwise a flood, whose turns have all waited for long, would go
+ *                  before everybody.
  *
  * Shares live in a fixed table. An idle one leaves it when its place is needed, those first that are
  * least ahead and have least to remember; if all are active, who comes then joins share 0. */
@@ -26,7 +29,8 @@ enum { N_SHARE = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 struct share {
     uint64_t id;
     bool used;
-    int n_turn; /* waiting or running: > 0 is active */
+    int n_turn;    /* waiting or running: > 0 is active */
+    int n_running; /* > 0: it does not starve         */
     double virtual_us;
 };
 
@@ -117,6 +121,7 @@ static void admitted(struct policy *p, struct turn *t)
 {
     t->prepaid_us = t->n_left * p->shares->us_per_row;
     charge(t, t->prepaid_us);
+    t->share->n_running++;
 }
 
 static void refund(struct turn *t)
@@ -129,6 +134,7 @@ static void preempted(struct policy *p, struct turn *t)
 {
     (void)p;
     refund(t);
+    t->share->n_running--;
 }
 
 static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
@@ -148,6 +154,7 @@ static void served(struct policy *p, struct turn *t, int n_row, int n_step, int6
 static void leave(struct policy *p, struct turn *t)
 {
     refund(t);
+    t->share->n_running -= t->running;
     if (--t->share->n_turn == 0 && t->share->virtual_us > p->shares->idle_us)
         p->shares->idle_us = t->share->virtual_us;
 }
@@ -155,7 +162,14 @@ static void leave(struct policy *p, struct turn *t)
 static int64_t rank(const struct policy *p, const struct turn *t)
 {
     (void)p;
-    return (int64_t)t->share->virtual_us - (t->running ? SLACK_US : 0);
+    double us = t->share->virtual_us;
+    if (t->running) us -= t->prepaid_us / weight(t) + SLACK_US;
+    return (int64_t)us;
+}
+
+static bool promotes(const struct turn *t)
+{
+    return t->share->n_running == 0;
 }
 
 const struct policy_type policy_type_fair = {
@@ -170,4 +184,5 @@ const struct policy_type policy_type_fair = {
     .served = served,
     .leave = leave,
     .rank = rank,
+    .promotes = promotes,
 };

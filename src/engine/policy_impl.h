@@ -2,6 +2,7 @@
 #ifndef QUOTH_ENGINE_POLICY_IMPL_H
 #define QUOTH_ENGINE_POLICY_IMPL_H
 
+#include "engine.h"
 #include "policy.h"
 
 struct policy {
@@ -24,6 +25,7 @@ struct policy_type {
     void (*served)(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us);
     void (*leave)(struct policy *p, struct turn *t);
     int64_t (*rank)(const struct policy *p, const struct turn *t);
+    bool (*promotes)(const struct turn *t); /* may it go first now that it is overdue? NULL: yes */
     bool (*admits)(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 };

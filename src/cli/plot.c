@@ -1,0 +1,106 @@
+/* plot.c - curves as SVG; see plot.h. A frame with ticks, a line for each curve, its name beside it in
+ * its colour; colours and grays are those of a light page, on a white ground so that they are read on
+ * any. */
+#include "plot.h"
+
+#include "base/buf.h"
+#include "base/os.h"
+
+#include <math.h>
+
+enum { WIDTH = 760, HEIGHT = 420, LEFT = 70, RIGHT = 150, TOP = 40, BOTTOM = 50 };
+
+static const char *const colour[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
+                                     "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f"};
+enum { N_COLOUR = sizeof colour / sizeof colour[0] };
+
+struct frame {
+    const struct plot *p;
+    double x0, x1; /* of the axis; logarithms where it is logarithmic */
+};
+
+static double across(const struct frame *f, double x)
+{
+    double v = f->p->log_x ? log10(x) : x;
+    return LEFT + (v - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT);
+}
+
+static double down(const struct frame *f, double y)
+{
+    return HEIGHT - BOTTOM - y / f->p->y_max * (HEIGHT - TOP - BOTTOM);
+}
+
+static void find_range(struct frame *f)
+{
+    f->x0 = INFINITY, f->x1 = -INFINITY;
+    for (size_t i = 0; i < f->p->n_curve; i++)
+        for (size_t k = 0; k < f->p->curve[i].n; k++) {
+            double x = f->p->curve[i].x[k], v = f->p->log_x ? log10(x) : x;
+            f->x0 = fmin(f->x0, v), f->x1 = fmax(f->x1, v);
+        }
+    if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 += 0.5;
+}
+
+static void put_tick_x(struct buf *b, const struct frame *f, double x)
+{
+    double at = across(f, x);
+    if (at < LEFT - 0.5 || at > WIDTH - RIGHT + 0.5) return;
+    buf_addf(b, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/>", at, TOP, HEIGHT - BOTTOM);
+    buf_addf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", at,
+             HEIGHT - BOTTOM + 16, x);
+}
+
+static void put_axes(struct buf *b, const struct frame *f)
+{
+    const struct plot *p = f->p;
+    for (int i = 0; i <= 5; i++) {
+        double y = p->y_max * i / 5, at = down(f, y);
+        buf_addf(b, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>", LEFT, at, WIDTH - RIGHT);
+        buf_addf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 6, at + 4,
+                 y);
+    }
+    for (int i = (int)floor(f->x0) - 1; p->log_x && i <= f->x1; i++)
+        for (int k = 1; k <= 5; k += k == 1 ? 1 : 3) put_tick_x(b, f, k * pow(10, i));
+    double step = pow(10, floor(log10(f->x1 - f->x0)));
+    if ((f->x1 - f->x0) / step < 3) step /= 4;
+    for (double x = ceil(f->x0 / step) * step; !p->log_x && x <= f->x1; x += step)
+        put_tick_x(b, f, x);
+    buf_addf(b, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, p->x_title);
+    buf_addf(b,
+             "<text x=\"16\" y=\"%d\" text-anchor=\"middle\" transform=\"rotate(-90 16 "
+             "%d)\">%s</text>\n",
+             (TOP + HEIGHT - BOTTOM) / 2, (TOP + HEIGHT - BOTTOM) / 2, p->y_title);
+    buf_addf(b, "<text x=\"%d\" y=\"22\" font-size=\"15\">%s</text>\n", LEFT, p->title);
+}
+
+static void put_curve(struct buf *b, const struct frame *f, size_t i)
+{
+    const struct plot_curve *c = &f->p->curve[i];
+    const char *ink = colour[i % N_COLOUR];
+    buf_addf(b, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" d=\"", ink);
+    for (size_t k = 0; k < c->n; k++)
+        buf_addf(b, "%c%.1f %.1f", k ? 'L' : 'M', across(f, c->x[k]), down(f, c->y[k]));
+    buf_addf(b, "\"/>\n<path d=\"M%d %dh18\" stroke=\"%s\" stroke-width=\"2\"/>",
+             WIDTH - RIGHT + 12, TOP + 10 + (int)i * 20, ink);
+    buf_addf(b, "<text x=\"%d\" y=\"%d\">%s</text>\n", WIDTH - RIGHT + 36, TOP + 14 + (int)i * 20,
+             c->name);
+}
+
+int plot_write(const char *path, const struct plot *p, struct err *e)
+{
+    struct buf b = {0};
+    struct frame f = {.p = p};
+    find_range(&f);
+    buf_addf(&b,
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
+             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+             WIDTH, HEIGHT, WIDTH, HEIGHT);
+    put_axes(&b, &f);
+    for (size_t i = 0; i < p->n_curve; i++) put_curve(&b, &f, i);
+    buf_addf(&b, "</svg>\n");
+    int rc = b.failed ? err_memory(e, "a picture", b.n) : file_write(path, b.data, b.n, e);
+    buf_deinit(&b);
+    return rc;
+}
