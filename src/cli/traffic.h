@@ -59,7 +59,7 @@ int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *o
 /* What job i's client saw. Times in microseconds after the run's beginning. */
 struct traffic_seen {
     int64_t submit_us, done_us; /* done: its last token, or where it had none its end */
-    int64_t *token_us;          /* owned [n_token] when each came                     */
+    int64_t *token_us;          /* [n_token] when each came; in result.token_us      */
     int n_token, n_cached;      /* of its first choice; found in the prefix cache      */
     int n_output;               /* tokens of all choices                              */
     enum finish finish;         /* FINISH_NONE: the engine refused it */
@@ -93,6 +93,7 @@ struct traffic_sample {
 
 struct traffic_result {
     struct traffic_seen *seen; /* owned [n] */
+    int64_t *token_us;         /* owned */
     size_t n;
     VEC(struct traffic_sample) sample; /* owned */
     int64_t duration_us;               /* first submission to last token   */

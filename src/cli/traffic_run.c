@@ -93,8 +93,7 @@ static int send_job(struct run *u, size_t i, struct err *e)
     struct live l = {.job = i};
     struct request *q = make_request(u, i, e);
     if (!q) return ERR_MEMORY;
-    seen->token_us = malloc((size_t)q->max_tokens * sizeof *seen->token_us);
-    int rc = seen->token_us ? open_live(u, &l, e) : err_memory(e, "times", sizeof *seen);
+    int rc = open_live(u, &l, e);
     struct reply_options ro = {.tokenizer = u->o->tokenizer};
     if (rc == 0 && l.as_text) rc = reply_open(&l.reply, u->en, q->id, &ro, e);
     if (rc != 0) {
@@ -260,17 +259,36 @@ static void close_run(struct run *u)
     buf_deinit(&u->text);
 }
 
+/* What clients write down, all of it touched now: memory that grows later is not theirs. */
+static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
+{
+    size_t n_token = 0, at = 0;
+    for (size_t i = 0; i < t->n; i++) n_token += (size_t)t->v[i].n_output;
+    *r = (struct traffic_result){.n = t->n,
+                                 .seen = malloc((t->n + 1) * sizeof *r->seen),
+                                 .token_us = malloc((n_token + 1) * sizeof *r->token_us)};
+    if (!r->seen || !r->token_us)
+        return err_memory(e, "what clients see", n_token * sizeof *r->token_us);
+    memset(r->seen, 0, (t->n + 1) * sizeof *r->seen);
+    memset(r->token_us, 0xFF, (n_token + 1) * sizeof *r->token_us);
+    for (size_t i = 0; i < t->n; i++) {
+        r->seen[i].token_us = r->token_us + at;
+        at += (size_t)t->v[i].n_output;
+    }
+    return 0;
+}
+
 int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
                 const struct traffic_options *o, struct err *e)
 {
-    *r = (struct traffic_result){.n = t->n, .seen = calloc(t->n + 1, sizeof *r->seen)};
-    if (!r->seen) return err_memory(e, "what clients see", t->n * sizeof *r->seen);
+    int rc = open_result(r, t, e);
+    if (rc != 0) return rc;
     struct run u = {.r = r, .en = en, .t = t, .o = o};
     struct stats_view before, after;
     stats_read(engine_stats(en), &before);
     int64_t cpu = os_cpu_us(), energy = os_energy_uj();
     u.begin_us = o->clock->now_us(o->clock->ctx);
-    int rc = loop(&u, e);
+    rc = loop(&u, e);
     if (rc != 0) give_up(&u);
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
@@ -284,8 +302,8 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
 
 void traffic_result_close(struct traffic_result *r)
 {
-    for (size_t i = 0; r->seen && i < r->n; i++) free(r->seen[i].token_us);
     free(r->seen);
+    free(r->token_us);
     vec_deinit(&r->sample);
     *r = (struct traffic_result){0};
 }

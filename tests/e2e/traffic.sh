@@ -54,6 +54,6 @@ if [ -z "$QUOTH_LONG" ] || [ ! -d "$traces" ]; then
 else
     # shellcheck disable=SC2086
     "$QUOTH" bench replay $peaks --dataset-path "$traces/AzureLLMInferenceTrace_conv.csv" --num-prompts 19366 --length-scale 0.05 \
-        --max-num-seqs 16 --memory-growth-max 4 --json >out 2>err
+        --max-num-seqs 16 --max-concurrency 32 --memory-growth-max 4 --json >out 2>err
     check 'memory is flat over an hour of replay' '[ $? = 0 ] && json "o[\"memory_flat\"] and o[\"duration\"] > 3400 and o[\"completed\"] == 19366"'
 fi
