@@ -124,11 +124,12 @@ typedef struct quoth_request {
     size_t n_prompt_id;
     const char *chat;          /* as for quoth_apply_chat_template */
     /* A JSON object of sampling parameters under vLLM's names, or NULL: temperature (1), top_p,
-     * top_k, min_p, n (1), best_of, max_tokens (16), min_tokens, seed, stop, stop_token_ids,
-     * ignore_eos, logprobs, prompt_logprobs (0 .. 20), presence_penalty, frequency_penalty,
-     * repetition_penalty, logit_bias, bad_words, allowed_token_ids, skip_special_tokens,
-     * include_stop_str_in_output, ... Unknown names are ignored, null is as if not there. Defaults
-     * are those that the model's authors recommend, else vLLM's. */
+     * top_k, min_p, n (1), best_of, use_beam_search, length_penalty, max_tokens (16), min_tokens,
+     * seed, stop, stop_token_ids, ignore_eos, logprobs, prompt_logprobs (0 .. 20),
+     * presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
+     * allowed_token_ids, skip_special_tokens, include_stop_str_in_output, ... Unknown names are
+     * ignored, null is as if not there. Defaults are those that the model's authors recommend, else
+     * vLLM's. */
     const char *params;
 } quoth_request;
 

@@ -10,7 +10,7 @@ LOGPROBS_MAX = 20
 _REALS = {
     "temperature": (0, 100, True), "top_p": (0, 1, False), "min_p": (0, 1, True), "typical_p": (0, 1, False),
     "presence_penalty": (-2, 2, True), "frequency_penalty": (-2, 2, True),
-    "repetition_penalty": (0, float("inf"), False), "xtc_probability": (0, 1, True), "xtc_threshold": (0, 1, True),
+    "repetition_penalty": (0, float("inf"), False), "length_penalty": (-100, 100, True), "xtc_probability": (0, 1, True), "xtc_threshold": (0, 1, True),
     "dry_multiplier": (0, float("inf"), True), "dry_base": (1, float("inf"), True),
     "mirostat_tau": (0, float("inf"), False), "mirostat_eta": (0, 1, False),
 }
@@ -20,7 +20,7 @@ _INTS = {
     "seed": (-2**63, 2**63 - 1), "truncate_prompt_tokens": (1, 2**31 - 1), "mirostat": (0, 2),
     "dry_allowed_length": (0, 2**31 - 1), "dry_penalty_last_n": (-1, 2**31 - 1), "repeat_last_n": (-1, 2**31 - 1),
 }
-_FLAGS = ("ignore_eos", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output",
+_FLAGS = ("ignore_eos", "use_beam_search", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output",
           "detokenize")
 _HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens")  # not the engine's matter
 
@@ -56,6 +56,10 @@ class SamplingParams:
     truncate_prompt_tokens: Optional[int] = None
     logit_bias: Optional[Dict[int, float]] = None
     allowed_token_ids: Optional[List[int]] = None
+    # n (or best_of) beams, the n best are told: by the sum of logprobs / length ** length_penalty
+    use_beam_search: bool = False
+    length_penalty: float = 1.0
+    early_stopping: Union[bool, str] = False
     # beyond vLLM
     typical_p: float = 1.0
     top_n_sigma: float = -1.0
@@ -118,6 +122,8 @@ class SamplingParams:
             raise ValueError(f"best_of: {self.best_of} is less than n, {self.n}")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens: {self.min_tokens} is above max_tokens, {self.max_tokens}")
+        if self.early_stopping not in (True, False, "never"):
+            raise ValueError(f'early_stopping: expected True, False or "never", found {self.early_stopping!r}')
         if self.mirostat == 1:
             raise ValueError("mirostat: expected 0 (off) or 2, found 1")
         if self.top_n_sigma != -1 and not self.top_n_sigma > 0:

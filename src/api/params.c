@@ -166,16 +166,34 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
 static int read_choices(struct request *r, const struct json *body, struct err *e)
 {
     int64_t n = 1, best_of = 0, priority = 0;
-    bool beams = false;
     int rc = body_int(body, "n", 1, CHOICES_MAX, &n, e);
     if (rc == 0) rc = body_int(body, "best_of", n, CHOICES_MAX, &best_of, e);
     if (rc == 0) rc = body_int(body, "priority", INT32_MIN, INT32_MAX, &priority, e);
-    if (rc == 0) rc = body_flag(body, "use_beam_search", &beams, e);
-    if (rc == 0 && beams) rc = err_set(e, ERR_UNSUPPORTED, "use_beam_search: answers are sampled");
     r->n = (int)n;
     r->best_of = best_of > n ? (int)best_of : 0;
     r->priority = (int)priority;
     return rc;
+}
+
+/* Beam search as vLLM's servers ask for it: so many beams as answers are wanted (or best_of). */
+static int read_beams(struct request *r, const struct json *body, struct err *e)
+{
+    const struct json *stop = body_field(body, "early_stopping");
+    const char *word = json_text(stop, NULL);
+    bool beams = false;
+    double penalty = (double)r->length_penalty;
+    int rc = body_flag(body, "use_beam_search", &beams, e);
+    if (rc == 0) rc = body_real(body, "length_penalty", &penalty, e);
+    if (rc == 0 && !(penalty >= -100 && penalty <= 100))
+        rc = err_set(e, ERR_ARG, "length_penalty: %g is not in [-100, 100]", penalty);
+    if (rc == 0 && stop && json_kind(stop) != JK_BOOL && !(word && strcmp(word, "never") == 0))
+        rc = body_wrong("early_stopping", "true, false or \"never\"", stop, e);
+    if (rc != 0 || !beams) return rc;
+    r->length_penalty = (float)penalty;
+    r->beam_stop = word ? BEAM_NEVER : json_bool(stop, false) ? BEAM_STOP : BEAM_HOPE;
+    r->beam_width = r->best_of ? r->best_of : r->n;
+    r->best_of = 0;
+    return 0;
 }
 
 /* Who pays, and with whom prefixes may be shared: texts of any kind, known by their hashes. */
@@ -204,6 +222,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     if (rc == 0) rc = body_flag(body, "ignore_eos", &r->params.ignore_eos, e);
     if (rc == 0) rc = read_seed(&r->params, body, e);
     if (rc == 0) rc = read_choices(r, body, e);
+    if (rc == 0) rc = read_beams(r, body, e);
     if (rc == 0) rc = read_owner(r, body, e);
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
     r->max_tokens = (int)max_tokens;

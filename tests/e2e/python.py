@@ -155,6 +155,13 @@ def several_answers():
     [best] = generate(STORY, SamplingParams(n=2, best_of=6, temperature=0.9, seed=11, max_tokens=24, logprobs=0))
     mean = [c.cumulative_logprob / len(c.token_ids) for c in best.outputs]
     check(len(best.outputs) == 2 and mean == sorted(mean, reverse=True), f"{mean}")
+    beam = SamplingParams(n=3, use_beam_search=True, max_tokens=12, logprobs=0, early_stopping=True)
+    [o] = generate(STORY, beam)
+    mean = [c.cumulative_logprob / len(c.token_ids) for c in o.outputs]
+    [greedy] = generate(STORY, SamplingParams(temperature=0, max_tokens=12, logprobs=0))
+    check(len({tuple(c.token_ids) for c in o.outputs}) == 3 and mean == sorted(mean, reverse=True), f"{mean}")
+    check(mean[0] >= greedy.outputs[0].cumulative_logprob / 12 - 1e-6, "beams find nothing worse than the greedy answer")
+    check([x.outputs for x in generate([STORY] * 5, beam)] == [o.outputs] * 5, "the same every time")
     many = generate([STORY] * 8, [SamplingParams(n=k % 4 + 1, temperature=0.9, seed=k, max_tokens=9) for k in range(8)])
     check([len(o.outputs) for o in many] == [1, 2, 3, 4] * 2)
 
@@ -204,7 +211,7 @@ def conversations():
 
 
 def bad_parameters_name_the_field():
-    bad = [("n", 0), ("best_of", 0), ("temperature", -1), ("temperature", "hot"), ("temperature", float("nan")),
+    bad = [("n", 0), ("best_of", 0), ("length_penalty", "x"), ("early_stopping", "now"), ("temperature", -1), ("temperature", "hot"), ("temperature", float("nan")),
            ("top_p", 0), ("top_p", 1.5), ("top_k", -2), ("top_k", 0.5), ("min_p", 2), ("presence_penalty", 3),
            ("frequency_penalty", -3), ("repetition_penalty", 0), ("seed", "x"), ("stop", [1]), ("stop", [""]),
            ("stop_token_ids", ["a"]), ("stop_token_ids", "1"), ("bad_words", "no"), ("max_tokens", -1), ("max_tokens", True),
