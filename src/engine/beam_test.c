@@ -5,18 +5,10 @@
 
 #include "base/os.h"
 #include "base/rng.h"
-#include "engine_impl.h"
+#include "rig_test.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-struct rig {
-    struct checkpoint *c;
-    struct backend *b;
-    struct model *m;
-    struct engine *en;
-    struct buf ids;
-};
 
 enum preempt { AGAIN, SWAP };
 enum { CONTEXT = 128, PAGE_ROWS = 4 };
@@ -24,36 +16,16 @@ enum { CONTEXT = 128, PAGE_ROWS = 4 };
 static int rig_open(struct rig *r, const char *model, int n_page, int n_seq, enum preempt how,
                     struct err *e)
 {
-    *r = (struct rig){0};
-    char path[64];
-    snprintf(path, sizeof path, "tests/golden/%s/model.gguf", model);
-    int rc = checkpoint_open(&r->c, repo_path(path), e);
-    if (rc == 0)
-        rc = backend_open(&r->b, "cpu",
-                          &(struct backend_options){.n_thread = 1, .act = ACT_CHOICE_F32}, e);
-    struct model_options o = {.backend = r->b,
-                              .kv_type = KV_F32,
-                              .page_rows = PAGE_ROWS,
-                              .n_page = n_page,
-                              .swap_bytes = 1 << 20,
-                              .context_max = CONTEXT,
-                              .batch = {.n_row = 64, .n_seq = n_seq, .n_out = n_seq}};
-    if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
-    if (rc != 0) return rc;
-    struct engine_options eo = {.executor = executor_of_model(r->m), .check = true};
-    eo.executor.copy_rate = how == SWAP ? 1e12 : 0;
-    snprintf(path, sizeof path, "tests/golden/%s/tokens.i32", model);
-    rc = file_read(&r->ids, repo_path(path), 1 << 20, e);
-    return rc ? rc : engine_open(&r->en, &eo, e);
-}
-
-static void rig_close(struct rig *r)
-{
-    engine_close(r->en);
-    model_close(r->m);
-    backend_close(r->b);
-    checkpoint_close(r->c);
-    buf_deinit(&r->ids);
+    struct rig_options o = {.model = model,
+                            .n_thread = 1,
+                            .m = {.kv_type = KV_F32,
+                                  .page_rows = PAGE_ROWS,
+                                  .n_page = n_page,
+                                  .swap_bytes = 1 << 20,
+                                  .context_max = CONTEXT,
+                                  .batch = {.n_row = 64, .n_seq = n_seq, .n_out = n_seq}},
+                            .copy_rate = how == SWAP ? 1e12 : 0};
+    return golden_open(r, &o, e);
 }
 
 static struct request *make(const struct rig *r, int n_prompt, int max_tokens, struct queue *q)
@@ -176,7 +148,7 @@ static void check_model(const char *model, int n_page, enum preempt how, bool fo
     EXPECT(v.value[STAT_pages_copied] > 0);
     EXPECT_INT(n, 16);
     buf_deinit(&golden);
-    rig_close(&r);
+    golden_close(&r);
 }
 
 TEST(beams_are_those_of_transformers)
@@ -216,7 +188,7 @@ TEST(beams_that_cannot_be_are_refused)
             test_fail(__FILE__, __LINE__, "case %zu: %s", i, e.text);
         request_close(rq);
     }
-    rig_close(&r);
+    golden_close(&r);
 }
 
 /* ---- n and best_of ---- */
@@ -271,7 +243,7 @@ TEST(best_of_is_the_best_of_all)
         all[k].sum = -INFINITY;
     }
     queue_close(q);
-    rig_close(&r);
+    golden_close(&r);
 }
 
 TEST(four_choices_share_the_pages_of_their_prompt)
@@ -294,5 +266,5 @@ TEST(four_choices_share_the_pages_of_their_prompt)
     EXPECT(most < prompt + 4 * (output + 1));
     for (int i = 1; i < 4; i++) EXPECT(memcmp(t[i].token, t[0].token, sizeof t[i].token) != 0);
     queue_close(q);
-    rig_close(&r);
+    golden_close(&r);
 }

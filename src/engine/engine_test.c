@@ -5,53 +5,25 @@
 
 #include "base/os.h"
 #include "base/rng.h"
-#include "engine_impl.h"
+#include "rig_test.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-struct rig {
-    struct checkpoint *c;
-    struct backend *b;
-    struct model *m;
-    struct engine *en;
-};
 
 static bool no_prefix_cache;
 
 static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq,
                     struct err *e)
 {
-    *r = (struct rig){0};
-    char path[64];
-    snprintf(path, sizeof path, "tests/golden/%s/model.gguf", model);
-    int rc = checkpoint_open(&r->c, repo_path(path), e);
-    if (rc == 0)
-        rc = backend_open(&r->b, "cpu",
-                          &(struct backend_options){.n_thread = 2, .act = ACT_CHOICE_F32}, e);
-    struct model_options o = {.backend = r->b,
-                              .kv_type = KV_F32,
-                              .page_rows = 16,
-                              .n_page = n_page,
-                              .context_max = 256,
-                              .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}};
-    if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
-    if (rc == 0)
-        rc = engine_open(&r->en,
-                         &(struct engine_options){.executor = executor_of_model(r->m),
-                                                  .queue_max = 32,
-                                                  .check = true,
-                                                  .no_prefix_cache = no_prefix_cache},
-                         e);
-    return rc;
-}
-
-static void rig_close(struct rig *r)
-{
-    engine_close(r->en);
-    model_close(r->m);
-    backend_close(r->b);
-    checkpoint_close(r->c);
+    struct rig_options o = {.model = model,
+                            .n_thread = 2,
+                            .m = {.kv_type = KV_F32,
+                                  .page_rows = 16,
+                                  .n_page = n_page,
+                                  .context_max = 256,
+                                  .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}},
+                            .e = {.queue_max = 32, .no_prefix_cache = no_prefix_cache}};
+    return golden_open(r, &o, e);
 }
 
 static struct buf golden_ids(const char *model, const char *file)
@@ -113,7 +85,7 @@ TEST(greedy_continuation_equals_transformers)
         EXPECT_INT(t.n, 24);
         EXPECT_INT(t.finish, FINISH_LENGTH);
         EXPECT_BITS(t.id, want.data, want.n);
-        rig_close(&r);
+        golden_close(&r);
         queue_close(q);
         buf_deinit(&ids), buf_deinit(&want);
     }
@@ -155,7 +127,7 @@ static void answers(const char *model, int n_page, int n_row, int n_seq, bool to
         queue_close(q[i]);
     }
     EXPECT_INT(pages_n_free(r.en->pages), n_page);
-    rig_close(&r);
+    golden_close(&r);
     buf_deinit(&ids);
 }
 
@@ -204,7 +176,7 @@ TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
         for (int i = 0; i < 5; i++) said[n++] = 7 * i + turn;
         queue_close(q);
     }
-    rig_close(&r);
+    golden_close(&r);
     buf_deinit(&ids);
 }
 
@@ -232,7 +204,7 @@ TEST(a_decode_step_allocates_nothing)
     uint64_t before = test_n_malloc();
     for (int i = 0; i < 40; i++) EXPECT(engine_step(r.en));
     EXPECT_INT(test_n_malloc() - before, 0);
-    rig_close(&r);
+    golden_close(&r);
     for (int i = 0; i < 4; i++) queue_close(q[i]);
     buf_deinit(&ids);
 }
@@ -275,7 +247,7 @@ TEST(cancelling_frees_pages_within_a_step)
         queue_close(q[i]);
     }
     EXPECT_INT(pages_n_free(r.en->pages), 16);
-    rig_close(&r);
+    golden_close(&r);
     buf_deinit(&ids);
 }
 
@@ -313,7 +285,7 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     rq = make(ids, 5, 1, q);
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_BUSY);
     request_close(rq);
-    rig_close(&r); /* with all of them still in the inbox */
+    golden_close(&r); /* with all of them still in the inbox */
     queue_close(q);
 }
 
@@ -343,7 +315,7 @@ TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
     EXPECT_INT(pos, 40);
     EXPECT_INT(ev.finish, FINISH_LENGTH);
     EXPECT_INT(ev.usage.n_output, 0);
-    rig_close(&r);
+    golden_close(&r);
     queue_close(q);
     buf_deinit(&ids), buf_deinit(&logits);
 }
@@ -370,7 +342,7 @@ TEST(a_started_engine_serves_several_threads_worth_of_requests)
         }
         EXPECT_INT(ev.kind, EVENT_DONE);
     }
-    rig_close(&r);
+    golden_close(&r);
     for (int i = 0; i < 12; i++) queue_close(q[i]);
     buf_deinit(&ids);
 }

@@ -8,7 +8,7 @@
 
 #include "base/os.h"
 #include "base/rng.h"
-#include "engine_impl.h"
+#include "rig_test.h"
 
 #include <stdlib.h>
 
@@ -89,48 +89,23 @@ static void listen(struct queue *q, struct answers *a, int i)
     }
 }
 
-struct rig {
-    struct checkpoint *c;
-    struct backend *b;
-    struct model *m;
-    struct engine *en;
-};
-
 static int rig_open(struct rig *r, const char *model, const struct way *w, struct err *e)
 {
-    *r = (struct rig){0};
-    char path[64];
-    snprintf(path, sizeof path, "tests/golden/%s/model.gguf", model);
-    int rc = checkpoint_open(&r->c, repo_path(path), e);
-    if (rc == 0)
-        rc = backend_open(&r->b, "cpu",
-                          &(struct backend_options){.n_thread = 1, .act = ACT_CHOICE_F32}, e);
-    struct model_options o = {
-        .backend = r->b,
-        .kv_type = KV_F16,
-        .page_rows = w->page_rows,
-        .n_page = (w->n_token + w->page_rows - 1) / w->page_rows,
-        .swap_bytes = 1 << 22,
-        .context_max = CONTEXT,
-        .batch = {.n_row = w->n_row, .n_seq = w->n_seq, .n_out = w->n_seq + 8}};
-    if (rc == 0) rc = model_open(&r->m, r->c, &o, e);
-    if (rc != 0) return rc;
-    struct engine_options eo = {.executor = executor_of_model(r->m),
-                                .queue_max = N_REQUEST_MAX,
-                                .no_prefix_cache = w->alone,
-                                .scheduler = w->policy,
-                                .window_us = 1,
-                                .check = true};
-    eo.executor.copy_rate = w->preempt == SWAP ? 1e12 : 0;
-    return engine_open(&r->en, &eo, e);
-}
-
-static void rig_close(struct rig *r)
-{
-    engine_close(r->en);
-    model_close(r->m);
-    backend_close(r->b);
-    checkpoint_close(r->c);
+    struct rig_options o = {
+        .model = model,
+        .n_thread = 1,
+        .m = {.kv_type = KV_F16,
+              .page_rows = w->page_rows,
+              .n_page = (w->n_token + w->page_rows - 1) / w->page_rows,
+              .swap_bytes = 1 << 22,
+              .context_max = CONTEXT,
+              .batch = {.n_row = w->n_row, .n_seq = w->n_seq, .n_out = w->n_seq + 8}},
+        .e = {.queue_max = N_REQUEST_MAX,
+              .no_prefix_cache = w->alone,
+              .scheduler = w->policy,
+              .window_us = 1},
+        .copy_rate = w->preempt == SWAP ? 1e12 : 0};
+    return golden_open(r, &o, e);
 }
 
 static void run_until_idle(struct rig *r, struct queue **q, struct answers *a, int n)
@@ -148,21 +123,16 @@ static void serve(const char *model, const struct way *w, int n, struct answers 
     static struct queue *q[N_REQUEST_MAX];
     memset(a, 0, sizeof *a);
     NEED_OK(rig_open(&r, model, w, &e), &e);
-    struct buf ids = {0};
-    char path[64];
-    snprintf(path, sizeof path, "tests/golden/%s/tokens.i32", model);
-    NEED_OK(file_read(&ids, repo_path(path), 1 << 20, &e), &e);
     for (int i = 0; i < n; i++) {
         q[i] = engine_reply_queue();
-        NEED_OK(engine_submit(r.en, request_i(i, &ids, q[i]), &e), &e);
+        NEED_OK(engine_submit(r.en, request_i(i, &r.ids, q[i]), &e), &e);
         if (w->alone) run_until_idle(&r, q, a, i + 1);
     }
     run_until_idle(&r, q, a, n);
     stats_read(engine_stats(r.en), &a->stats);
     EXPECT_INT(pages_n_free(r.en->pages), pages_n_total(r.en->pages));
     for (int i = 0; i < n; i++) queue_close(q[i]);
-    rig_close(&r);
-    buf_deinit(&ids);
+    golden_close(&r);
 }
 
 static bool same(const struct answers *a, const struct answers *b, int n)
