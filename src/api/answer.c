@@ -57,6 +57,7 @@ void part_deinit(struct part *p)
         buf_deinit(&p->choice[i].text);
         vec_deinit(&p->choice[i].ids);
         vec_deinit(&p->choice[i].log);
+        chat_parser_close(p->choice[i].parser);
     }
     free(p->choice);
     vec_deinit(&p->prompt_log);

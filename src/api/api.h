@@ -10,6 +10,8 @@
 #ifndef QUOTH_API_H
 #define QUOTH_API_H
 
+#include "server.h"
+
 #include "session/session.h"
 
 /* A model as clients see it; plain data that the server's owner fills in. Any thread may use one.
@@ -21,6 +23,7 @@ struct api {
     struct sample_params defaults; /* of fields that a body does not have */
     uint64_t seed;                 /* of requests without one, mixed with what api_call_salt said */
     bool seeded;                   /* false: they get random ones */
+    bool streams;                  /* who asks can take answers in pieces ("stream": true) */
 };
 
 /* ---- errors ---- */
@@ -43,6 +46,9 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
 /* What makes the random numbers of this call differ from another's where the body has no seed and
  * the api is seeded. Before api_call_submit. */
 void api_call_salt(struct api_call *c, uint64_t salt);
+/* Who pays (0: nobody in particular), with what weight, and whose cached prefixes it may share: see
+ * struct request. Before api_call_submit. */
+void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64_t cache_salt);
 /* ERR_BUSY: the engine's queue is full; call again when something else is done. */
 int api_call_submit(struct api_call *c, struct err *e);
 /* Take the events there are. true: complete. */
@@ -50,7 +56,14 @@ bool api_call_poll(struct api_call *c);
 /* Append the response's body. A negative code: the model gave no answer, and the sentence says why.
  */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
-const char *api_call_id(const struct api_call *c); /* the response's "id" */
+/* Does the body want its answer in pieces? Then append the frames (server-sent events) of what came
+ * since the last time, and the last one when it is complete. */
+bool api_call_streams(const struct api_call *c);
+void api_call_stream(struct api_call *c, struct buf *out);
+/* Have what runs stopped; poll until it is complete. */
+void api_call_cancel(struct api_call *c);
+const char *api_call_model(const struct api_call *c); /* as the body names it */
+const char *api_call_id(const struct api_call *c);    /* the response's "id" */
 int api_call_n_token(const struct api_call *c,
                      int *n_prompt);     /* generated so far; n_prompt may be NULL */
 void api_call_close(struct api_call *c); /* cancels what runs and waits for it; NULL is fine */

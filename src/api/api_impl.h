@@ -38,6 +38,10 @@ struct choice { /* one answer to a prompt */
     struct ids ids; /* without the token that stopped it */
     struct answer_log log;
     int32_t stop_id; /* the token that stopped it, or -1 */
+    /* of answers in pieces: what the client has */
+    struct chat_parser *parser; /* owned; of conversations */
+    size_t n_text_sent, n_log_sent, log_offset;
+    bool begun, called, ended;
 };
 
 void put_logprobs_chat(struct buf *b, const struct tokenizer *t, const struct answer_log *log);
@@ -76,6 +80,7 @@ struct api_call {
     struct part *part; /* owned [n_part] */
     int n_part, n_open;
     bool logprobs, echo;
+    bool stream, include_usage, stream_ended;
     /* of conversations: how the text is read */
     const char *tool_parser, *reasoning_parser;
     char *begun; /* arena: what the prompt holds of the answer already */
@@ -83,13 +88,29 @@ struct api_call {
 };
 
 struct endpoint {
-    const char *url, *object, *id_prefix;
+    const char *url, *object, *object_piece, *id_prefix;
     /* Fill the call's parts from a body. */
     int (*read)(struct api_call *c, const struct json *body, struct err *e);
     /* Append a choice's members behind "index". */
     int (*put)(const struct api_call *c, const struct part *p, const struct choice *a,
                struct buf *b, struct err *e);
+    /* Append frames with what the client does not have yet of a choice. */
+    void (*put_pieces)(const struct api_call *c, struct part *p, struct choice *a, int index,
+                       struct buf *b);
 };
+
+/* Is there an answer? A negative code and a sentence where the model gave none. */
+int check_choice(const struct part *p, const struct choice *a, struct err *e);
+void put_usage(const struct api_call *c, struct buf *b);
+
+/* ---- stream.c: the frame of a piece, up to its choice's index and from its end on ---- */
+
+void frame_begin(const struct api_call *c, int index, struct buf *b);
+void frame_end(const struct api_call *c, struct buf *b);
+/* The log probabilities that the client does not have yet; they count as sent. */
+struct answer_log log_unsent(struct choice *a);
+
+/* ---- parts ---- */
 
 int call_parts(struct api_call *c, int n, struct err *e);
 /* ,"finish_reason":...,"stop_reason":...: what ended the answer, and which text or token of the

@@ -63,15 +63,27 @@ static int read_model(struct api_call *c, const struct json *body, struct err *e
     return c->model ? 0 : err_memory(e, "model", n);
 }
 
+/* Does the client want the answer in pieces? */
+static int read_stream(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *options = body_field(body, "stream_options");
+    int rc = body_flag(body, "stream", &c->stream, e);
+    if (rc == 0 && c->stream && !c->api->streams)
+        rc = err_set(e, ERR_UNSUPPORTED, "stream: answers come as a whole here");
+    if (rc != 0 || !options) return rc;
+    if (json_kind(options) != JK_OBJECT)
+        return body_wrong("stream_options", "an object", options, e);
+    if (!c->stream) return err_set(e, ERR_ARG, "stream_options: stream must be true with it");
+    return body_flag(options, "include_usage", &c->include_usage, e);
+}
+
 static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
-    bool stream = false;
     if (json_kind(body) != JK_OBJECT)
         return err_set(e, ERR_ARG, "body: expected an object, found %s",
                        json_kind_name(json_kind(body)));
     int rc = read_model(c, body, e);
-    if (rc == 0) rc = body_flag(body, "stream", &stream, e);
-    if (rc == 0 && stream) rc = err_set(e, ERR_UNSUPPORTED, "stream: answers come as a whole here");
+    if (rc == 0) rc = read_stream(c, body, e);
     return rc ? rc : c->endpoint->read(c, body, e);
 }
 
@@ -106,6 +118,17 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
 void api_call_salt(struct api_call *c, uint64_t salt)
 {
     c->salt = salt;
+}
+
+void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64_t cache_salt)
+{
+    for (int i = 0; i < c->n_part; i++) {
+        struct request *r = c->part[i].request;
+        if (!r) continue;
+        r->share_id = share_id;
+        r->share_weight = weight;
+        r->cache_salt ^= cache_salt;
+    }
 }
 
 /* ---- running ---- */
@@ -143,6 +166,22 @@ bool api_call_poll(struct api_call *c)
     return c->n_open == 0;
 }
 
+void api_call_cancel(struct api_call *c)
+{
+    for (int i = 0; i < c->n_part; i++) {
+        struct part *p = &c->part[i];
+        if (p->done) continue;
+        if (p->request) { /* the engine never heard of it */
+            request_close(p->request);
+            p->request = NULL;
+            p->done = true;
+            c->n_open--;
+        } else {
+            engine_cancel(c->api->session->engine, p->id);
+        }
+    }
+}
+
 static void part_close(struct api_call *c, struct part *p)
 {
     bool running = p->queue && !p->request && !p->done;
@@ -164,6 +203,11 @@ void api_call_close(struct api_call *c)
 
 /* ---- writing ---- */
 
+const char *api_call_model(const struct api_call *c)
+{
+    return c->model;
+}
+
 const char *api_call_id(const struct api_call *c)
 {
     return c->id;
@@ -182,7 +226,7 @@ int api_call_n_token(const struct api_call *c, int *n_prompt)
     return n;
 }
 
-static int check_choice(const struct part *p, const struct choice *a, struct err *e)
+int check_choice(const struct part *p, const struct choice *a, struct err *e)
 {
     if (p->no_memory) return err_memory(e, "an answer", a->text.n);
     if (a->reply.finish == FINISH_ERROR)
@@ -191,7 +235,7 @@ static int check_choice(const struct part *p, const struct choice *a, struct err
     return 0;
 }
 
-static void put_usage(const struct api_call *c, struct buf *b)
+void put_usage(const struct api_call *c, struct buf *b)
 {
     int n_prompt = 0, n = api_call_n_token(c, &n_prompt), n_cached = 0;
     for (int i = 0; i < c->n_part; i++) n_cached += c->part[i].usage.n_cached;

@@ -2,6 +2,8 @@
  * read from what the model writes. */
 #include "api_impl.h"
 
+#include "base/json.h"
+
 #include <string.h>
 
 /* ---- the body ---- */
@@ -122,10 +124,107 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
     return rc;
 }
 
+/* ---- the response in pieces ---- */
+
+struct pieces {
+    const struct api_call *c;
+    struct choice *a;
+    int index;
+    struct buf *b;
+};
+
+static void put_delta_end(const struct pieces *p)
+{
+    struct answer_log log = log_unsent(p->a);
+    buf_add_text(p->b, "},\"logprobs\":");
+    if (p->c->logprobs && log.n)
+        put_logprobs_chat(p->b, p->c->api->session->tokenizer, &log);
+    else
+        buf_add_text(p->b, "null");
+}
+
+static void put_delta_call(struct buf *b, const struct chat_delta *d, const char *call_id)
+{
+    buf_addf(b, "\"tool_calls\":[{\"index\":%d,", d->i_call);
+    if (d->name) {
+        buf_add_text(b, "\"id\":");
+        if (d->id)
+            json_put_text(b, d->id, strlen(d->id));
+        else
+            buf_addf(b, "\"call_%s_%d\"", call_id, d->i_call);
+        buf_add_text(b, ",\"type\":\"function\",");
+    }
+    buf_add_text(b, "\"function\":{");
+    if (d->name) {
+        buf_add_text(b, "\"name\":");
+        json_put_text(b, d->name, strlen(d->name));
+        buf_add_char(b, ',');
+    }
+    buf_add_text(b, "\"arguments\":");
+    json_put_text(b, d->text ? d->text : "", d->n);
+    buf_add_text(b, "}}]");
+}
+
+static void put_delta(void *ctx, const struct chat_delta *d)
+{
+    const struct pieces *p = ctx;
+    frame_begin(p->c, p->index, p->b);
+    buf_add_text(p->b, ",\"delta\":{");
+    if (d->kind == CHAT_CALL) {
+        p->a->called = true;
+        put_delta_call(p->b, d, p->c->id);
+    } else {
+        buf_add_text(p->b, d->kind == CHAT_CONTENT ? "\"content\":" : "\"reasoning_content\":");
+        json_put_text(p->b, d->text, d->n);
+    }
+    put_delta_end(p);
+    buf_add_text(p->b, ",\"finish_reason\":null");
+    frame_end(p->c, p->b);
+}
+
+static bool begin_pieces(const struct pieces *p)
+{
+    struct choice *a = p->a;
+    if (a->begun) return true;
+    if (chat_parser_open(&a->parser, p->c->tool_parser, p->c->reasoning_parser, NULL) != 0)
+        return false;
+    if (p->c->n_begun) chat_parser_push(a->parser, p->c->begun, p->c->n_begun, NULL, NULL);
+    frame_begin(p->c, p->index, p->b);
+    buf_add_text(p->b, ",\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                       "\"finish_reason\":null");
+    frame_end(p->c, p->b);
+    return a->begun = true;
+}
+
+static void put_pieces(const struct api_call *c, struct part *part, struct choice *a, int index,
+                       struct buf *b)
+{
+    struct pieces p = {c, a, index, b};
+    if (a->ids.n == 0 && !a->reply.finish)
+        return; /* the first frame says when the first token came */
+    if (!begin_pieces(&p)) {
+        part->no_memory = true;
+        return;
+    }
+    if (a->text.n > a->n_text_sent)
+        chat_parser_push(a->parser, a->text.data + a->n_text_sent, a->text.n - a->n_text_sent,
+                         put_delta, &p);
+    a->n_text_sent = a->text.n;
+    if (!a->reply.finish) return;
+    chat_parser_finish(a->parser, put_delta, &p);
+    frame_begin(c, index, b);
+    buf_add_text(b, ",\"delta\":{");
+    put_delta_end(&p);
+    put_finish(b, part, a, a->called);
+    frame_end(c, b);
+}
+
 const struct endpoint endpoint_chat_completions = {
     .url = "/v1/chat/completions",
     .object = "chat.completion",
+    .object_piece = "chat.completion.chunk",
     .id_prefix = "chatcmpl",
     .read = read,
     .put = put,
+    .put_pieces = put_pieces,
 };

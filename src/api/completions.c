@@ -88,35 +88,61 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
-static int put(const struct api_call *c, const struct part *p, const struct choice *a,
-               struct buf *b, struct err *e)
+/* "text" and "logprobs" of text[0..n) and `log`. */
+static void put_text(const struct api_call *c, const char *echo, size_t n_echo, const char *text,
+                     size_t n, const struct answer_log *log, size_t log_offset, struct buf *b)
 {
-    const struct tokenizer *t = c->api->session->tokenizer;
-    (void)e;
     struct buf whole = {0};
-    buf_add(&whole, p->echo.data, p->echo.n);
-    buf_add(&whole, a->text.data, a->text.n);
+    buf_add(&whole, echo, n_echo);
+    buf_add(&whole, text, n);
     buf_add_text(b, ",\"text\":");
     json_put_text(b, whole.data ? whole.data : "", whole.n);
     b->failed |= whole.failed;
     buf_deinit(&whole);
     buf_add_text(b, ",\"logprobs\":");
     if (c->logprobs)
-        put_logprobs_completion(b, t, &a->log, p->echo.n);
+        put_logprobs_completion(b, c->api->session->tokenizer, log, log_offset);
     else
         buf_add_text(b, "null");
+}
+
+static int put(const struct api_call *c, const struct part *p, const struct choice *a,
+               struct buf *b, struct err *e)
+{
+    (void)e;
+    put_text(c, p->echo.data, p->echo.n, a->text.data, a->text.n, &a->log, p->echo.n, b);
     if (p->prompt_log.n) {
         buf_add_text(b, ",\"prompt_logprobs\":");
-        put_prompt_logprobs(b, t, &p->prompt_log);
+        put_prompt_logprobs(b, c->api->session->tokenizer, &p->prompt_log);
     }
     put_finish(b, p, a, false);
     return 0;
 }
 
+static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
+                       struct buf *b)
+{
+    size_t n = a->text.n - a->n_text_sent, n_log = a->log.n - a->n_log_sent;
+    size_t n_echo = a->begun ? 0 : p->echo.n, offset = p->echo.n + a->log_offset;
+    if (n == 0 && n_log == 0 && !a->reply.finish) return;
+    struct answer_log log = log_unsent(a);
+    frame_begin(c, index, b);
+    put_text(c, p->echo.data, n_echo, n ? a->text.data + a->n_text_sent : "", n, &log, offset, b);
+    a->n_text_sent = a->text.n;
+    a->begun = true;
+    if (a->reply.finish)
+        put_finish(b, p, a, false);
+    else
+        buf_add_text(b, ",\"finish_reason\":null,\"stop_reason\":null");
+    frame_end(c, b);
+}
+
 const struct endpoint endpoint_completions = {
     .url = "/v1/completions",
     .object = "text_completion",
+    .object_piece = "text_completion",
     .id_prefix = "cmpl",
     .read = read,
     .put = put,
+    .put_pieces = put_pieces,
 };

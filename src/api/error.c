@@ -37,10 +37,22 @@ static size_t field_of(const char *text)
     return n > 0 && ends ? n : 0;
 }
 
+/* OpenAI's word for what clients look for; NULL: none. */
+static const char *code_of(int rc, const char *param, size_t n)
+{
+    bool prompt = (n == 6 && memcmp(param, "prompt", n) == 0) ||
+                  (n == 8 && memcmp(param, "messages", n) == 0);
+    if (rc == ERR_LIMIT && prompt) return "context_length_exceeded";
+    if (rc == ERR_BUSY) return "rate_limit_exceeded";
+    if (rc == ERR_MISSING)
+        return n == 5 && memcmp(param, "model", n) == 0 ? "model_not_found" : "not_found";
+    return NULL;
+}
+
 void api_error_put(struct buf *b, int rc, const struct err *e)
 {
     int status = api_status(rc);
-    bool of_field = rc == ERR_ARG || rc == ERR_LIMIT || rc == ERR_UNSUPPORTED;
+    bool of_field = rc == ERR_ARG || rc == ERR_LIMIT || rc == ERR_UNSUPPORTED || rc == ERR_MISSING;
     size_t n = of_field ? field_of(e->text) : 0;
     buf_add_text(b, "{\"message\":");
     json_put_text(b, e->text, strlen(e->text));
@@ -52,5 +64,6 @@ void api_error_put(struct buf *b, int rc, const struct err *e)
         json_put_text(b, e->text, n);
     else
         buf_add_text(b, "null");
-    buf_addf(b, ",\"code\":%d}", status);
+    const char *code = code_of(rc, e->text, n);
+    buf_addf(b, code ? ",\"code\":\"%s\"}" : ",\"code\":null}", code);
 }

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURN_BYTES = 256 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200, BODY_BYTES_PER_S = 4096 };
+enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096 };
 
 static void set_deadline(struct conn *c, int ms)
 {

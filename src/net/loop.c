@@ -96,6 +96,8 @@ static void sweep_draining(struct net *n, int64_t now)
     bool late = now >= atomic_load(&n->drain_until_us);
     for (struct conn *c = n->conns, *next; c; c = next) {
         next = c->next;
+        if (c->state == CONN_LINGER && c->deadline_us > now + LINGER_DRAIN_MS * 1000)
+            c->deadline_us = now + LINGER_DRAIN_MS * 1000;
         bool idle = c->state == CONN_HANDSHAKE || c->state == CONN_HEAD || c->state == CONN_BODY;
         if (late || idle) conn_kill(c);
     }

@@ -57,13 +57,14 @@ static int start_threads(struct net *n)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    n->loop_open = pthread_create(&n->loop_thread, NULL, loop_run, n) == 0;
     n->stream_open = pthread_create(&n->stream_thread, NULL, stream_run, n) == 0;
     for (int i = 0; i < n->o.n_handler; i++)
         if (pthread_create(&n->handler_thread[i], NULL, handler_run, n) == 0)
             n->n_handler_open++;
         else
             break;
+    /* the last one: from here on there are requests */
+    n->loop_open = pthread_create(&n->loop_thread, NULL, loop_run, n) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return n->loop_open && n->stream_open && n->n_handler_open == n->o.n_handler ? 0 : ERR_MEMORY;
 }
@@ -150,6 +151,11 @@ int net_port(const struct net *n)
 const char *net_url(const struct net *n)
 {
     return n->listener.url;
+}
+
+bool net_public(const struct net *n)
+{
+    return n->listener.port != 0 && !n->listener.loopback;
 }
 
 /* ---- closing ---- */

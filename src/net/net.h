@@ -91,6 +91,7 @@ int net_open(struct net **out, const struct net_options *o, struct err *e);
 int net_port(const struct net *n); /* 0: a unix socket */
 /* "http://127.0.0.1:8000", "https://...", "unix:/path"; borrowed */
 const char *net_url(const struct net *n);
+bool net_public(const struct net *n); /* other machines can reach it */
 /* No new connections; what is being answered gets wait_ms to end, then it is cut off. Returns when
  * all connections are gone. */
 void net_drain(struct net *n, int wait_ms);

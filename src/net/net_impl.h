@@ -184,7 +184,8 @@ struct net {
     int epoll, event, access_fd;
     pthread_t loop_thread, stream_thread, *handler_thread;
     int n_handler_open;
-    bool loop_open, stream_open;
+    atomic_bool loop_open; /* read by handlers, whom the loop may call at once */
+    bool stream_open;
     struct queue *inbox, *fresh,
         *woken; /* of struct exchange *: to loop, handlers, stream thread */
     size_t n_exchange_max;
@@ -203,6 +204,6 @@ struct net {
 };
 void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);
-enum { READ_BYTES = 64 * 1024, N_REFUSED_MAX = 128 };
+enum { READ_BYTES = 64 * 1024, N_REFUSED_MAX = 128, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
 #endif

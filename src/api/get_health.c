@@ -1,0 +1,29 @@
+/* get_health.c - GET /health, /ping, /version, /load: is it alive, what is it, how busy is it? */
+#include "server_impl.h"
+
+void get_health(struct exchange *x, void *server)
+{
+    (void)server;
+    exchange_reply(x, 200, "text/plain", "", 0); /* vLLM's: an empty 200 */
+}
+
+void get_version(struct exchange *x, void *server)
+{
+    const struct server *s = server;
+    struct buf b = {0};
+    buf_addf(&b, "{\"version\":\"%s\"}", s->o.version);
+    server_reply(x, &b);
+}
+
+/* Requests that are being answered, this one not counted; waiting and running in the engine. */
+void get_load(struct exchange *x, void *server)
+{
+    const struct server *s = server;
+    struct stats_view v;
+    struct buf b = {0};
+    stats_read(engine_stats(s->api->session->engine), &v);
+    buf_addf(&b, "{\"server_load\":%d,\"running\":%lld,\"waiting\":%lld}",
+             net_stats(s->net).n_exchange - 1, (long long)v.value[STAT_running],
+             (long long)v.value[STAT_waiting]);
+    server_reply(x, &b);
+}

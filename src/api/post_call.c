@@ -1,0 +1,132 @@
+/* post_call.c - POST /v1/chat/completions and /v1/completions: a body becomes requests of the engine, and what the engine
+ * says becomes the answer, whole or in pieces.
+ *
+ *   OPEN --submitted--> RUNNING --every event has come--> answered, freed
+ *     \__refused____________  \__client gone, or it failed: cancelled__/
+ *
+ * The engine's events ring a bell, which wakes the exchange; `advance` then takes what has come. While a client does not
+ * read its stream, events stay in their queue and the engine gives the sequence no rows. A call is freed when the engine
+ * has told its last event, so nobody waits for it here. */
+#include "server_impl.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct posted {
+    struct exchange *x;
+    struct api_call *call; /* owned */
+    struct queue *bell;    /* owned */
+    bool cancelled, streaming;
+    int rc; /* of a submission that failed half way: told when the rest has ended */
+    struct err e;
+};
+
+static void posted_close(struct posted *p)
+{
+    api_call_close(p->call);
+    queue_close(p->bell);
+    free(p);
+}
+
+static void wake(void *x)
+{
+    exchange_wake(x);
+}
+
+static void cancel(struct posted *p)
+{
+    if (!p->cancelled) api_call_cancel(p->call);
+    p->cancelled = true;
+}
+
+/* The call is complete: answer, and free everything. */
+static void finish(struct posted *p)
+{
+    struct exchange *x = p->x;
+    struct buf b = {0};
+    if (p->streaming) {
+        exchange_end(x);
+    } else {
+        if (p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
+        if (p->rc == 0)
+            server_reply(x, &b);
+        else
+            server_fail(x, p->rc, &p->e);
+    }
+    buf_deinit(&b);
+    posted_close(p);
+}
+
+static void put_pieces(struct posted *p)
+{
+    struct buf b = {0};
+    api_call_stream(p->call, &b);
+    exchange_push(p->x, b.data, b.n);
+    if (b.failed) cancel(p);
+    buf_deinit(&b);
+}
+
+static void advance(struct exchange *x, void *posted)
+{
+    struct posted *p = posted;
+    char byte;
+    if (exchange_gone(x)) cancel(p);
+    (void)queue_pop(p->bell, &byte, 0);
+    if (p->streaming && !exchange_room(x)) return;
+    bool done = api_call_poll(p->call);
+    if (p->streaming && !p->cancelled) put_pieces(p);
+    if (done) finish(p);
+}
+
+/* A key's requests are one payer's, and its cached prefixes its own where that was asked for. */
+static void share(const struct server *s, struct api_call *c, const struct net_key *key)
+{
+    if (!key) return;
+    uint64_t id = hash_bytes(key->name, strlen(key->name), 0) | 1;
+    api_call_share(c, id, key->share > 0 ? key->share : 1, s->o.separate_caches ? id : 0);
+}
+
+static int open_call(struct posted *p, const struct server *s, const struct json *body,
+                     struct err *e)
+{
+    p->bell = queue_open(1, 1);
+    if (!p->bell) return err_memory(e, "a queue", 1);
+    queue_listen(p->bell, wake, p->x);
+    int rc = api_call_open(&p->call, s->api, exchange_path(p->x), body, p->bell, e);
+    if (rc == 0) share(s, p->call, exchange_key(p->x));
+    return rc;
+}
+
+static void run(struct posted *p)
+{
+    exchange_keep(p->x, advance, p);
+    p->rc = api_call_submit(p->call, &p->e);
+    if (p->rc != 0)
+        cancel(p);
+    else if (api_call_streams(p->call)) {
+        exchange_begin(p->x, 200, "text/event-stream");
+        p->streaming = true;
+    }
+    exchange_wake(p->x); /* nothing may have been submitted, or everything may have come */
+}
+
+void post_call(struct exchange *x, void *server)
+{
+    const struct server *s = server;
+    struct err e = {0};
+    struct json *body = server_body(s, x);
+    if (!body) return;
+    struct posted *p = calloc(1, sizeof *p);
+    int rc = p ? 0 : err_memory(&e, "a request", sizeof *p);
+    if (p) p->x = x;
+    if (rc == 0) rc = open_call(p, s, body, &e);
+    json_drop(body);
+    if (rc == 0) {
+        run(p);
+        return;
+    }
+    server_fail(x, rc, &e);
+    if (p) posted_close(p);
+}

@@ -1,0 +1,97 @@
+/* server.c - opening and closing the server, and what all its endpoints do alike: read a body, refuse, answer. */
+#include "server_impl.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct net_route routes[] = {
+#define ROUTE(m, p, handler, no_key) {.method = m, .path = p, .handle = handler, .open = no_key},
+#include "routes.def"
+#undef ROUTE
+};
+
+int server_open(struct server **out, const struct server_options *o, struct err *e)
+{
+    struct server *s = calloc(1, sizeof *s);
+    *out = s;
+    if (!s) return err_memory(e, "a server", sizeof *s);
+    s->o = *o;
+    s->api = o->api;
+    s->created = time_wall_us() / 1000000;
+    s->o.net.route = routes;
+    s->o.net.n_route = sizeof routes / sizeof routes[0];
+    s->o.net.ctx = s;
+    int rc = net_open(&s->net, &s->o.net, e);
+    if (rc != 0) server_close(s), *out = NULL;
+    return rc;
+}
+
+const struct net *server_net(const struct server *s)
+{
+    return s->net;
+}
+
+void server_drain(struct server *s, int wait_ms)
+{
+    net_drain(s->net, wait_ms);
+}
+
+void server_close(struct server *s)
+{
+    if (!s) return;
+    net_close(s->net);
+    free(s);
+}
+
+/* ---- for handlers ---- */
+
+void server_fail(struct exchange *x, int rc, const struct err *e)
+{
+    struct buf b = {0};
+    buf_add_text(&b, "{\"error\":");
+    api_error_put(&b, rc, e);
+    buf_add_char(&b, '}');
+    if (rc == ERR_BUSY) exchange_add_header(x, "Retry-After", "1");
+    exchange_reply(x, api_status(rc), "application/json", b.data ? b.data : "", b.n);
+    buf_deinit(&b);
+}
+
+void server_reply(struct exchange *x, struct buf *json)
+{
+    struct err e;
+    if (json->failed)
+        server_fail(x, err_memory(&e, "an answer", json->n), &e);
+    else
+        exchange_reply(x, 200, "application/json", json->data ? json->data : "", json->n);
+    buf_deinit(json);
+}
+
+int server_model(const struct server *s, const char *name, struct err *e)
+{
+    for (int i = 0; i < s->o.n_name; i++)
+        if (strcmp(s->o.name[i], name) == 0) return 0;
+    return err_set(e, ERR_MISSING, "model: \"%.100s\" is not here; \"%.200s\" is", name,
+                   s->o.name[0]);
+}
+
+struct json *server_body(const struct server *s, struct exchange *x)
+{
+    static const struct json_limits limits = {.depth_max = 200};
+    struct err e = {0};
+    struct json *body = NULL;
+    size_t n;
+    const char *text = exchange_body(x, &n);
+    int rc = json_parse(&body, text, n, &limits, &e);
+    if (rc != 0) err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
+    if (rc == 0 && json_kind(body) != JK_OBJECT)
+        rc = err_set(&e, ERR_ARG, "the body: expected an object, found %s",
+                     json_kind_name(json_kind(body)));
+    const char *model = json_text(body_field(body, "model"), NULL);
+    if (rc == 0 && model) rc = server_model(s, model, &e);
+    if (rc == 0) return body;
+    json_drop(body);
+    server_fail(x, rc, &e);
+    return NULL;
+}

@@ -1,0 +1,30 @@
+/* server_impl.h - private to src/api: what the handlers of routes.def share. */
+#ifndef QUOTH_API_SERVER_IMPL_H
+#define QUOTH_API_SERVER_IMPL_H
+
+#include "api_impl.h"
+
+#include "base/json.h"
+
+struct server {
+    struct server_options o;
+    const struct api *api;
+    struct net *net; /* owned */
+    int64_t created; /* seconds since 1970: when the model was opened */
+};
+
+#define ROUTE(method, path, handler, open) void handler(struct exchange *x, void *server);
+#include "routes.def"
+#undef ROUTE
+
+/* The body as an object with a `model` that is ours, if it names one; NULL: it was refused, and the exchange is over.
+ * The caller drops it. */
+struct json *server_body(const struct server *s, struct exchange *x);
+/* Is that a name of the model? Else a sentence. */
+int server_model(const struct server *s, const char *name, struct err *e);
+/* The answer of a failure; the exchange is over. */
+void server_fail(struct exchange *x, int rc, const struct err *e);
+/* A JSON answer; the exchange is over. Frees the buf. */
+void server_reply(struct exchange *x, struct buf *json);
+
+#endif

@@ -1,0 +1,297 @@
+/* serve.c - quoth serve: a model for OpenAI's clients, over HTTP.
+ *
+ *   flags -> session, engine, chat -> server_open ... until SIGTERM or SIGINT ... server_drain -> all closed
+ *
+ * The first signal stops taking requests and lets those being answered end (--shutdown-timeout); a second one ends the
+ * program at once. */
+#include "session.h"
+
+#include "api/api.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "net/net.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static const char *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file, *access_log = "-",
+                  *log_format = "text";
+static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
+               drain_s = 30, idle_s = 75, write_s = 30;
+static bool no_access_log, separate;
+static struct text_list keys, origins, hosts, names;
+
+static const struct option options[] = {
+    {.kind = OPTION_TEXT,
+     .name = "host",
+     .arg = "ADDRESS",
+     .target = &host,
+     .help = "where to listen (127.0.0.1); 0.0.0.0 or :: for every interface"},
+    {.kind = OPTION_INT,
+     .name = "port",
+     .arg = "N",
+     .target = &port,
+     .lo = 0,
+     .hi = 65535,
+     .help = "(8000); 0: one that is free"},
+    {.kind = OPTION_TEXT,
+     .name = "uds",
+     .arg = "PATH",
+     .target = &uds,
+     .help = "listen on a unix socket instead"},
+    {.kind = OPTION_TEXT,
+     .name = "ssl-certfile",
+     .arg = "FILE",
+     .target = &cert,
+     .help = "TLS: the certificate and those it was signed with, PEM"},
+    {.kind = OPTION_TEXT,
+     .name = "ssl-keyfile",
+     .arg = "FILE",
+     .target = &cert_key,
+     .help = "TLS: its private key, PEM"},
+    {.kind = OPTION_LIST,
+     .name = "api-key",
+     .arg = "KEY",
+     .target = &keys,
+     .help = "only requests with this key are answered; may be repeated (other users of the "
+             "machine can see flags: "
+             "better --api-key-file)"},
+    {.kind = OPTION_TEXT,
+     .name = "api-key-file",
+     .arg = "FILE",
+     .target = &key_file,
+     .help = "a key per line: KEY [name=TEXT] [rate=REQUESTS PER MINUTE] [share=WEIGHT]"},
+    {.kind = OPTION_FLAG,
+     .name = "separate-caches",
+     .target = &separate,
+     .help = "keys do not share cached prefixes: times would tell what others have asked"},
+    {.kind = OPTION_LIST,
+     .name = "served-model-name",
+     .arg = "NAME",
+     .target = &names,
+     .help = "what clients call the model; may be repeated (default: its own name)"},
+    {.kind = OPTION_LIST,
+     .name = "allowed-origins",
+     .arg = "ORIGIN",
+     .target = &origins,
+     .help = "web pages of this origin may use the server, as those of this machine may; *: all"},
+    {.kind = OPTION_LIST,
+     .name = "allowed-hosts",
+     .arg = "NAME",
+     .target = &hosts,
+     .help = "another name of this machine, for a server that listens on loopback behind a proxy"},
+    {.kind = OPTION_INT,
+     .name = "max-queued-requests",
+     .arg = "N",
+     .target = &n_queue,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "requests that may wait; more get 429 (0: 1024)"},
+    {.kind = OPTION_INT,
+     .name = "max-connections",
+     .arg = "N",
+     .target = &n_conn,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "connections at once; more get 503 (0: 1024)"},
+    {.kind = OPTION_INT,
+     .name = "max-body-size",
+     .arg = "MIB",
+     .target = &body_mib,
+     .lo = 1,
+     .hi = 4096,
+     .help = "of a request's body (32)"},
+    {.kind = OPTION_INT,
+     .name = "h11-max-incomplete-event-size",
+     .arg = "KIB",
+     .target = &head_kib,
+     .lo = 1,
+     .hi = 1024,
+     .help = "of a request's line and headers (32)"},
+    {.kind = OPTION_INT,
+     .name = "timeout-keep-alive",
+     .arg = "S",
+     .target = &idle_s,
+     .lo = 1,
+     .hi = 86400,
+     .help = "seconds that a connection may be idle (75)"},
+    {.kind = OPTION_INT,
+     .name = "timeout-write",
+     .arg = "S",
+     .target = &write_s,
+     .lo = 1,
+     .hi = 86400,
+     .help = "seconds that a client may read nothing of its answer (30)"},
+    {.kind = OPTION_INT,
+     .name = "shutdown-timeout",
+     .arg = "S",
+     .target = &drain_s,
+     .lo = 0,
+     .hi = 86400,
+     .help = "seconds that answers have to end after SIGTERM (30)"},
+    {.kind = OPTION_INT,
+     .name = "handler-threads",
+     .arg = "N",
+     .target = &n_handler,
+     .lo = 1,
+     .hi = 256,
+     .help = "threads that read requests: JSON, templates, tokens (2)"},
+    {.kind = OPTION_TEXT,
+     .name = "access-log",
+     .arg = "FILE",
+     .target = &access_log,
+     .help = "a line per answer (-: standard error, the default)"},
+    {.kind = OPTION_FLAG,
+     .name = "disable-access-log",
+     .target = &no_access_log,
+     .help = "no line per answer"},
+    {.kind = OPTION_TEXT,
+     .name = "log-format",
+     .arg = "FORMAT",
+     .target = &log_format,
+     .help = "text or json"},
+    {.kind = OPTION_GROUP, .include = chat_options},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+/* ---- signals ---- */
+
+static int stop_fd = -1;
+
+static void on_stop(int sig)
+{
+    static volatile sig_atomic_t n_stop;
+    uint64_t one = 1;
+    (void)sig;
+    if (n_stop++ > 0) _exit(1);
+    ssize_t put = write(stop_fd, &one, sizeof one);
+    (void)put;
+}
+
+static int catch_stop(struct err *e)
+{
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
+    stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (stop_fd < 0) return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return 0;
+}
+
+static void wait_for_stop(void)
+{
+    uint64_t n;
+    while (read(stop_fd, &n, sizeof n) < 0 && errno == EINTR) continue;
+}
+
+/* ---- the server ---- */
+
+static int read_keys(struct net_keys *k, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < keys.n; i++) rc = net_keys_add(k, keys.v[i], NULL, e);
+    if (rc == 0 && key_file) rc = net_keys_read(k, key_file, e);
+    if (rc == 0 && key_file && k->n == 0)
+        rc = err_set(e, ERR_ARG, "--api-key-file %s: there is no key in it", key_file);
+    return rc;
+}
+
+static struct net_options net_flags(struct net_keys *k)
+{
+    return (struct net_options){
+        .host = host,
+        .port = (int)port,
+        .uds = uds,
+        .tls_cert = cert,
+        .tls_key = cert_key,
+        .keys = k,
+        .origins = origins.v,
+        .n_origin = (int)origins.n,
+        .hosts = hosts.v,
+        .n_host = (int)hosts.n,
+        .access_log = no_access_log ? NULL : access_log,
+        .n_handler = (int)n_handler,
+        .n_conn_max = (int)n_conn,
+        .n_head_max = (size_t)head_kib << 10,
+        .n_body_max = (size_t)body_mib << 20,
+        .n_body_total_max = (size_t)(body_mib > 32 ? body_mib : 32) << 23,
+        .idle_ms = (int)idle_s * 1000,
+        .write_ms = (int)write_s * 1000,
+    };
+}
+
+/* Until a signal comes. */
+static void serve(struct server *s, const char *name)
+{
+    const struct net *n = server_net(s);
+    if (net_public(n) && keys.n == 0 && !key_file)
+        log_warn("everybody who reaches %s may use it: there is no --api-key", net_url(n));
+    enum log_level level = log_level_max;
+    log_level_max = level > LOG_INFO ? level : LOG_INFO; /* where it is, is what was asked for */
+    log_info("%s at %s", name, net_url(n));
+    log_level_max = level;
+    net_notify("READY=1");
+    wait_for_stop();
+    net_notify("STOPPING=1");
+    server_drain(s, (int)drain_s * 1000);
+}
+
+static int serve_session(const struct session *s, const struct chat *chat, struct err *e)
+{
+    struct net_keys k = {0};
+    struct server *server = NULL;
+    const char *own = model_info(s->model)->name;
+    struct api api = {.session = s,
+                      .chat = chat,
+                      .name = names.n ? names.v[0] : own,
+                      .defaults = session_sample_defaults(s->checkpoint, 1),
+                      .streams = true};
+    struct server_options o = {.net = net_flags(&k),
+                               .api = &api,
+                               .name = names.n ? names.v : &own,
+                               .n_name = names.n ? (int)names.n : 1,
+                               .version = quoth_version(),
+                               .separate_caches = separate};
+    int rc = read_keys(&k, e);
+    if (rc == 0) rc = catch_stop(e);
+    if (rc == 0) rc = server_open(&server, &o, e);
+    if (rc == 0) serve(server, api.name);
+    server_close(server);
+    net_keys_deinit(&k);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct session s = {0};
+    struct chat chat = {0};
+    log_as_json = strcmp(log_format, "json") == 0;
+    if (!log_as_json && strcmp(log_format, "text") != 0)
+        return fprintf(stderr, "quoth serve: --log-format is text or json\n"), 2;
+    const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
+    if (rc == 0) rc = session_start(&s, &session_flags, (int)n_queue, &e);
+    if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
+    if (rc == 0) rc = serve_session(&s, &chat, &e);
+    chat_close(&chat);
+    session_close(&s);
+    return rc ? fail("serve", &e) : 0;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .summary = "answer OpenAI's clients over HTTP",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/models, /tokenize, "
+              "/detokenize, /apply-template, "
+              "/health, /metrics, /load, /version. SIGTERM lets what is being answered end.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

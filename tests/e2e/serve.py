@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+"""Goal: quoth serve answers OpenAI's clients, says no in their words, and stops as it should.
+Method: the bundled model; raw HTTP for what a client library hides, and the official openai package (a virtual environment
+under build/, made when it is missing and the package index can be reached) for what it expects.
+
+Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+from server import MODEL, QUOTH, ROOT, TMP, Failed, Server, certificate, check, run
+
+STORY = {"prompt": "Once upon a time", "max_tokens": 24, "temperature": 0}
+main = None
+
+
+def endpoints():
+    """every endpoint answers"""
+    status, headers, body = main.ask("GET", "/health")
+    check(status == 200 and headers["X-Request-Id"].startswith("req-"))
+    check(main.ask("GET", "/ping")[0] == 200 and main.ask("POST", "/ping")[0] == 200)
+    check("version" in main.ask("GET", "/version")[2])
+    check(main.ask("GET", "/load")[2]["server_load"] == 0)
+    models = main.ask("GET", "/v1/models")[2]
+    check([m["id"] for m in models["data"]] == ["quoth-tiny"], models)
+    check(main.ask("GET", "/v1/models/quoth-tiny")[2]["object"] == "model")
+    tokens = main.ask("POST", "/tokenize", {"prompt": "Once upon a time", "return_token_strs": True})[2]
+    check("".join(tokens["token_strs"]) == "Once upon a time" and tokens["count"] == len(tokens["tokens"]), tokens)
+    check(main.ask("POST", "/detokenize", {"tokens": tokens["tokens"]})[2] == {"prompt": "Once upon a time"})
+    talk = {"messages": [{"role": "user", "content": "Hello?"}]}
+    prompt = main.ask("POST", "/apply-template", talk)[2]["prompt"]
+    check("Hello?" in prompt and len(prompt) > 10, prompt)
+    both = [main.ask("POST", "/tokenize", b)[2]["tokens"] for b in (talk, {"prompt": prompt, "add_special_tokens": False})]
+    check(both[0] == both[1], both)
+
+
+def same_answers():
+    """an answer is the same whole, in pieces, beside others, and as quoth run gives it"""
+    run_text = subprocess.run([QUOTH, "run", MODEL, STORY["prompt"], "--raw", "--temperature", "0",
+                               "--max-tokens", "24", "-q"], capture_output=True, text=True, timeout=120).stdout
+    whole = main.ask("POST", "/v1/completions", STORY)[2]
+    text = whole["choices"][0]["text"]
+    check(text and run_text.rstrip("\n").endswith(text.rstrip("\n")), (run_text, text))
+    check(whole["usage"]["prompt_tokens"] == 4 and whole["usage"]["completion_tokens"] == 24, whole)
+    got = []
+
+    def one():
+        got.append(main.ask("POST", "/v1/completions", STORY)[2]["choices"][0]["text"])
+
+    threads = [threading.Thread(target=one) for _ in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    check(got == [text] * 16, got)
+    pieces, usage = frames(main.ask("POST", "/v1/completions", {**STORY, "stream": True,
+                                                                "stream_options": {"include_usage": True}})[2])
+    check("".join(p["text"] for p in pieces) == text and usage == 24, pieces)
+    two = main.ask("POST", "/v1/completions", {**STORY, "n": 2, "prompt": [STORY["prompt"], "The"]})[2]
+    check([c["index"] for c in two["choices"]] == [0, 1, 2, 3] and [c["text"] for c in two["choices"][:2]] == [text] * 2)
+    echo = main.ask("POST", "/v1/completions", {**STORY, "echo": True})[2]["choices"][0]["text"]
+    check(echo == STORY["prompt"] + text, echo)
+
+
+def frames(data):
+    """The choices of a stream that must be well-formed, and the completion tokens of its usage."""
+    rows = [row for row in data.decode().split("\n\n") if row and not row.startswith(":")]
+    check(rows[-1] == "data: [DONE]" and all(row.startswith("data: ") for row in rows), rows[-2:])
+    objects = [json.loads(row[6:]) for row in rows[:-1]]
+    check(len({o["id"] for o in objects}) == 1)
+    used = [o["usage"]["completion_tokens"] for o in objects if o.get("usage")]
+    return [c for o in objects for c in o["choices"]], used[0] if used else None
+
+
+def refusals():
+    """what cannot be answered is refused with OpenAI's error object"""
+    cases = [
+        ("/v1/completions", b"{", 400, None), ("/v1/completions", b"[]", 400, None),
+        ("/v1/completions", b'{"prompt": "\xff"}', 400, None),
+        ("/v1/completions", b"[" * 100000, 400, None),
+        ("/v1/completions", {}, 400, "prompt"), ("/v1/completions", {"prompt": 5}, 400, "prompt"),
+        ("/v1/completions", {"prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
+        ("/v1/completions", {"prompt": "a", "temperature": "x"}, 400, "temperature"),
+        ("/v1/completions", {"prompt": "a", "temperature": 1e400}, 400, None),
+        ("/v1/completions", {"prompt": "a", "n": 1000000}, 400, "n"),
+        ("/v1/completions", {"prompt": [1, 99999999]}, 400, "prompt"),
+        ("/v1/completions", {"prompt": "a", "stream_options": {}}, 400, "stream_options"),
+        ("/v1/completions", {"prompt": "word " * 5000}, 400, "prompt"),
+        ("/v1/completions", {"prompt": "a", "model": "gpt-9"}, 404, "model"),
+        ("/v1/chat/completions", {"messages": []}, 400, "messages"),
+        ("/v1/chat/completions", {"messages": "x"}, 400, "messages"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "response_format": {"type": "json_object"}},
+         400, "response_format"),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}, 400,
+         "tool_choice"),
+        ("/v1/nothing", {}, 404, None), ("/v1/models", {}, 405, None), ("/detokenize", {"tokens": [-1]}, 400, "tokens"),
+    ]
+    for path, body, status, param in cases:
+        got, _, answer = main.ask("POST", path, body)
+        check(got == status, (path, str(body)[:80], got, answer))
+        error = answer["error"]
+        check(error["message"] and error["type"] and error["param"] == param, (str(body)[:80], error))
+        check(error["code"] is None or isinstance(error["code"], str), error)
+    long = main.ask("POST", "/v1/completions", {"prompt": "word " * 5000})[2]["error"]
+    check(long["code"] == "context_length_exceeded" and "1024" in long["message"], long)
+    check(main.ask("GET", "/v1/models/gpt-9")[0] == 404)
+
+
+def tools():
+    """a tool call comes as one, whole and in pieces"""
+    tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather in a city.", "parameters":
+            {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+    body = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [tool], "temperature": 0}
+    whole = main.ask("POST", "/v1/chat/completions", body)[2]["choices"][0]
+    pieces, _ = frames(main.ask("POST", "/v1/chat/completions", {**body, "stream": True})[2])
+    calls = [c for p in pieces for c in p["delta"].get("tool_calls", [])]
+    content = "".join(p["delta"].get("content") or "" for p in pieces)
+    check(content == (whole["message"]["content"] or ""), (content, whole))
+    want = whole["message"].get("tool_calls", [])
+    check(bool(want) == bool(calls) and pieces[-1]["finish_reason"] == whole["finish_reason"], (want, calls))
+    if want:
+        check(calls[0]["function"]["name"] == want[0]["function"]["name"], (want, calls))
+        check("".join(c["function"]["arguments"] for c in calls) == want[0]["function"]["arguments"], (want, calls))
+
+
+def api_keys():
+    """keys are asked for everywhere but at /health, and may be limited"""
+    path = os.path.join(TMP, "keys")
+    with open(path, "w") as f:
+        f.write("# two\nsk-one name=one\nsk-two name=two rate=1\n")
+    s = Server("--api-key-file", path, "--api-key", "sk-three")
+    try:
+        check(s.ask("GET", "/health")[0] == 200)
+        for route in ("/v1/models", "/metrics", "/version", "/load", "/nothing"):
+            check(s.ask("GET", route)[0] == 401, route)
+        bearer = [{"Authorization": f"Bearer sk-{n}"} for n in ("one", "two", "three", "four")]
+        check([s.ask("GET", "/v1/models", headers=h)[0] for h in bearer] == [200, 200, 200, 401])
+        status, headers, answer = s.ask("GET", "/v1/models", headers=bearer[1])
+        check(status == 429 and 0 < int(headers["Retry-After"]) <= 60, answer)
+        check(' one "GET /v1/models" 200 ' in s.text() and "sk-" not in s.text(), s.text())
+    finally:
+        s.stop()
+
+
+def browsers():
+    """pages of other origins stay outside, and a rebound name too"""
+    check(main.ask("GET", "/v1/models", headers={"Host": "evil.example"})[0] == 403)
+    check(main.ask("GET", "/v1/models", headers={"Origin": "https://evil.example"})[0] == 403)
+    status, headers, _ = main.ask("GET", "/v1/models", headers={"Origin": "http://localhost:3000"})
+    check(status == 200 and headers["Access-Control-Allow-Origin"] == "http://localhost:3000")
+
+
+def overload():
+    """a full queue is 429 with Retry-After, and what was taken is answered"""
+    s = Server("--max-queued-requests", "2", "--max-num-seqs", "1")
+    got = []
+
+    def one():
+        status, headers, _ = s.ask("POST", "/v1/completions", {"prompt": "Once", "max_tokens": 300, "ignore_eos": True})
+        got.append((status, headers.get("Retry-After")))
+
+    try:
+        threads = [threading.Thread(target=one) for _ in range(12)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        full = [h for status, h in got if status == 429]
+        check(full and all(h == "1" for h in full), got)
+        check(len(full) + [status for status, _ in got].count(200) == 12, got)
+        s.settle()
+        check(s.ask("POST", "/v1/completions", STORY)[0] == 200)
+    finally:
+        s.stop()
+
+
+def hang_up():
+    """who leaves while queued or in a stream costs nothing more"""
+    s = Server("--max-num-seqs", "1")
+    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True})
+    request = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    try:
+        clients = [s.connect() for _ in range(8)]
+        for c in clients:
+            c.sendall(request)
+        check(clients[0].recv(100).startswith(b"HTTP/1.1 200"))
+        for c in clients:
+            c.close()
+        s.settle(10)
+        check(s.metric("quoth:http_hangups_total") == 8, s.metric("quoth:http_hangups_total"))
+        half = s.connect()
+        half.sendall(request.replace(b"900", b" 20"))
+        half.shutdown(socket.SHUT_WR)
+        data = b""
+        while piece := half.recv(65536):
+            data += piece
+        check(data.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n"), data[-200:])
+    finally:
+        s.stop()
+
+
+def drain():
+    """SIGTERM lets what is being answered end, and takes nobody new"""
+    s = Server()
+    got = []
+
+    def one():
+        got.append(s.ask("POST", "/v1/completions", {"prompt": "Once", "max_tokens": 400, "ignore_eos": True})[2])
+
+    threads = [threading.Thread(target=one) for _ in range(4)]
+    for t in threads:
+        t.start()
+    until = time.monotonic() + 20
+    while s.ask("GET", "/load")[2]["running"] < 4 and not got and time.monotonic() < until:
+        time.sleep(0.01)
+    s.terminate()
+    time.sleep(0.1)
+    try:
+        s.connect().close()
+        refused = s.process.poll() is not None
+    except OSError:
+        refused = True
+    for t in threads:
+        t.join()
+    s.stop()
+    check(refused and len(got) == 4, got)
+    check(all(g["usage"]["completion_tokens"] == 400 for g in got), got)
+
+
+def systemd():
+    """a socket from systemd is used, and readiness is told"""
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(os.path.join(TMP, "notify"))
+    notify.settimeout(30)
+    passed = socket.create_server(("127.0.0.1", 0))
+    port = passed.getsockname()[1]
+
+    start = ("import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid()); "
+             "os.execv(sys.argv[2], sys.argv[2:])")  # as systemd: the socket is number 3
+    env = {**os.environ, "LISTEN_FDS": "1", "NOTIFY_SOCKET": os.path.join(TMP, "notify")}
+    with open(os.path.join(TMP, "systemd-log"), "w") as log:
+        p = subprocess.Popen([sys.executable, "-c", start, str(passed.fileno()), QUOTH, "serve", MODEL, "--log-format", "json"],
+                             stderr=log, pass_fds=[passed.fileno()], env=env)
+    try:
+        check(notify.recv(100) == b"READY=1")
+        c = socket.create_connection(("127.0.0.1", port), timeout=30)
+        c.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        check(c.recv(100).startswith(b"HTTP/1.1 200"))
+        p.send_signal(signal.SIGTERM)
+        check(notify.recv(100) == b"STOPPING=1" and p.wait(30) == 0)
+        with open(os.path.join(TMP, "systemd-log")) as log:
+            rows = [json.loads(row) for row in log]
+        check(any(r.get("path") == "/health" and r["status"] == 200 for r in rows), rows)
+    finally:
+        p.kill()
+        passed.close()
+
+
+def tls_and_unix():
+    """TLS and unix sockets"""
+    pair = certificate()
+    if not pair:
+        return "no openssl"
+    s = Server("--ssl-certfile", pair[0], "--ssl-keyfile", pair[1])
+    try:
+        context = ssl.create_default_context(cafile=pair[0])
+        with context.wrap_socket(socket.create_connection(("127.0.0.1", s.port), timeout=30), server_hostname="localhost") as c:
+            c.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            data = b""
+            while piece := c.recv(65536):
+                data += piece
+        check(b"quoth-tiny" in data, data)
+    finally:
+        s.stop()
+    path = os.path.join(TMP, "socket")
+    s = Server("--uds", path)
+    try:
+        c = socket.socket(socket.AF_UNIX)
+        c.connect(path)
+        c.sendall(b"GET /v1/models HTTP/1.0\r\n\r\n")
+        check(b"200 OK" in c.recv(4096))
+    finally:
+        s.stop()
+    check(not os.path.exists(path))
+
+
+def openai_client():
+    """the official openai client: models, completions, chat, streams, errors as its exceptions"""
+    venv = os.path.join(ROOT, "build", "openai")
+    python = os.path.join(venv, "bin", "python")
+    ready = [python, "-c", "import openai"]
+    if not os.path.exists(python) or subprocess.run(ready, capture_output=True).returncode:
+        made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True)
+        if made.returncode:
+            return "no venv module"
+        subprocess.run([python, "-m", "pip", "install", "-q", "--timeout", "10", "--retries", "1", "openai"],
+                       capture_output=True, timeout=200)
+    if subprocess.run(ready, capture_output=True).returncode:
+        return "the openai package cannot be installed"
+    keyed = Server("--api-key", "sk-test")
+    try:
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "serve_openai.py")
+        r = subprocess.run([python, script, main.url, keyed.url], capture_output=True, text=True, timeout=240)
+        check(r.returncode == 0, (r.stdout + r.stderr)[-600:])
+    finally:
+        keyed.stop()
+
+
+try:
+    main = Server()
+except Failed as e:
+    print(f"FAIL quoth serve: {e}")
+    sys.exit(1)
+
+
+def stop():
+    """it stops when told to, and nothing was wrong"""
+    log = main.text()
+    main.stop()
+    check("error" not in log.lower().replace("error_", ""), log[-400:])
+
+
+run([endpoints, same_answers, refusals, tools, browsers, api_keys, overload, hang_up, drain, systemd, tls_and_unix,
+     openai_client, stop])

@@ -1,0 +1,128 @@
+"""For the tests of quoth serve: a server of the bundled model, and what is asked of it. Not a test by itself."""
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
+MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
+LONG = os.environ.get("QUOTH_LONG") == "1"
+SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers
+TMP = tempfile.mkdtemp(prefix="quoth-serve-")
+
+
+class Failed(Exception):
+    pass
+
+
+def check(ok, why="it did not hold"):
+    if not ok:
+        raise Failed(str(why)[:600])
+
+
+class Server:
+    """quoth serve in the background; its standard error is in self.log."""
+
+    def __init__(self, *options):
+        self.log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen([QUOTH, "serve", MODEL, "--port", "0", "--threads", "2", *options], stderr=log,
+                                            stdout=log)
+        until = time.monotonic() + 60
+        found = None
+        while not found and time.monotonic() < until and self.process.poll() is None:
+            found = re.search(r" at (\S+)$", self.text(), re.M)
+            time.sleep(0.02)
+        check(found, "the server did not start: " + self.text()[-400:])
+        self.url = found.group(1)
+        self.told = False
+        self.port = int(self.url.rsplit(":", 1)[1]) if self.url.startswith("http") else 0
+
+    def text(self):
+        with open(self.log, errors="replace") as f:
+            return f.read()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, headers, JSON or bytes)"""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            if body is not None and not isinstance(body, (bytes, str)):
+                body = json.dumps(body)
+            c.request(method, path, body, headers or {})
+            r = c.getresponse()
+            data = r.read()
+        finally:
+            c.close()
+        kind = r.getheader("Content-Type", "")
+        return r.status, r.headers, json.loads(data) if kind.startswith("application/json") else data
+
+    def metric(self, name):
+        text = self.ask("GET", "/metrics")[2].decode()
+        return sum(float(row.rsplit(" ", 1)[1]) for row in text.splitlines() if row.startswith(name))
+
+    def n_fd(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def rss_kib(self):
+        with open(f"/proc/{self.process.pid}/status") as f:
+            return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
+
+    def settle(self, seconds=20):
+        """Wait until nobody is being answered."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            load = self.ask("GET", "/load")[2]
+            if load["server_load"] == 0 and load["running"] == 0 and load["waiting"] == 0:
+                return
+            time.sleep(0.1)
+        raise Failed(f"somebody is still there: {load}")
+
+    def terminate(self):
+        """SIGTERM, once: a second one would end it at once."""
+        if not self.told and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.told = True
+
+    def stop(self, wait=60):
+        self.terminate()
+        status = self.process.wait(wait)
+        check(status == 0, f"status {status}: {self.text()[-1500:]}")
+
+
+def certificate():
+    """Paths of a self-signed certificate and its key, or None without openssl."""
+    cert, key = os.path.join(TMP, "cert.pem"), os.path.join(TMP, "key.pem")
+    if not os.path.exists(cert):
+        try:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-days", "1",
+                            "-keyout", key, "-out", cert], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+    return cert, key
+
+
+def run(tests):
+    failed = 0
+    for test in tests:
+        name = test.__doc__.split("\n")[0].rstrip(".")
+        start = time.monotonic()
+        try:
+            skip = test()
+            print(f"skip {name} ({skip})" if skip else f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
+        except Exception as e:  # whatever it is, the others are tried too
+            failed += 1
+            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
+    shutil.rmtree(TMP, ignore_errors=True)
+    sys.exit(1 if failed else 0)
