@@ -79,8 +79,13 @@ static void put_curve(struct buf *b, const struct frame *f, size_t i)
     const struct plot_curve *c = &f->p->curve[i];
     const char *ink = colour[i % N_COLOUR];
     buf_addf(b, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" d=\"", ink);
-    for (size_t k = 0; k < c->n; k++)
-        buf_addf(b, "%c%.1f %.1f", k ? 'L' : 'M', across(f, c->x[k]), down(f, c->y[k]));
+    double x0 = -WIDTH, y0 = -HEIGHT;
+    for (size_t k = 0; k < c->n; k++) {
+        double x = across(f, c->x[k]), y = down(f, c->y[k]);
+        if (k > 0 && k + 1 < c->n && fabs(x - x0) < 2 && fabs(y - y0) < 2) continue;
+        buf_addf(b, "%c%.1f %.1f", k ? 'L' : 'M', x, y);
+        x0 = x, y0 = y;
+    }
     buf_addf(b, "\"/>\n<path d=\"M%d %dh18\" stroke=\"%s\" stroke-width=\"2\"/>",
              WIDTH - RIGHT + 12, TOP + 10 + (int)i * 20, ink);
     buf_addf(b, "<text x=\"%d\" y=\"%d\">%s</text>\n", WIDTH - RIGHT + 36, TOP + 14 + (int)i * 20,
