@@ -92,6 +92,10 @@ def log_r(z):  # ln(1 + f) = s (2 + z R(z)), s = f / (2 + f), z = s^2
     return (2 * math.atanh(s) / s - 2) / z
 
 
+def exp2_p(r):  # 2^r = 1 + r P(r)
+    return math.expm1(r * math.log(2)) / r if r else math.log(2)
+
+
 TANH_SPLIT = 0.75
 ERF_SPLIT = 0.9375
 LOG_SPLIT = 3 - 2 * math.sqrt(2)  # s at m = sqrt 2
@@ -102,4 +106,5 @@ if __name__ == "__main__":
         0, ERF_SPLIT**2, 6)
     fit("erf, large: -ln erfc(t)", lambda t: -math.log(math.erfc(t)),
         lambda t: math.erfc(t) / math.erf(t), ERF_SPLIT, 4, 6)
+    fit("2^r", exp2_p, lambda r: abs(r) * 2**-r + 1e-9, -0.5, 0.5, 4)
     fit("log", log_r, lambda z: z / 2 + 1e-9, 0, LOG_SPLIT**2, 3)

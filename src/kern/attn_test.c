@@ -31,7 +31,7 @@ struct scene {
 /* What a level computes of it. */
 struct result {
     _Alignas(64) float m[ROW_MAX + ATTN_TILE], l[ROW_MAX * ATTN_TILE], o[ROW_MAX * D_MAX];
-    float q[(ROW_MAX + 8) * D_MAX];
+    float q[(ROW_MAX + 8) * D_MAX], slope[ROW_MAX];
     float top[ROW_MAX], sum[ROW_MAX], out[ROW_MAX * D_MAX], y[ROW_MAX * D_MAX];
 };
 
@@ -80,13 +80,14 @@ static void scene_kv(struct scene *s, uint64_t *rng)
 static struct attn_rows rows_of(const struct kern *kern, const struct scene *s, struct result *r)
 {
     int tile = kern->attn_tile_rows;
+    for (int i = 0; i < s->n_row; i++) r->slope[i] = s->slope[i] * ATTN_UNIT;
     for (int i = 0; i < s->n_row * s->d_k; i++) {
         int row = i / s->d_k, d = i % s->d_k;
-        r->q[(row / tile * s->d_k + d) * tile + row % tile] = s->q[i];
+        r->q[(row / tile * s->d_k + d) * tile + row % tile] = s->q[i] * (s->scale * ATTN_UNIT);
     }
-    return (struct attn_rows){s->n_row, s->d_k,  s->d_v, s->scale, s->softcap,
-                              r->q,     s->from, s->to,  s->pos,   s->biased ? s->slope : NULL,
-                              r->m,     r->l,    r->o};
+    return (struct attn_rows){s->n_row, s->d_k, s->d_v, s->softcap * ATTN_UNIT,      r->q,
+                              s->from,  s->to,  s->pos, s->biased ? r->slope : NULL, r->m,
+                              r->l,     r->o};
 }
 
 static struct attn_kv block_of(const struct scene *s, int i)
@@ -258,7 +259,7 @@ TEST(an_attention_sink_joins_the_sum)
         isa.attn_merge(&m, &l, out, &sink, one, none, 5);
         isa.attn_finish(y, out, l, 5);
         for (int i = 0; i < 5; i++)
-            EXPECT(fabs(y[i] - (i + 1) * exp(0.5) / (3 * exp(0.5) + exp(1.25))) < 1e-6);
+            EXPECT(fabs(y[i] - (i + 1) * exp2(0.5) / (3 * exp2(0.5) + exp2(1.25))) < 1e-6);
     }
 }
 

@@ -110,7 +110,7 @@ static void try_attention(struct trial *t)
     static _Alignas(64) float m[16], l[HEADS * ATTN_TILE], o[HEADS * STRIDE];
     float slope[HEADS], out[D], y[D];
     for (int form = 0; form < 4; form++) {
-        struct attn_rows a = {HEADS, D, D, 0.3f, form & 1 ? 5 : 0, q, from, to, to, NULL, m, l, o};
+        struct attn_rows a = {HEADS, D, D, form & 1 ? 5 : 0, q, from, to, to, NULL, m, l, o};
         if (form & 2) a.slope = randoms(t, slope, HEADS, 0.1f);
         for (int i = 0; i < HEADS; i++) m[i] = -INFINITY;
         memset(l, 0, sizeof l), memset(o, 0, sizeof o);
@@ -214,7 +214,7 @@ TEST(reference_gives_the_recorded_bits)
         {"linear, f32", try_linear_f32, 0x956d6c2680b32697u},
         {"linear, bf16", try_linear_bf16, 0xe8048e5d412188bfu},
         {"linear, int8", try_linear_q8, 0x3c7b9f40ff90c11au},
-        {"attention", try_attention, 0xe2ffb8c6669af8eeu},
+        {"attention", try_attention, 0x22ad42c6cb2778c2u},
         {"kv", try_kv, 0xa93f19e7ce3b1a95u},
         {"curves", try_curves, 0xf85bde846d9fd648u},
         {"ops", try_ops, 0xb0a17eb1662f5b0fu},

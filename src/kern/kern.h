@@ -119,24 +119,27 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  * the integers without their scales. Per row and block, positions [from, to) being what the row sees
  * of it (none: nothing happens):
  *
- *   s[i] = (fma chain over d ascending from 0 of q[d], k[d][i]) * scale
+ *   s[i] = fma chain over d ascending from 0 of q[d], k[d][i]
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
  *   softcap:  s[i] = softcap * tanh(s[i] * (1 / softcap))
  *   slope:    s[i] = fma(slope, (float)(position - pos), s[i])
- *   top = the largest of m and s[i];  when it is larger than m: l and o times exp(m - top), m = top
- *   p[i] = exp(s[i] - m);  l[i mod 16] += p[i], i ascending
+ *   top = the largest of m and s[i];  when it is larger than m: l and o times 2^(m - top), m = top
+ *   p[i] = 2^(s[i] - m);  l[i mod 16] += p[i], i ascending
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
  *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *
- * where exp(x - m) is exp(x) while m is -inf, and exp of less than -87 is 0. K and V of positions that a row does not see never
- * reach it, whatever they hold. A row that meets a NaN score gets NaN outputs. After 512 positions
- * the span's l and o are merged into the row's total (attn_merge). */
+ * where 2^(x - m) is 2^x while m is -inf, and 2^x of x < -100 is 0 (exp2_weight of kern_impl.h).
+ * Scores count in units of ln 2: q comes multiplied by f32(scale * ATTN_UNIT), softcap, slopes and
+ * sinks by ATTN_UNIT, so that no score needs a multiplication. K and V of positions that a row does
+ * not see never reach it, whatever they hold. A row that meets a NaN score gets NaN outputs. After
+ * 512 positions the span's l and o are merged into the row's total (attn_merge). */
 enum {
     ATTN_TILE = 16, /* positions of a sub-tile                        */
     ATTN_TILES = 4,
     ATTN_BLOCK = ATTN_TILES * ATTN_TILE, /* positions that one kernel call takes           */
     ATTN_SPAN = 512,                     /* positions after which partial sums are merged  */
 };
+#define ATTN_UNIT 0x1.715476p0f /* log2 e */
 
 /* How K and V are stored. KV_Q8: int8 times an f32 scale of each token and head, amax / 127. */
 enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
@@ -162,11 +165,11 @@ struct attn_kv {
 /* Query rows and where they are within a span. All arrays are 64-byte aligned. */
 struct attn_rows {
     int n_row, d_k, d_v;
-    float scale, softcap; /* softcap 0: none                                              */
-    const float *q; /* f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] of struct kern  */
+    float softcap;  /* in units of ln 2; 0: none                                              */
+    const float *q; /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows]        */
     const int32_t *from, *to; /* [n_row] the row sees positions [from, to)                    */
     const int32_t *pos;       /* [n_row] its own position; read with slope alone              */
-    const float *slope;       /* [n_row] ALiBi, or NULL                                       */
+    const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                      */
     float *m;                 /* [n_row, rounded up to 16] running maximum, -inf at the start */
     float *l;                 /* [n_row, 16] row sums, lane = position mod 16, 0 at the start */
     float *o;                 /* [n_row, attn_stride(d_v)] 0 at the start                     */
@@ -250,10 +253,10 @@ struct kern {
     int attn_tile_rows; /* query rows that lie side by side, at most 8 */
 
     /* Merge a span into the total (m, l, out f32 [d_v]), which begins with m = -inf, l = 0, out =
-     * 0: with top the larger of the two maxima and a, b = exp(total's m - top), exp(span's - top):
+     * 0: with top the larger of the two maxima and a, b = 2^(total's m - top), 2^(span's - top):
      * l = fma(tree(span's l), b, l * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans in
      * which the row sees something are merged. An attention sink is merged last, as a span with m =
-     * the sink, l = 1 in lane 0, o = 0. exp(x - top) is exp(x) where top is -inf. */
+     * the sink, l = 1 in lane 0, o = 0. 2^(x - top) is 2^x where top is -inf. */
     void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v);
     /* y f32 [d_v] = out * (1 / l); zeros where l = 0: the row saw nothing. */

@@ -39,11 +39,21 @@ void kern_attn_avx512(struct kern *k);
 void kern_attn_neon(struct kern *k);
 linear_fn linear_q8_avx512; /* what AMX leaves to it */
 
-/* exp as attention has it, x <= 0 or NaN: 0 below -87, because x86 takes 190 cycles for a vector with
- * one result that is subnormal or rounds to zero. */
-static inline float exp_weight(float x)
+/* 2^x as attention has it, x <= 0 or NaN: 0 below -100, because x86 takes 190 cycles for a vector
+ * with one result that is subnormal or rounds to zero, and a scale of KV_Q8 may follow. 2^x = 2^n (1
+ * + r P(r)), x = n + r, |r| <= 1/2; P by tool/minimax.py. Within 2 ulp (kern_math_test.c); 2^0 = 1. */
+static inline float exp2_weight(float x)
 {
-    return x < -87 ? 0 : exp_f32(x);
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer */
+    float t = x + magic, r = x - (t - magic);
+    float p = 0x1.5cbe7cp-10f;
+    p = fmaf(p, r, 0x1.3cf40ap-7f);
+    p = fmaf(p, r, 0x1.c6b596p-5f);
+    p = fmaf(p, r, 0x1.ebf9a4p-3f);
+    p = fmaf(p, r, 0x1.62e42ap-1f);
+    p = fmaf(p, r, 1.0f);
+    uint32_t e = bits_of_f32(t) - bits_of_f32(magic);
+    return x < -100 ? 0 : p * f32_of_bits((e + 127) << 23);
 }
 
 /* Sum of 16 lanes by the tree +8 +4 +2 +1. */

@@ -55,7 +55,8 @@ TEST(kern_exp_log_tanh_erf_are_within_their_bounds)
         double (*exact)(double);
         double bound, reach;
         bool of_x;
-    } rows[] = {{"exp", exp_f32, exp, 1.5, 110, false},
+    } rows[] = {{"2^x", exp2_weight, exp2, 2, 100, false},
+                {"exp", exp_f32, exp, 1.5, 110, false},
                 {"log", log_f32, log, 0.81, INFINITY, false},
                 {"tanh", tanh_f32, tanh, 1.1, INFINITY, false},
                 {"erf", erf_f32, erf, 1.1, INFINITY, false},

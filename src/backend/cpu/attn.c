@@ -118,11 +118,11 @@ struct job {
     int n_group;
 };
 
-/* Up to `tile` rows of queries [n, d_k], row i at q[i], side by side. */
-static void put_queries(float *to, const float *const *q, int n, int d_k, int tile)
+/* Up to `tile` rows of queries [n, d_k], row i at q[i], side by side, times a number. */
+static void put_queries(float *to, const float *const *q, int n, int d_k, int tile, float times)
 {
     for (int d = 0; d < d_k; d++, to += tile)
-        for (int i = 0; i < n; i++) to[i] = q[i][d];
+        for (int i = 0; i < n; i++) to[i] = q[i][d] * times;
 }
 
 /* The rows of head i. */
@@ -147,8 +147,9 @@ static void head_begin(const struct job *j, const struct attn_piece *x, struct w
         int h = (w->head0 + i) * j->n_group + r % j->n_group;
         q[in] = j->q + ((int64_t)row * s->n_head + h) * s->d_k;
         if (in + 1 == tile || r + 1 == w->rows.n_row)
-            put_queries(w->q + (at + r - in) * s->d_k, q, in + 1, s->d_k, tile);
-        w->slope[at + r] = s->slope ? s->slope[h] : 0;
+            put_queries(w->q + (at + r - in) * s->d_k, q, in + 1, s->d_k, tile,
+                        s->scale * ATTN_UNIT);
+        w->slope[at + r] = s->slope ? s->slope[h] * ATTN_UNIT : 0;
         w->top[at + r] = -INFINITY, w->sum[at + r] = 0;
     }
     memset(w->out + at * attn_stride(s->d_v), 0,
@@ -165,7 +166,7 @@ static void rows_begin(const struct job *j, const struct attn_piece *x, int head
     w->rows.n_row = x->n_unit * j->n_group;
     w->stride = attn_head_rows(w->rows.n_row);
     w->rows.d_k = s->d_k, w->rows.d_v = s->d_v;
-    w->rows.scale = s->scale, w->rows.softcap = s->softcap;
+    w->rows.softcap = s->softcap * ATTN_UNIT;
     w->rows.q = w->q, w->rows.from = w->from, w->rows.to = w->to, w->rows.pos = w->pos;
     w->rows.slope = s->slope ? w->slope : NULL;
     for (int r = 0; r < w->rows.n_row; r++) {
@@ -262,8 +263,9 @@ static void row_finish(const struct job *j, struct work *w, int unit, int head, 
     const struct attn_spec *s = j->spec;
     int row = j->attn->plan.row[unit];
     if (s->sink) {
+        float sink = s->sink[head] * ATTN_UNIT;
         memset(w->rows.o, 0, (size_t)s->d_v * sizeof(float));
-        j->kern->attn_merge(&m, &l, out, s->sink + head, one, w->rows.o, s->d_v);
+        j->kern->attn_merge(&m, &l, out, &sink, one, w->rows.o, s->d_v);
     }
     j->kern->attn_finish(j->y + ((int64_t)row * s->n_head + head) * s->d_v, out, l, s->d_v);
 }

@@ -73,6 +73,12 @@ static inline int vf_compress(float *to, int32_t *index, vf x, int at, vmask m)
     return n;
 }
 static inline int vmask_any(vmask m) { return _mm256_movemask_ps(m) != 0; }
+static inline vmask vf_not_less(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
+static inline vf vf_scale2_if(vmask m, vf a, vf n)
+{
+    __m256i f = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    return _mm256_and_ps(m, _mm256_mul_ps(a, _mm256_castsi256_ps(f)));
+}
 /* in two factors: the first product is exact */
 static inline vf vf_scale2(vf a, vf n)
 {

@@ -8,6 +8,9 @@
  *   vf_fma(a, b, c) a * b + c, rounded once; vf_fnma(a, b, c) c - a * b
  *   vf_max_rows(s, stride)  lane r: the largest of the 16 floats at s + r * stride; r < VL
  *   vf_scale2(a, n) a * 2^n, rounded once: a in [1/2, 2], n an integer in [-160, 140]; a NaN stays
+ *   vf_scale2_if(m, a, n)   0 where not m, else a * 2^n: a in [1/2, 2], n an integer in [-120, 120] or
+ *                   a NaN, which stays. Elsewhere a and n are any finite or infinite numbers
+ *   vf_not_less(a, b)       !(a < b): true of a NaN
  *   vf_tree16(s)    the sum of the 16 lanes that 16 / VL vectors hold, by the tree +8 +4 +2 +1
  *   vf_pairs(a)     a0 a0 a1 a1 ... of its lower half; vf_swap_pairs(a) a1 a0 a3 a2 ...
  *   vf_compress     the lanes of x under m to `to`, their numbers (+ at) to `index`, in order; may
@@ -74,6 +77,8 @@ static inline int vf_compress(float *to, int32_t *index, vf x, int at, vmask m)
 }
 static inline int vmask_any(vmask m) { return m != 0; }
 static inline vf vf_scale2(vf a, vf n) { return _mm512_scalef_ps(a, n); }
+static inline vf vf_scale2_if(vmask m, vf a, vf n) { return _mm512_maskz_scalef_ps(m, a, n); }
+static inline vmask vf_not_less(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
 
 static inline float vf_tree8(__m256 a)
 {

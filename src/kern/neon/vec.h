@@ -66,6 +66,12 @@ static inline int vf_compress(float *to, int32_t *index, vf x, int at, vmask m)
     }
     return n;
 }
+static inline vmask vf_not_less(vf a, vf b) { return vmvnq_u32(vcltq_f32(a, b)); }
+static inline vf vf_scale2_if(vmask m, vf a, vf n)
+{
+    vi f = vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23);
+    return vf_select(m, vmulq_f32(a, vreinterpretq_f32_s32(f)), vf_zero());
+}
 /* in two factors: the first product is exact */
 static inline vf vf_scale2(vf a, vf n)
 {

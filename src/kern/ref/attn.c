@@ -9,7 +9,6 @@ static float score(const struct attn_rows *a, int row, const struct attn_kv *kv,
     for (int d = 0; d < a->d_k; d++)
         s = fmaf(a->q[(int64_t)row * a->d_k + d], kv_value(kv->type, kv->k[t], d * ATTN_TILE + in),
                  s);
-    s *= a->scale;
     if (kv->k_scale[t]) s *= kv->k_scale[t][in];
     if (a->softcap != 0) s = a->softcap * tanh_f32(s * (1.0f / a->softcap));
     if (a->slope) s = fmaf(a->slope[row], (float)(pos0 + i - a->pos[row]), s);
@@ -28,14 +27,14 @@ static void block_row(const struct attn_rows *a, int row, const struct attn_kv *
         m = s[i] > m ? s[i] : m;
     }
     if (m > a->m[row]) {
-        float c = exp_weight(a->m[row] - m);
+        float c = exp2_weight(a->m[row] - m);
         for (int i = 0; i < ATTN_TILE; i++) l[i] *= c;
         for (int d = 0; d < a->d_v; d++) o[d] *= c;
         a->m[row] = m;
     }
     for (int i = lo; i < hi; i++) {
         int t = i / ATTN_TILE, in = i % ATTN_TILE;
-        float p = exp_weight(s[i] - (m == -INFINITY ? 0 : m));
+        float p = exp2_weight(s[i] - (m == -INFINITY ? 0 : m));
         l[in] += p;
         if (kv->v_scale[t]) p *= kv->v_scale[t][in];
         for (int d = 0; d < a->d_v; d++)
@@ -56,7 +55,7 @@ static void attn_merge(float *m, float *l, float *out, const float *span_m, cons
                        const float *span_o, int d_v)
 {
     float top = *span_m > *m ? *span_m : *m, base = top == -INFINITY ? 0 : top;
-    float a = exp_weight(*m - base), b = exp_weight(*span_m - base);
+    float a = exp2_weight(*m - base), b = exp2_weight(*span_m - base);
     *l = fmaf(tree16(span_l), b, *l * a);
     for (int d = 0; d < d_v; d++) out[d] = fmaf(span_o[d], b, out[d] * a);
     *m = top;
