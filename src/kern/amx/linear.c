@@ -19,8 +19,17 @@ static int step_of(enum qtype t)
     return is_f32_scaled(f) ? f->sub : 64;
 }
 
-/* Rows below which AVX-512 is faster: of all, and of those that full tiles leave. */
-enum { ROWS_MIN = 28, REST_MIN = 6 };
+/* Rows below which AVX-512 is faster: of those that full tiles leave, and of all. Measured from memory
+ * (docs/measurements.md): there the loads, stores and fetches of tiles compete for buffers, so that AMX
+ * begins to pay later than in the caches. Bytes leave nothing to unpack; 16 spans cost twice 8. */
+enum { REST_MIN = 6 };
+
+static int rows_min(enum qtype t)
+{
+    const struct panel_format *f = panel_format_of(t);
+    if (f->bits == 8 || f->scales == PANEL_E4M3) return 28;
+    return f->bits > 4 ? 16 : 12;
+}
 
 static void by_tiles(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                      const struct act *x, int row, int n_row)
@@ -42,7 +51,7 @@ static void by_tiles(const struct linear_out *out, const struct panels *w, int p
 static void linear(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                    const struct act *x, int row, int n_row)
 {
-    const int rest = n_row < ROWS_MIN ? n_row : n_row % TILE < REST_MIN ? n_row % TILE : 0;
+    const int rest = n_row < rows_min(w->type) ? n_row : n_row % TILE < REST_MIN ? n_row % TILE : 0;
     if (rest < n_row) by_tiles(out, w, panel, n_panel, x, row, n_row - rest);
     if (rest > 0) linear_q8_avx512(out, w, panel, n_panel, x, row + n_row - rest, rest);
 }

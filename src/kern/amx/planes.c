@@ -95,11 +95,14 @@ ALWAYS void unit_planes(const struct panel_format *f, int8_t *a, int8_t *b, cons
     put_quad(f, a + 384, b + 384, w.w6, &d), put_quad(f, a + 448, b + 448, w.w7, &d);
 }
 
-ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit)
+ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit,
+                       const struct ahead *ahead)
 {
     const uint8_t *codes = s + panel_scale_bytes(f, n_unit);
-    for (int u = 0; u < n_unit; u++, codes += f->bits * 64)
+    for (int u = 0; u < n_unit; u++, codes += f->bits * 64) {
+        fetch_part(ahead, u, n_unit);
         unit_planes(f, g->a + u * UNIT * PANEL, g->b + u * UNIT * PANEL, codes, s, u);
+    }
     if (n_unit % 2) { /* activations past the last k are zeros, tiles are whole */
         memset(g->a + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
         memset(g->b + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
@@ -164,9 +167,9 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_st
     return vi_add(even, odd);
 }
 
-/* c [16][16] = fma(T of the group, scale of the row's group, c) */
+/* c [n][16] = fma(T of the group, scale of the row's group, c) for n rows */
 ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_unit,
-                   const struct rows *r, int row, const struct sums *s, float *c)
+                   const struct rows *r, int row, int n_row, const struct sums *s, float *c)
 {
     const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
     vi min[GROUP_UNITS]; /* in registers: stores to c might change g, for all that gcc knows */
@@ -174,7 +177,7 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
     for (int u = 0; u < GROUP_UNITS; u++) min[u] = has_min(f) ? g->min[u] : vi_zero();
     const float *scale = r->scale + row;
     const int16_t *sum = r->sum + 2 * row;
-    for (int n = 0; n < TILE; n++, c += PANEL) {
+    for (int n = 0; n < n_row; n++, c += PANEL) {
         vi dot = vi_load(s->b + n * PANEL);
         if (!one_plane(f)) dot = vi_add(dot, vi_sll(vi_load(s->a + n * PANEL), 7));
         vf t = vf_fma(vf_of_vi(dot), d, vf_zero());
@@ -196,7 +199,7 @@ ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int 
     for (int i = 0, pair = 0; i < n_row; i += TILE, pair ^= 1, c += TILE * PANEL) {
         if (i + TILE < n_row) dots(f, g, n_step, r->q + (i + TILE) * 64, r->q_step, !pair);
         sums_store(f, &s[pair], pair);
-        finish(f, g, n_unit, r, i, &s[pair], c);
+        finish(f, g, n_unit, r, i, n_row - i < TILE ? n_row - i : TILE, &s[pair], c);
     }
 }
 
@@ -204,9 +207,9 @@ ALWAYS void group_rows(const struct panel_format *f, const struct panel_block *b
                        const uint8_t *at, int n_unit, const struct rows *r, int n_row, float *c)
 {
     struct group g;
-    group_open(&g, f, at, n_unit);
     const int n_byte = panel_group_bytes(f, n_unit);
-    fetch_next(b, p, at + n_byte, n_byte);
+    const struct ahead ahead = ahead_of(b, p, at + n_byte, n_byte);
+    group_open(&g, f, at, n_unit, &ahead);
     if (n_unit == GROUP_UNITS)
         tiles_rows(f, &g, GROUP_UNITS, r, n_row, c);
     else

@@ -93,9 +93,11 @@ ALWAYS void put_quad(const struct panel_format *f, int8_t *b, vi bytes)
     vi_store(b, f->zero ? _mm512_sub_epi8(bytes, vi_set1_i8(f->zero)) : bytes);
 }
 
-ALWAYS void group_bytes(const struct panel_format *f, int8_t *b, const uint8_t *codes, int n_unit)
+ALWAYS void group_bytes(const struct panel_format *f, int8_t *b, const uint8_t *codes, int n_unit,
+                        const struct ahead *ahead)
 {
     for (int u = 0; u < n_unit; u++, codes += f->bits * 64, b += UNIT * PANEL) {
+        fetch_part(ahead, u, 2 * n_unit); /* the first half */
         struct unit w = unit_bytes(f, codes);
         put_quad(f, b, w.w0), put_quad(f, b + 64, w.w1);
         put_quad(f, b + 128, w.w2), put_quad(f, b + 192, w.w3);
@@ -104,10 +106,11 @@ ALWAYS void group_bytes(const struct panel_format *f, int8_t *b, const uint8_t *
     }
 }
 
-ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit)
+ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit,
+                       const struct ahead *ahead)
 {
     g->n_span = n_unit * UNIT / span_of(f);
-    group_bytes(f, g->b, s + panel_scale_bytes(f, n_unit), n_unit);
+    group_bytes(f, g->b, s + panel_scale_bytes(f, n_unit), n_unit, ahead);
     for (int i = 0; i < g->n_span; i++) {
         if (f->scales == PANEL_ONE)
             g->d[i] = scale_f16(f, s, i, 0);
@@ -159,9 +162,10 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
     span_end(sums[0], 0);
 }
 
-/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15 */
+/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15. Meanwhile the
+ * second half of what lies ahead is fetched, unless that is NULL. */
 ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
-                      int row, int (*sums)[TILE * PANEL], float *c)
+                      int row, int (*sums)[TILE * PANEL], float *c, const struct ahead *ahead)
 {
     const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
     const struct operands o = {r->q + row * 64, g->b, r->q_step};
@@ -173,10 +177,15 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const
 #undef ROW
     if (n_span == all) {
 #pragma GCC unroll 16
-        for (int s = 0; s < all; s++) span_add(f, g, &o, s, all, pair + s * r->sum_step, sums, &t);
+        for (int s = 0; s < all; s++) {
+            if (ahead) fetch_part(ahead, all + s, 2 * all);
+            span_add(f, g, &o, s, all, pair + s * r->sum_step, sums, &t);
+        }
     } else
-        for (int s = 0; s < n_span; s++)
+        for (int s = 0; s < n_span; s++) {
+            if (ahead) fetch_part(ahead, n_span + s, 2 * n_span);
             span_add(f, g, &o, s, n_span, pair + s * r->sum_step, sums, &t);
+        }
 #define ROW(n)                                                                                     \
     vf_store(c + n * PANEL, vf_fma(t.t##n, vf_set1(r->scale[row + n]), vf_load(c + n * PANEL)));
     EACH_ROW(ROW)
@@ -188,10 +197,11 @@ ALWAYS void group_rows(const struct panel_format *f, const struct panel_block *b
 {
     _Alignas(64) int sums[SLOTS][TILE * PANEL];
     struct group g;
-    group_open(&g, f, at, n_unit);
     const int n_byte = panel_group_bytes(f, n_unit);
-    fetch_next(b, p, at + n_byte, n_byte);
-    for (int i = 0; i < n_row; i += TILE, c += TILE * PANEL) tile_rows(f, &g, r, i, sums, c);
+    const struct ahead ahead = ahead_of(b, p, at + n_byte, n_byte);
+    group_open(&g, f, at, n_unit, &ahead);
+    tile_rows(f, &g, r, 0, sums, c, &ahead);
+    for (int i = TILE; i < n_row; i += TILE) tile_rows(f, &g, r, i, sums, c + i * PANEL, NULL);
 }
 
 ALWAYS bool takes(const struct panel_format *f)

@@ -69,12 +69,27 @@ struct panel_block {
     float *c;       /* [n_panel][BLOCK_ROWS][16]; rows past the last hold anything */
 };
 
-/* Fetch the n_byte that panel p's group after the one that ends at `end` has, or at the panel's end
- * what the block after this one begins with. */
-ALWAYS void fetch_next(const struct panel_block *b, int p, const uint8_t *end, int n_byte)
+/* What comes after a group of a panel: n_byte bytes, to be fetched in parts that are spread over the
+ * work on this one. All at once they fill the L1 cache's few fill buffers, and what is loaded meanwhile
+ * waits: 6 to 20 % slower. Two groups ahead, or into the L2 cache, is no better. */
+struct ahead {
+    const uint8_t *at;
+    int n_byte;
+};
+
+/* Panel p's group after the one that ends at `end`, or at the panel's end what the block after this
+ * one begins with. */
+ALWAYS struct ahead ahead_of(const struct panel_block *b, int p, const uint8_t *end, int n_byte)
 {
     if (end >= b->panel[p] + b->stride) end += (PANELS_MAX - 1) * b->stride;
-    for (int i = 0; i < n_byte; i += 64) __builtin_prefetch(end + i);
+    return (struct ahead){end, n_byte};
+}
+
+ALWAYS void fetch_part(const struct ahead *a, int part, int n_part)
+{
+    const int lines = a->n_byte / 64;
+    for (int i = lines * part / n_part; i < lines * (part + 1) / n_part; i++)
+        __builtin_prefetch(a->at + i * 64);
 }
 
 typedef void block_fn(const struct panel_block *b, const struct act *x, int row, int n_row);
