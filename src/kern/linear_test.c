@@ -294,6 +294,32 @@ TEST(linear_of_extreme_numbers_at_every_number_of_rows)
     }
 }
 
+/* 2^-126 - 2^-152 rounds up to the smallest normal number: flushing must look at what is rounded. */
+TEST(linear_bf16_keeps_what_rounding_makes_normal)
+{
+    enum { N_OUT = 16, N_ROW = 7, K = 32 };
+    static float x[K], y[N_ROW * N_OUT];
+    struct kern isa;
+    struct err e;
+    uint64_t rng = 6;
+    struct weights w = random_weights(QT_bf16, N_OUT, K, false, &rng);
+    x[0] = 0x1p-63f, x[2] = 0x1p-76f;
+    for (int r = 0; r < N_OUT; r++)
+        qtype_info[QT_bf16].ops->encode(w.rows + r * w.row_bytes, x, K, NULL);
+    panel_pack((uint8_t *)w.p.data, &w.p, w.rows, w.row_bytes, 0, 1);
+    x[2] = -0x1p-76f;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        struct acts a = random_acts(&isa, ACT_BF16, N_ROW, K, &rng);
+        for (int i = 0; i < N_ROW; i++) isa.act[ACT_BF16](&a.a, i, x);
+        isa.linear[ACT_BF16][QT_bf16](&(struct linear_out){.y = y, .stride = N_OUT}, &w.p, 0, 1,
+                                      &a.a, 0, N_ROW);
+        for (int i = 0; i < N_ROW * N_OUT; i++) EXPECT(y[i] == 0x1p-126f);
+        acts_free(&a);
+    }
+    weights_free(&w);
+}
+
 TEST(linear_every_level_equals_reference)
 {
     struct kern ref, isa;

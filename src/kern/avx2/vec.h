@@ -21,6 +21,11 @@ static inline void flush_end(unsigned former)
 {
     _mm_setcsr(former);
 }
+enum { FLUSH_STRAYS = 0 }; /* 1: flush_strayed may be true */
+static inline int flush_strayed(void)
+{
+    return 0;
+}
 
 /* clang-format off */
 static inline vf vf_zero(void) { return _mm256_setzero_ps(); }

@@ -1,12 +1,14 @@
-/* linear_float.c - linear layers with f32 activations by ASIMD. */
+/* linear_float.c - linear layers with f32 and bf16 activations by ASIMD. */
 #include "dot.h"
 
 /* 24 registers of sums, 2 of weights, 1 of activations: of 32 */
-#define TILES(X)   X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
-#define DIRECTS(X) X(1) X(2) X(3) X(4)
-#include "kern/tmpl/linear_float.h"
+#define TILES(X)      X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#define DIRECTS(X)    X(1) X(2) X(3) X(4)
+#define TILES_BF16(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#include "kern/tmpl/linear_bf16.h"
 
 void kern_linear_float_neon(struct kern *k)
 {
     linear_float_slots(k);
+    k->linear[ACT_BF16][QT_bf16] = linear_bf16;
 }

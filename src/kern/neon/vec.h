@@ -14,6 +14,30 @@ typedef float32x4_t vf;
 typedef int32x4_t vi;
 typedef uint32x4_t vmask; /* of lanes: all bits or none */
 
+/* FZ: subnormal results and operands become 0, and FPSR tells of the results. Arm looks at a result
+ * before it is rounded, x86 after that: between 2^-126 - 2^-151 and 2^-126 they differ. */
+static inline unsigned flush_begin(void)
+{
+    uint64_t former, status;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(former));
+    __asm__ volatile("mrs %0, fpsr" : "=r"(status));
+    __asm__ volatile("msr fpsr, %0" : : "r"(status & ~(uint64_t)8));
+    __asm__ volatile("msr fpcr, %0" : : "r"(former | 1 << 24) : "memory");
+    return (unsigned)former;
+}
+static inline void flush_end(unsigned former)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)former) : "memory");
+}
+enum { FLUSH_STRAYS = 1 };
+static inline int flush_strayed(void)
+{
+    uint64_t status;
+    __asm__ volatile("mrs %0, fpsr" : "=r"(status) : : "memory");
+    if (status & 8) __asm__ volatile("msr fpsr, %0" : : "r"(status & ~(uint64_t)8));
+    return (status & 8) != 0;
+}
+
 /* clang-format off */
 static inline vf vf_zero(void) { return vdupq_n_f32(0); }
 static inline vf vf_set1(float x) { return vdupq_n_f32(x); }

@@ -8,7 +8,9 @@
  *
  * Needs besides vec.h:
  *     TILES_BF16(X)         X(1) X(2) ... up to the rows of the largest tile
- *     flush_begin()         subnormal operands and results become 0 from here; flush_end(former) */
+ *     flush_begin()         subnormal operands and results become 0 from here; flush_end(former)
+ *     flush_strayed()       since flush_begin, or since the last call of this, a result may have become
+ *                           0 that tdpbf16ps rounds up to 2^-126: the tile is then computed again */
 #ifndef QUOTH_KERN_TMPL_LINEAR_BF16_H
 #define QUOTH_KERN_TMPL_LINEAR_BF16_H
 
@@ -69,6 +71,40 @@ static bf16_fn *const bf16_fns[] = {
 };
 enum { BF16_ROWS = sizeof bf16_fns / sizeof bf16_fns[0] };
 
+/* What bf16_tile computes, value by value as kern.h has it. */
+static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
+                            const float *x, int n_block)
+{
+    for (int b = 0; b < n_block; b++)
+        for (int o = 0; o < TILE_STRIPS * VL; o++) {
+            uint16_t weight[BF16_BLOCK], a[BF16_BLOCK];
+            const uint8_t *from = w[o / VL] + b * BF16_BLOCK / 2 * 64 + o % VL * 4;
+            for (int j = 0; j < BF16_BLOCK / 2; j++) memcpy(weight + 2 * j, from + j * 64, 4);
+            for (int i = 0; i < n_row; i++) {
+                float *to = c + o / VL * C_FLOATS + i * VL + o % VL;
+                for (int j = 0; j < BF16_BLOCK; j++)
+                    a[j] = bf16_of_f32(x[i * ACT_GROUP + b * BF16_BLOCK + j]);
+                *to = dot32_bf16(*to, weight, a);
+            }
+        }
+}
+
+/* bf16_tile; plainly, if what is flushed might differ. */
+static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
+                            const float *x, int n_block, const uint8_t *const ahead[TILE_STRIPS])
+{
+    float before[TILE_STRIPS][BF16_ROWS * VL];
+    const size_t n_byte = (size_t)n_row * VL * sizeof *c;
+    for (int j = 0; j < TILE_STRIPS && FLUSH_STRAYS; j++)
+        memcpy(before[j], c + j * C_FLOATS, n_byte);
+    bf16_fns[n_row - 1](c, w, x, n_block, ahead);
+    if (!flush_strayed()) return;
+    for (int j = 0; j < TILE_STRIPS; j++) memcpy(c + j * C_FLOATS, before[j], n_byte);
+    flush_end(0);
+    bf16_tile_plain(n_row, c, w, x, n_block);
+    flush_begin();
+}
+
 /* Rows of a group as f32. */
 static inline void bf16_widen(float *y, const struct act *x, int row, int n_row, int g)
 {
@@ -97,8 +133,8 @@ static void bf16_group(float *c, const uint8_t *const w[TILE_STRIPS], const stru
         const int m = n_row - i < BF16_ROWS ? n_row - i : BF16_ROWS;
         float *to = c + i * VL;
         bf16_widen(wide, x, row + i, m, g);
-        bf16_fns[m - 1](to, w, wide, n_block, i ? w : ahead);
-        if (n_byte) bf16_fns[m - 1](to, last, wide + n_block * BF16_BLOCK, 1, last);
+        bf16_tile_exact(m, to, w, wide, n_block, i ? w : ahead);
+        if (n_byte) bf16_tile_exact(m, to, last, wide + n_block * BF16_BLOCK, 1, last);
     }
 }
 
