@@ -1,21 +1,46 @@
-/* blocks.h - a function for each format that a kernel of AMX takes, from its group_rows and takes: included
- * once, behind these two. */
+/* blocks.h - a function for each format that a kernel of AMX takes, from its struct group, group_open,
+ * group_rows and takes: included once, behind these. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
 
 #include "tile.h"
 
+/* The group after one, if there is any: of the next panel, or the first panel's next k. */
+ALWAYS struct opening opening_of(const struct panel_format *f, const struct panel_block *b, int p,
+                                 int k, int k_end, int64_t at, struct group *g)
+{
+    struct opening o = {.g = g};
+    if (p == b->n_panel) {
+        at += panel_group_bytes(f, group_units(k, k_end));
+        k += ACT_GROUP;
+        p = 0;
+    }
+    if (k >= k_end) return o;
+    o.n_unit = group_units(k, k_end);
+    o.from = b->panel[p] + at;
+    o.ahead = ahead_of(b, p, o.from + panel_group_bytes(f, o.n_unit),
+                       panel_group_bytes(f, o.n_unit));
+    return o;
+}
+
+/* While the tile unit multiplies one group, the next one is made ready. */
 ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
                        const struct act *x, int row, int n_row)
 {
     struct rows r = rows_of(x, row);
+    struct group g[2];
+    struct opening next = opening_of(f, b, 0, 0, x->k, 0, &g[0]);
     int64_t at = 0;
+    for (int p = 0; p < b->n_panel; p++)
+        memset(b->c + p * BLOCK_ROWS * PANEL, 0,
+               (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof(float));
+    if (next.from) group_open(f, &next);
     for (int k = 0; k < x->k; k += ACT_GROUP) {
         const int n_unit = group_units(k, x->k);
         for (int p = 0; p < b->n_panel; p++) {
-            float *c = b->c + p * BLOCK_ROWS * PANEL;
-            if (k == 0) memset(c, 0, (size_t)(n_row + TILE - 1) / TILE * TILE * PANEL * sizeof *c);
-            group_rows(f, b, p, b->panel[p] + at, n_unit, &r, n_row, c);
+            const struct group *now = next.g;
+            next = opening_of(f, b, p + 1, k, x->k, at, now == g ? &g[1] : &g[0]);
+            group_rows(f, now, n_unit, &r, n_row, b->c + p * BLOCK_ROWS * PANEL, &next);
         }
         at += panel_group_bytes(f, n_unit);
         rows_next(&r, x);

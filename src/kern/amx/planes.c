@@ -95,12 +95,13 @@ ALWAYS void unit_planes(const struct panel_format *f, int8_t *a, int8_t *b, cons
     put_quad(f, a + 384, b + 384, w.w6, &d), put_quad(f, a + 448, b + 448, w.w7, &d);
 }
 
-ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit,
-                       const struct ahead *ahead)
+ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
 {
-    const uint8_t *codes = s + panel_scale_bytes(f, n_unit);
+    struct group *g = o->g;
+    const uint8_t *s = o->from, *codes = s + panel_scale_bytes(f, o->n_unit);
+    const int n_unit = o->n_unit;
     for (int u = 0; u < n_unit; u++, codes += f->bits * 64) {
-        fetch_part(ahead, u, n_unit);
+        fetch_unit(o, u, codes, f->bits * 64);
         unit_planes(f, g->a + u * UNIT * PANEL, g->b + u * UNIT * PANEL, codes, s, u);
     }
     if (n_unit % 2) { /* activations past the last k are zeros, tiles are whole */
@@ -189,31 +190,29 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
     }
 }
 
-/* The tile unit works on the next rows while these are finished. */
+/* The tile unit works on the next rows while these are finished, and on the first while the next group
+ * is made ready. */
 ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int n_unit,
-                       const struct rows *r, int n_row, float *c)
+                       const struct rows *r, int n_row, float *c, const struct opening *next)
 {
     const int n_step = (n_unit + 1) / 2;
     struct sums s[2];
     dots(f, g, n_step, r->q, r->q_step, 0);
     for (int i = 0, pair = 0; i < n_row; i += TILE, pair ^= 1, c += TILE * PANEL) {
         if (i + TILE < n_row) dots(f, g, n_step, r->q + (i + TILE) * 64, r->q_step, !pair);
+        if (i == 0 && next->from) group_open(f, next);
         sums_store(f, &s[pair], pair);
         finish(f, g, n_unit, r, i, n_row - i < TILE ? n_row - i : TILE, &s[pair], c);
     }
 }
 
-ALWAYS void group_rows(const struct panel_format *f, const struct panel_block *b, int p,
-                       const uint8_t *at, int n_unit, const struct rows *r, int n_row, float *c)
+ALWAYS void group_rows(const struct panel_format *f, const struct group *g, int n_unit,
+                       const struct rows *r, int n_row, float *c, const struct opening *next)
 {
-    struct group g;
-    const int n_byte = panel_group_bytes(f, n_unit);
-    const struct ahead ahead = ahead_of(b, p, at + n_byte, n_byte);
-    group_open(&g, f, at, n_unit, &ahead);
     if (n_unit == GROUP_UNITS)
-        tiles_rows(f, &g, GROUP_UNITS, r, n_row, c);
+        tiles_rows(f, g, GROUP_UNITS, r, n_row, c, next);
     else
-        tiles_rows(f, &g, n_unit, r, n_row, c);
+        tiles_rows(f, g, n_unit, r, n_row, c, next);
 }
 
 ALWAYS bool takes(const struct panel_format *f)

@@ -4,7 +4,8 @@
  *     group of 256 k:  codes -> signed bytes in the L1 cache, once for all rows
  *       16 rows:       T in 16 registers
  *         span:        tile = A x B;  store it;  T = fma(tile row, scale, T) for 16 rows
- *                      (three spans ahead are in the tile unit meanwhile: its latency is 52 cycles)
+ *                      (three spans ahead are in the tile unit meanwhile: its latency is 52 cycles;
+ *                      of the first 16 rows also a unit of the next group is unpacked)
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
  * multiply-adds, side by side at best. */
@@ -93,24 +94,23 @@ ALWAYS void put_quad(const struct panel_format *f, int8_t *b, vi bytes)
     vi_store(b, f->zero ? _mm512_sub_epi8(bytes, vi_set1_i8(f->zero)) : bytes);
 }
 
-ALWAYS void group_bytes(const struct panel_format *f, int8_t *b, const uint8_t *codes, int n_unit,
-                        const struct ahead *ahead)
+ALWAYS void unit_open(const struct panel_format *f, const struct opening *o, int u)
 {
-    for (int u = 0; u < n_unit; u++, codes += f->bits * 64, b += UNIT * PANEL) {
-        fetch_part(ahead, u, 2 * n_unit); /* the first half */
-        struct unit w = unit_bytes(f, codes);
-        put_quad(f, b, w.w0), put_quad(f, b + 64, w.w1);
-        put_quad(f, b + 128, w.w2), put_quad(f, b + 192, w.w3);
-        put_quad(f, b + 256, w.w4), put_quad(f, b + 320, w.w5);
-        put_quad(f, b + 384, w.w6), put_quad(f, b + 448, w.w7);
-    }
+    const uint8_t *codes = o->from + panel_scale_bytes(f, o->n_unit) + u * f->bits * 64;
+    int8_t *b = o->g->b + u * UNIT * PANEL;
+    fetch_unit(o, u, codes, f->bits * 64);
+    const struct unit w = unit_bytes(f, codes);
+    put_quad(f, b, w.w0), put_quad(f, b + 64, w.w1);
+    put_quad(f, b + 128, w.w2), put_quad(f, b + 192, w.w3);
+    put_quad(f, b + 256, w.w4), put_quad(f, b + 320, w.w5);
+    put_quad(f, b + 384, w.w6), put_quad(f, b + 448, w.w7);
 }
 
-ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint8_t *s, int n_unit,
-                       const struct ahead *ahead)
+ALWAYS void scales_open(const struct panel_format *f, const struct opening *o)
 {
-    g->n_span = n_unit * UNIT / span_of(f);
-    group_bytes(f, g->b, s + panel_scale_bytes(f, n_unit), n_unit, ahead);
+    struct group *g = o->g;
+    const uint8_t *s = o->from;
+    g->n_span = o->n_unit * UNIT / span_of(f);
     for (int i = 0; i < g->n_span; i++) {
         if (f->scales == PANEL_ONE)
             g->d[i] = scale_f16(f, s, i, 0);
@@ -118,6 +118,12 @@ ALWAYS void group_open(struct group *g, const struct panel_format *f, const uint
             g->d[i] = f->sub == 16 ? scale_f32(f, s, i / 2, i % 2, 0) : scale_f32(f, s, i, 0, 0);
         if (f->scales == PANEL_F16_MIN) g->m[i] = vf_load_f16(s + (2 * i + 1) * PANEL * 2);
     }
+}
+
+ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
+{
+    for (int u = 0; u < o->n_unit; u++) unit_open(f, o, u);
+    scales_open(f, o);
 }
 
 /* ---- 16 rows ---- */
@@ -139,14 +145,17 @@ struct sixteen {
 #undef ROW
 };
 
-/* Add span s, whose sums are stored, to T. Meanwhile the tile unit works on the spans after it. */
+/* Add span s, whose sums are stored, to T. Meanwhile the tile unit works on the spans
+ * after it, and the part of the next group that is due is made ready. */
 ALWAYS void span_add(const struct panel_format *f, const struct group *g, const struct operands *o,
                      int s, int n_span, const int16_t *pair, int (*sums)[TILE * PANEL],
-                     struct sixteen *t)
+                     struct sixteen *t, const struct opening *next)
 {
     const int *sum = sums[s % SLOTS];
     if (s + SLOTS - 1 < n_span) span_begin(f, o, s + SLOTS - 1);
     if (s + 1 < n_span) span_end(sums[(s + 1) % SLOTS], s + 1);
+    for (int u = GROUP_UNITS * s / n_span; next && u < GROUP_UNITS * (s + 1) / n_span; u++)
+        unit_open(f, next, u);
 #define ROW(n)                                                                                     \
     t->t##n = vf_fma(vf_of_vi(vi_load(sum + n * PANEL)), g->d[s], t->t##n);                        \
     if (f->scales == PANEL_F16_MIN) t->t##n = vf_fma(unit_sum(pair + 2 * n), g->m[s], t->t##n);
@@ -162,10 +171,11 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
     span_end(sums[0], 0);
 }
 
-/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15. Meanwhile the
- * second half of what lies ahead is fetched, unless that is NULL. */
+/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15. Meanwhile
+ * `next`, a whole group, is made ready (NULL: none). */
 ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
-                      int row, int (*sums)[TILE * PANEL], float *c, const struct ahead *ahead)
+                      int row, int (*sums)[TILE * PANEL], float *c,
+                      const struct opening *next)
 {
     const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
     const struct operands o = {r->q + row * 64, g->b, r->q_step};
@@ -177,31 +187,30 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const
 #undef ROW
     if (n_span == all) {
 #pragma GCC unroll 16
-        for (int s = 0; s < all; s++) {
-            if (ahead) fetch_part(ahead, all + s, 2 * all);
-            span_add(f, g, &o, s, all, pair + s * r->sum_step, sums, &t);
-        }
+        for (int s = 0; s < all; s++)
+            span_add(f, g, &o, s, all, pair + s * r->sum_step, sums, &t, next);
     } else
-        for (int s = 0; s < n_span; s++) {
-            if (ahead) fetch_part(ahead, n_span + s, 2 * n_span);
-            span_add(f, g, &o, s, n_span, pair + s * r->sum_step, sums, &t);
-        }
+        for (int s = 0; s < n_span; s++)
+            span_add(f, g, &o, s, n_span, pair + s * r->sum_step, sums, &t, NULL);
 #define ROW(n)                                                                                     \
     vf_store(c + n * PANEL, vf_fma(t.t##n, vf_set1(r->scale[row + n]), vf_load(c + n * PANEL)));
     EACH_ROW(ROW)
 #undef ROW
 }
 
-ALWAYS void group_rows(const struct panel_format *f, const struct panel_block *b, int p,
-                       const uint8_t *at, int n_unit, const struct rows *r, int n_row, float *c)
+ALWAYS void group_rows(const struct panel_format *f, const struct group *g, int n_unit,
+                       const struct rows *r, int n_row, float *c, const struct opening *next)
 {
     _Alignas(64) int sums[SLOTS][TILE * PANEL];
-    struct group g;
-    const int n_byte = panel_group_bytes(f, n_unit);
-    const struct ahead ahead = ahead_of(b, p, at + n_byte, n_byte);
-    group_open(&g, f, at, n_unit, &ahead);
-    tile_rows(f, &g, r, 0, sums, c, &ahead);
-    for (int i = TILE; i < n_row; i += TILE) tile_rows(f, &g, r, i, sums, c + i * PANEL, NULL);
+    const bool whole = next->n_unit == GROUP_UNITS && n_unit == GROUP_UNITS;
+    if (whole) {
+        tile_rows(f, g, r, 0, sums, c, next);
+        scales_open(f, next);
+    } else {
+        tile_rows(f, g, r, 0, sums, c, NULL);
+        if (next->from) group_open(f, next);
+    }
+    for (int i = TILE; i < n_row; i += TILE) tile_rows(f, g, r, i, sums, c + i * PANEL, NULL);
 }
 
 ALWAYS bool takes(const struct panel_format *f)
