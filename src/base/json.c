@@ -412,60 +412,6 @@ double json_real(const struct json *j, double otherwise)
 
 /* ---- writing ---- */
 
-static void put_char(struct buf *b, unsigned char c)
-{
-    static const char short_form[0x20] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
-    };
-    if (c == '"' || c == '\\')
-        buf_addf(b, "\\%c", c);
-    else if (c < 0x20 && short_form[c])
-        buf_addf(b, "\\%c", short_form[c]);
-    else
-        buf_addf(b, "\\u%04x", c);
-}
-
-void json_put_text(struct buf *b, const char *text, size_t n)
-{
-    size_t i = 0, plain = 0; /* text[plain..i) needs no escape and is not written yet */
-    buf_add_char(b, '"');
-    while (i < n) {
-        uint32_t cp;
-        int len = utf8_decode(text + i, n - i, &cp);
-        if (len > 0 && cp >= 0x20 && cp != '"' && cp != '\\') {
-            i += (size_t)len;
-            continue;
-        }
-        buf_add(b, text + plain, i - plain);
-        if (len > 0)
-            put_char(b, (unsigned char)cp);
-        else
-            buf_add_utf8(b, 0xFFFD);
-        i += len > 0 ? 1 : (size_t)utf8_bad_len(text + i, n - i);
-        plain = i;
-    }
-    buf_add(b, text + plain, n - plain);
-    buf_add_char(b, '"');
-}
-
-void json_put_real(struct buf *b, double x)
-{
-    if (!isfinite(x)) {
-        buf_add_text(b, "null");
-        return;
-    }
-    /* Any decimal of 15 digits survives a normal double, so fewer than 15 need trying only below
-     * them. */
-    char text[32];
-    int digits = fabs(x) < 1e-300 ? 1 : 15;
-    do snprintf(text, sizeof text, "%.*g", digits, x);
-    while (strtod(text, NULL) != x && ++digits <= 17);
-    char *comma = strchr(text, ','); /* the decimal point of the user's locale */
-    if (comma) *comma = '.';
-    buf_add_text(b, text);
-    if (!strpbrk(text, ".e")) buf_add_text(b, ".0");
-}
-
 static void put_list(struct buf *b, const struct json *list)
 {
     buf_add_char(b, '[');
