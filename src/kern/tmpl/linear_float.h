@@ -34,6 +34,7 @@ enum {
     TILE_COLS = TILE_STRIPS * VL,
     TILE_PART = 128,             /* k values in the L1 cache at once: 16 kB of AVX-512, 8 of AVX2 */
     STRIPS_MAX = 4,              /* of a direct kernel */
+    NEAR = 1024,                 /* bytes that a direct kernel fetches ahead into the L1 cache */
     C_FLOATS = LINEAR_ROWS * VL, /* results of a strip, [row][VL] */
 };
 
@@ -302,6 +303,18 @@ ALWAYS int direct_strips(int n_row)
     return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
 }
 
+/* One or two rows only wait for memory: far into the L2 cache, near into L1 gives F32 8 %, F16 3 % more than
+ * far into L1. With more rows it is 3 % less. */
+ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row)
+{
+    if (n_row > 2) {
+        __builtin_prefetch(far);
+        return;
+    }
+    __builtin_prefetch(far, 0, 2);
+    __builtin_prefetch(here + NEAR);
+}
+
 ALWAYS void direct(enum qtype t, const int n_row, const struct strip *at, const struct act *x,
                    int row, float *c)
 {
@@ -325,8 +338,8 @@ ALWAYS void direct(enum qtype t, const int n_row, const struct strip *at, const 
             for (int j = 0; j < n_strip; j++) {
                 vf w[2];
                 value2(t, w, p[j] + k * step);
-                __builtin_prefetch(ahead[j] + k * step);
-                if (2 * step > 64) __builtin_prefetch(ahead[j] + k * step + 64);
+                for (int b = 0; b < 2 * step; b += 64)
+                    fetch_ahead(ahead[j] + k * step + b, p[j] + k * step + b, n_row);
 #pragma GCC unroll 16
                 for (int i = 0; i < n_row; i++) {
                     vf *sum = &s[j * n_row + i];
