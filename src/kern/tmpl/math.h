@@ -17,12 +17,12 @@ static inline vf vf_log(vf x)
     vf m = vf_cast(vi_add(vi_and(u, vi_set1(0x007FFFFF)), sqrt_half));
     vf f = vf_sub(m, vf_set1(1.0f));
     vf s = vf_div(f, vf_add(f, vf_set1(2.0f))), z = vf_mul(s, s);
-    vf h = vf_mul(vf_mul(vf_set1(0.5f), f), f);
+    vf half = vf_mul(vf_set1(0.5f), f), h = vf_mul(half, f), lost = vf_fnma(half, f, h);
     vf r = vf_set1(0x1.f13b20p-3f);
     r = vf_fma(r, z, vf_set1(0x1.23d3e0p-2f));
     r = vf_fma(r, z, vf_set1(0x1.999c26p-2f));
     r = vf_fma(r, z, vf_set1(0x1.555554p-1f));
-    vf low = vf_fma(s, vf_fma(r, z, h), vf_mul(n, vf_set1(0x1.7f7d1cp-20f)));
+    vf low = vf_fma(s, vf_fma(r, z, h), vf_fma(n, vf_set1(0x1.7f7d1cp-20f), lost));
     vf y = vf_fma(n, vf_set1(0x1.62e400p-1f), vf_sub(f, vf_sub(h, low)));
     y = vf_select(vf_le(x, vf_set1(0x1.fffffep127f)), y, x);
     vf other = vf_select(vf_le(vf_abs(x), vf_zero()), vf_set1(-INFINITY), vf_set1(NAN));
