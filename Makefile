@@ -10,8 +10,10 @@ PREFIX  ?= /usr/local
 CC      ?= gcc
 OBJCOPY ?= objcopy
 ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
-LIBS    := jansson libpcre2-8 libutf8proc libedit libssl libcrypto
-PKG     := $(if $(LIBS),$(shell pkg-config --cflags $(LIBS)))
+# Optional: what is missing, or emptied (make CURL=), has a file X_none.c in the place of the one over it.
+CURL    := $(shell pkg-config --exists libcurl 2>/dev/null && echo libcurl)
+LIBS    := jansson libpcre2-8 libutf8proc libedit libssl libcrypto $(CURL)
+PKG     := $(if $(LIBS),$(filter-out -I/usr/include/%-linux-gnu,$(shell pkg-config --cflags $(LIBS))))
 LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
 CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -g -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes \
@@ -43,7 +45,7 @@ UNSAN := $(patsubst %,$(BUILD)/src/kern/%/linear.o,avx2 avxvnni avx512 avx512x n
          $(patsubst %,$(BUILD)/src/kern/%/linear_float.o,avx2 avx512 neon)
 
 ALL   := $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
-ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%),$(ALL))
+ALL   := $(filter-out $(foreach k,$(KERN_OTHER),src/kern/$(k)/%) src/fetch/fetch_$(if $(CURL),none,curl).c,$(ALL))
 # make unit ROOMS="quant kern base/cpu" BUILD=build-some: some folders and files alone, with the tests among them.
 ALL   := $(if $(ROOMS),$(filter $(foreach r,$(ROOMS),src/$(r)/% src/$(r).c),$(ALL)),$(ALL))
 SRC   := $(filter-out %_test.c %_fuzz.c,$(ALL))

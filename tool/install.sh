@@ -1,7 +1,8 @@
 # install.sh - sourced by the scripts at the root: what a build needs is there, or gets installed.
 #
 # need_packages       installs the missing ones of the lists below with apt-get (Debian, Ubuntu), saying which;
-#                     asks nothing, and touches neither network nor package manager when all are there
+#                     asks nothing, and touches neither network nor package manager when all are there;
+#                     goes on where only optional ones cannot be had
 # build TARGET...     make, quietly: a line on stderr when there is something to do, make's output when it fails
 # The caller has set root to the repository's path.
 # shellcheck shell=sh disable=SC2154
@@ -10,6 +11,7 @@ tools='cc:gcc make:make pkg-config:pkg-config awk:mawk'
 headers='stdio.h:libc6-dev'
 modules='jansson:libjansson-dev libpcre2-8:libpcre2-dev libutf8proc:libutf8proc-dev libedit:libedit-dev
          libxxhash:libxxhash-dev libssl:libssl-dev'
+optional='libcurl:libcurl4-openssl-dev' # without it quoth asks no servers; see Makefile
 
 missing_packages()
 {
@@ -19,14 +21,25 @@ missing_packages()
     for h in $headers; do
         [ -e "/usr/include/${h%%:*}" ] || echo '#include <'"${h%%:*}"'>' | cc -E - >/dev/null 2>&1 || echo "${h##*:}"
     done
-    for m in $modules; do
+    missing_modules "$modules"
+}
+
+missing_modules()
+{
+    for m in $1; do
         pkg-config --exists "${m%%:*}" 2>/dev/null || echo "${m##*:}"
     done
 }
 
 need_packages()
 {
-    packages=$(missing_packages | tr '\n' ' ')
+    install_packages "$(missing_packages)" || return 1
+    install_packages "$(missing_modules "$optional")" || echo "quoth: going on without" >&2
+}
+
+install_packages()
+{
+    packages=$(echo "$1" | tr '\n' ' ')
     packages=${packages% }
     [ -n "$packages" ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then

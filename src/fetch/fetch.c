@@ -1,0 +1,63 @@
+/* fetch.c - a request whose whole answer is waited for; see fetch.h. The rest of the folder knows only
+ * requests whose bytes come as they come. */
+#include "fetch.h"
+
+#include <stdbool.h>
+
+/* Whoever waits. */
+struct asked {
+    struct buf *body; /* borrowed */
+    size_t n, n_max;
+    int status;
+    bool done, too_long;
+    struct err error; /* "" when the answer is whole */
+};
+
+static bool on_body(void *ctx, int status, const char *data, size_t n)
+{
+    struct asked *a = ctx;
+    (void)status;
+    a->too_long = n > a->n_max - a->n;
+    if (a->too_long) return false;
+    buf_add(a->body, data, n);
+    a->n += n;
+    return !a->body->failed;
+}
+
+static void on_done(void *ctx, const struct fetch_result *r)
+{
+    struct asked *a = ctx;
+    a->status = r->status;
+    a->done = true;
+    if (r->error) err_set(&a->error, ERR_IO, "%s", r->error);
+}
+
+int fetch_ask(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
+              struct err *e)
+{
+    struct fetch_request asking = *r;
+    struct asked a = {.body = body, .n_max = fetch_body_max(f)};
+    asking.ctx = &a;
+    asking.on_body = on_body;
+    asking.on_done = on_done;
+    int rc = fetch_start(f, &asking, e);
+    if (rc != 0) return rc;
+    while (!a.done) fetch_wait(f, INT64_MAX);
+    if (status) *status = a.status;
+    if (a.too_long)
+        return err_set(e, ERR_LIMIT, "%s: an answer of more than %zu bytes", r->url, a.n_max);
+    if (body->failed) return err_memory(e, r->url, a.n);
+    return a.error.text[0] ? err_set(e, ERR_IO, "%s: %s", r->url, a.error.text) : 0;
+}
+
+int fetch_get(const char *url, const char *const *header, size_t n_header,
+              const struct fetch_options *o, struct buf *body, int *status, struct err *e)
+{
+    struct fetch *f;
+    int rc = fetch_open(&f, o, e);
+    if (rc != 0) return rc;
+    struct fetch_request r = {.url = url, .header = header, .n_header = n_header};
+    rc = fetch_ask(f, &r, body, status, e);
+    fetch_close(f);
+    return rc;
+}

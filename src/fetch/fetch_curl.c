@@ -1,0 +1,342 @@
+/* fetch_curl.c - the HTTP client over libcurl's multi interface; see fetch.h.
+ *
+ * libcurl says which sockets to watch and when to call it again (watch, set_timer); fetch_wait sleeps in
+ * epoll until one of them is ready or that time has come, tells libcurl, and takes the requests that it says
+ * are over. So a wake-up costs what happened, not what is under way, and times of arrival are those of the
+ * sockets: curl_multi_poll would look at every request each time.
+ *
+ *   fetch_start -> struct call, in libcurl --write_body...--> take_done -> on_done, freed
+ *                                                 fetch_close -> freed */
+#include "fetch.h"
+
+#include "base/os.h"
+
+#include <curl/curl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <quoth.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CONNECT_MS = 10000, BODY_MAX = 64 << 20, N_EVENT = 64 };
+
+/* A request under way. */
+struct call {
+    struct call *next, **at; /* in fetch.call; at: what points here */
+    struct fetch *f;
+    CURL *easy;              /* owned */
+    struct curl_slist *head; /* owned: its headers */
+    void *ctx;
+    bool (*on_body)(void *ctx, int status, const char *data, size_t n);
+    void (*on_done)(void *ctx, const struct fetch_result *r);
+    bool unwanted; /* on_body said so */
+    char error[CURL_ERROR_SIZE];
+};
+
+struct fetch {
+    CURLM *multi;
+    int epoll;      /* -1: not open */
+    int64_t due_us; /* when libcurl wants to be called; INT64_MAX: it does not */
+    struct call *call;
+    size_t n_call;
+    struct fetch_options o;
+    char *unix_socket, *ca_file, *no_proxy; /* owned */
+};
+
+/* ---- what libcurl asks for ---- */
+
+static int watch(CURL *easy, curl_socket_t fd, int what, void *ctx, void *unused)
+{
+    struct fetch *f = ctx;
+    (void)easy, (void)unused;
+    if (what == CURL_POLL_REMOVE) {
+        epoll_ctl(f->epoll, EPOLL_CTL_DEL, fd, NULL);
+        return 0;
+    }
+    struct epoll_event ev = {.data.fd = fd};
+    if (what & CURL_POLL_IN) ev.events |= EPOLLIN;
+    if (what & CURL_POLL_OUT) ev.events |= EPOLLOUT;
+    if (epoll_ctl(f->epoll, EPOLL_CTL_MOD, fd, &ev) == 0) return 0;
+    return epoll_ctl(f->epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static int set_timer(CURLM *multi, long ms, void *ctx)
+{
+    struct fetch *f = ctx;
+    (void)multi;
+    f->due_us = ms < 0 ? INT64_MAX : time_us() + 1000 * (int64_t)ms;
+    return 0;
+}
+
+static size_t write_body(char *data, size_t size, size_t n, void *ctx)
+{
+    struct call *c = ctx;
+    long status = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    c->unwanted = c->on_body && !c->on_body(c->ctx, (int)status, data, size * n);
+    return c->unwanted ? 0 : size * n;
+}
+
+/* ---- opening ---- */
+
+static void init_library(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static char *copied(const char *text)
+{
+    return text ? strdup(text) : NULL;
+}
+
+/* A proxy is for other machines. What the environment excludes stays excluded. */
+static char *own_names(void)
+{
+    const char *more = getenv("no_proxy");
+    if (!more) more = getenv("NO_PROXY");
+    struct buf b = {0};
+    buf_addf(&b, "localhost,127.0.0.1,::1%s%s", more ? "," : "", more ? more : "");
+    return buf_detach(&b);
+}
+
+static bool set_up(struct fetch *f)
+{
+    f->multi = curl_multi_init();
+    f->epoll = epoll_create1(EPOLL_CLOEXEC);
+    f->no_proxy = own_names();
+    f->unix_socket = copied(f->o.unix_socket);
+    f->ca_file = copied(f->o.ca_file);
+    if (!f->multi || f->epoll < 0 || !f->no_proxy || !f->unix_socket != !f->o.unix_socket ||
+        !f->ca_file != !f->o.ca_file)
+        return false;
+    curl_multi_setopt(f->multi, CURLMOPT_SOCKETFUNCTION, watch);
+    curl_multi_setopt(f->multi, CURLMOPT_SOCKETDATA, f);
+    curl_multi_setopt(f->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    curl_multi_setopt(f->multi, CURLMOPT_TIMERDATA, f);
+    return true;
+}
+
+int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, init_library);
+    struct fetch *f = *out = calloc(1, sizeof *f);
+    if (!f) return err_memory(e, "an HTTP client", sizeof *f);
+    if (o) f->o = *o;
+    f->due_us = INT64_MAX;
+    if (f->o.connect_ms == 0) f->o.connect_ms = CONNECT_MS;
+    if (f->o.n_byte_max == 0) f->o.n_byte_max = BODY_MAX;
+    if (set_up(f)) return 0;
+    fetch_close(f);
+    *out = NULL;
+    return err_memory(e, "an HTTP client", sizeof *f);
+}
+
+static void call_close(struct call *c)
+{
+    if (c->at) {
+        *c->at = c->next;
+        if (c->next) c->next->at = c->at;
+        c->f->n_call--;
+        curl_multi_remove_handle(c->f->multi, c->easy);
+    }
+    curl_easy_cleanup(c->easy);
+    curl_slist_free_all(c->head);
+    free(c);
+}
+
+void fetch_close(struct fetch *f)
+{
+    if (!f) return;
+    while (f->call) call_close(f->call);
+    if (f->multi) curl_multi_cleanup(f->multi);
+    if (f->epoll >= 0) close(f->epoll);
+    free(f->unix_socket);
+    free(f->ca_file);
+    free(f->no_proxy);
+    free(f);
+}
+
+/* ---- a request ---- */
+
+static bool add_header(struct call *c, const char *text)
+{
+    struct curl_slist *more = curl_slist_append(c->head, text);
+    if (more) c->head = more;
+    return more != NULL;
+}
+
+/* Bodies are sent without asking first (Expect), and of the type that JSON servers want. */
+static bool add_headers(struct call *c, const struct fetch_request *r)
+{
+    bool ok =
+        !r->body || (add_header(c, "Content-Type: application/json") && add_header(c, "Expect:"));
+    for (size_t i = 0; i < r->n_header && ok; i++) ok = add_header(c, r->header[i]);
+    return ok;
+}
+
+static CURLcode set_body(CURL *x, const struct fetch_request *r)
+{
+    CURLcode rc = CURLE_OK;
+    if (r->body) {
+        rc = curl_easy_setopt(x, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->n_body);
+        if (rc == CURLE_OK) rc = curl_easy_setopt(x, CURLOPT_POSTFIELDS, r->body);
+    }
+    if (rc == CURLE_OK && r->method) rc = curl_easy_setopt(x, CURLOPT_CUSTOMREQUEST, r->method);
+    return rc;
+}
+
+static CURLcode set_connection(CURL *x, const struct fetch *f)
+{
+    const struct fetch_options *o = &f->o;
+    curl_easy_setopt(x, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(x, CURLOPT_NOPROXY, f->no_proxy);
+    curl_easy_setopt(x, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(x, CURLOPT_USERAGENT, "quoth/" QUOTH_VERSION);
+    curl_easy_setopt(x, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(x, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms);
+    curl_easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)o->total_ms);
+    curl_easy_setopt(x, CURLOPT_LOW_SPEED_LIMIT, o->idle_s ? 1L : 0L);
+    curl_easy_setopt(x, CURLOPT_LOW_SPEED_TIME, (long)o->idle_s);
+    curl_easy_setopt(x, CURLOPT_SSL_VERIFYPEER, o->insecure ? 0L : 1L);
+    curl_easy_setopt(x, CURLOPT_SSL_VERIFYHOST, o->insecure ? 0L : 2L);
+    CURLcode rc = curl_easy_setopt(x, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (rc == CURLE_OK && f->ca_file) rc = curl_easy_setopt(x, CURLOPT_CAINFO, f->ca_file);
+    if (rc == CURLE_OK && f->unix_socket) {
+        curl_easy_setopt(x, CURLOPT_PROXY, "");
+        rc = curl_easy_setopt(x, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
+    }
+    return rc;
+}
+
+static CURLcode set_call(struct call *c, const struct fetch_request *r)
+{
+    CURL *x = c->easy;
+    CURLcode rc = set_connection(x, c->f);
+    if (rc == CURLE_OK) rc = curl_easy_setopt(x, CURLOPT_URL, r->url);
+    if (rc == CURLE_OK) rc = set_body(x, r);
+    curl_easy_setopt(x, CURLOPT_HTTPHEADER, c->head);
+    curl_easy_setopt(x, CURLOPT_WRITEFUNCTION, write_body);
+    curl_easy_setopt(x, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(x, CURLOPT_ERRORBUFFER, c->error);
+    curl_easy_setopt(x, CURLOPT_PRIVATE, c);
+    return rc;
+}
+
+static void call_link(struct call *c)
+{
+    struct fetch *f = c->f;
+    c->at = &f->call;
+    c->next = f->call;
+    if (c->next) c->next->at = &c->next;
+    f->call = c;
+    f->n_call++;
+}
+
+int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
+{
+    struct call *c = calloc(1, sizeof *c);
+    if (!c) return err_memory(e, r->url, sizeof *c);
+    c->f = f;
+    c->ctx = r->ctx;
+    c->on_body = r->on_body;
+    c->on_done = r->on_done;
+    c->easy = curl_easy_init();
+    bool ok = c->easy && add_headers(c, r);
+    CURLcode rc = ok ? set_call(c, r) : CURLE_OUT_OF_MEMORY;
+    if (rc == CURLE_OK && curl_multi_add_handle(f->multi, c->easy) == CURLM_OK) {
+        call_link(c);
+        return 0;
+    }
+    call_close(c);
+    return err_set(e, rc == CURLE_OUT_OF_MEMORY ? ERR_MEMORY : ERR_ARG, "%s: %s", r->url,
+                   rc ? curl_easy_strerror(rc) : "the request cannot be begun");
+}
+
+/* ---- waiting ---- */
+
+/* Of a new connection, its TLS handshake included. */
+static int64_t connect_us(CURL *x)
+{
+    long n_new = 0;
+    curl_off_t tcp = 0, tls = 0;
+    curl_easy_getinfo(x, CURLINFO_NUM_CONNECTS, &n_new);
+    curl_easy_getinfo(x, CURLINFO_CONNECT_TIME_T, &tcp);
+    curl_easy_getinfo(x, CURLINFO_APPCONNECT_TIME_T, &tls);
+    return n_new ? tls > tcp ? tls : tcp : 0;
+}
+
+static void finish(struct call *c, CURLcode rc)
+{
+    struct fetch_result r = {0};
+    char error[CURL_ERROR_SIZE + 1];
+    long status = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    r.status = (int)status;
+    r.connect_us = connect_us(c->easy);
+    const char *why = c->unwanted ? "the rest of the answer is not wanted"
+                      : *c->error ? c->error
+                                  : curl_easy_strerror(rc);
+    snprintf(error, sizeof error, "%s", why);
+    r.error = rc == CURLE_OK ? NULL : error;
+    void (*on_done)(void *, const struct fetch_result *) = c->on_done;
+    void *ctx = c->ctx;
+    call_close(c);
+    if (on_done) on_done(ctx, &r);
+}
+
+static void take_done(struct fetch *f)
+{
+    int n_more;
+    for (CURLMsg *m; (m = curl_multi_info_read(f->multi, &n_more));) {
+        char *c = NULL;
+        if (m->msg != CURLMSG_DONE) continue;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &c);
+        finish((struct call *)(void *)c, m->data.result);
+    }
+}
+
+/* Sleep until a socket is ready or the time has come; which sockets are. */
+static int sleep_until(struct fetch *f, int64_t until_us, struct epoll_event *ev)
+{
+    int64_t us = (f->due_us < until_us ? f->due_us : until_us) - time_us();
+    if (us > 0) { /* epoll_wait knows milliseconds only */
+        struct pollfd p = {.fd = f->epoll, .events = POLLIN};
+        struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+        if (us > 1000000000) t.tv_sec = 1000;
+        ppoll(&p, 1, &t, NULL);
+    }
+    int n = epoll_wait(f->epoll, ev, N_EVENT, 0);
+    return n < 0 ? 0 : n;
+}
+
+void fetch_wait(struct fetch *f, int64_t until_us)
+{
+    struct epoll_event ev[N_EVENT];
+    int n_running, n = sleep_until(f, until_us, ev);
+    for (int i = 0; i < n; i++) {
+        int what = (ev[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                   (ev[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                   (ev[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+        curl_multi_socket_action(f->multi, ev[i].data.fd, what, &n_running);
+    }
+    if (f->due_us <= time_us()) {
+        f->due_us = INT64_MAX;
+        curl_multi_socket_action(f->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
+    }
+    take_done(f);
+}
+
+size_t fetch_under_way(const struct fetch *f)
+{
+    return f->n_call;
+}
+
+size_t fetch_body_max(const struct fetch *f)
+{
+    return f->o.n_byte_max;
+}

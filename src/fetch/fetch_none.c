@@ -1,0 +1,41 @@
+/* fetch_none.c - no HTTP client: what fetch_curl.c is where libcurl was missing when quoth was built. */
+#include "fetch.h"
+
+int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
+{
+    (void)o;
+    *out = NULL;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "this quoth was built without libcurl and cannot ask servers; install "
+                   "libcurl4-openssl-dev (Debian's name) and build again");
+}
+
+/* Nobody has a struct fetch, so nobody comes here. */
+
+void fetch_close(struct fetch *f)
+{
+    (void)f;
+}
+
+int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
+{
+    (void)r;
+    return fetch_open(&f, NULL, e);
+}
+
+void fetch_wait(struct fetch *f, int64_t until_us)
+{
+    (void)f, (void)until_us;
+}
+
+size_t fetch_under_way(const struct fetch *f)
+{
+    (void)f;
+    return 0;
+}
+
+size_t fetch_body_max(const struct fetch *f)
+{
+    (void)f;
+    return 0;
+}
