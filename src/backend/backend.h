@@ -189,6 +189,8 @@ struct backend_ops {
     /* Memory on the device; NULL when there is none left. Zeroed on first touch. */
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
+    /* Part of it is going to be used: touch it now. NULL: memory is there from the start. */
+    void (*populate)(struct backend *b, void *p, size_t n_byte);
 
     /* Bring the tensors into the device's form: afterwards their data is the device's, and only
      * then may ops use them. Tensors that share data share it still. Slow, unless it was kept.

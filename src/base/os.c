@@ -241,6 +241,16 @@ void os_free(void *p, size_t n_byte)
     if (p) munmap(p, n_byte ? n_byte : 1);
 }
 
+void os_populate(void *p, size_t n_byte)
+{
+#ifdef MADV_POPULATE_WRITE
+    size_t before = (uintptr_t)p % (size_t)sysconf(_SC_PAGESIZE);
+    madvise((uint8_t *)p - before, n_byte + before, MADV_POPULATE_WRITE);
+#else
+    (void)p, (void)n_byte;
+#endif
+}
+
 uint64_t os_memory_bytes(void)
 {
     uint64_t n = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);

@@ -68,5 +68,7 @@ uint64_t os_cache_bytes(void);
  * leaves the choice. NULL: none left. */
 void *os_alloc(size_t n_byte);
 void os_free(void *p, size_t n_byte); /* NULL is fine */
+/* Makes the memory present now that the first touch would; a wish, not all systems can. */
+void os_populate(void *p, size_t n_byte);
 
 #endif

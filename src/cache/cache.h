@@ -75,6 +75,7 @@ struct kv_store {
     uint8_t *memory;        /* owned, on the device */
     int64_t n_byte;
     int64_t page_bytes; /* of all layers */
+    int64_t n_present;  /* pieces of memory that were touched ahead of use */
     int n_host_page;
     uint8_t *host; /* owned [n_host_page, page_bytes], in host memory, touched as used */
 };
@@ -84,6 +85,9 @@ int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, en
 int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer,
                   int n_layer, enum kv_type t, int page_rows, int n_page, struct err *e);
 void kv_store_close(struct kv_store *s); /* safe on a zeroed one */
+
+/* This is the highest page of a step: touches some of the memory of those that follow. Engine thread. */
+void kv_store_reach(struct kv_store *s, int32_t page);
 
 /* Room for n_host_page pages in host memory; at most once. */
 int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e);

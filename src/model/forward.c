@@ -64,11 +64,11 @@ static void do_copies(struct model *m, const struct batch *b)
     }
 }
 
-static void reach_positions(struct model *m, const struct batch *b)
+static int32_t highest(const int32_t *x, int n)
 {
-    int most = -1;
-    for (int i = 0; i < b->n_row; i++) most = b->pos[i] > most ? b->pos[i] : most;
-    rope_reach(m, most);
+    int32_t most = -1;
+    for (int i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
+    return most;
 }
 
 static void embed(struct fwd *f)
@@ -122,7 +122,8 @@ struct model_out model_forward(struct model *m, const struct batch *b)
     f->batch = b;
     f->n_row = b->n_row;
     f->il = -1;
-    reach_positions(m, b);
+    rope_reach(m, highest(b->pos, b->n_row));
+    kv_store_reach(&m->kv, highest(b->slot, b->n_row) / m->kv.page_rows);
     embed(f);
     trace(f, "embd", f->x, m->config.d);
     for (f->il = 0; f->il < m->config.n_layer; f->il++) {

@@ -22,6 +22,12 @@ static void cpu_release(struct backend *b, void *p, size_t n_byte)
     os_free(p, n_byte);
 }
 
+static void cpu_populate(struct backend *b, void *p, size_t n_byte)
+{
+    (void)b;
+    os_populate(p, n_byte);
+}
+
 static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int n_group,
                        struct err *e)
 {
@@ -180,6 +186,7 @@ static const struct backend_ops cpu_ops = {
     .close = cpu_close,
     .alloc = cpu_alloc,
     .release = cpu_release,
+    .populate = cpu_populate,
     .weights = cpu_weights,
     .weights_verify = cpu_weights_verify,
     .weights_close = cpu_weights_close,
