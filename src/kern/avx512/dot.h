@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum {
+    ROWS_AT_ONCE = 4,
     STRIPS = 2, /* 16 registers of codes, 4 sums, 4 scales, 1 of activations: of 32 */
     WIDE_SIGNED = 0,
 };
