@@ -1,27 +1,151 @@
-/* get_metrics.c - GET /metrics: the engine's figures under vLLM's names, and the server's own, for Prometheus. */
+/* get_metrics.c - GET /metrics, for Prometheus: the engine's figures under vLLM's names (engine/stats.def), the HTTP
+ * server's and the process' under the names that Python's web servers give them, and what only quoth has. */
 #include "server_impl.h"
 
-static void put_http(struct buf *b, const struct net_stats *n)
+#include "base/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void head(struct buf *b, const char *name, const char *kind, const char *help)
 {
-    buf_add_text(b, "# HELP http_requests_total Answers, by hundreds of their status.\n"
-                    "# TYPE http_requests_total counter\n");
-    for (int i = 1; i < 6; i++)
-        buf_addf(b, "http_requests_total{status=\"%dxx\"} %lld\n", i, (long long)n->n_status[i]);
-    buf_addf(b,
-             "# HELP quoth:http_connections Open connections.\n"
-             "# TYPE quoth:http_connections gauge\n"
-             "quoth:http_connections %d\n"
-             "# HELP quoth:http_requests_running Requests being answered.\n"
-             "# TYPE quoth:http_requests_running gauge\n"
-             "quoth:http_requests_running %d\n"
-             "# HELP quoth:http_hangups_total Clients that left before their answer was complete.\n"
-             "# TYPE quoth:http_hangups_total counter\n"
-             "quoth:http_hangups_total %lld\n"
-             "# HELP quoth:http_cpu_seconds_total CPU time of the server's own threads.\n"
-             "# TYPE quoth:http_cpu_seconds_total counter\n"
-             "quoth:http_cpu_seconds_total %.6f\n",
-             n->n_conn, n->n_exchange, (long long)n->n_hangup,
-             (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
+    buf_addf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+}
+
+static void one(struct buf *b, const char *name, const char *kind, const char *help, double x)
+{
+    head(b, name, kind, help);
+    buf_addf(b, "%s %.15g\n", name, x);
+}
+
+/* ---- answers, by route ---- */
+
+struct answers {
+    const struct net_route *route; /* [n] */
+    int n;
+    struct net_answers *of; /* [n + 1] */
+};
+
+static int64_t n_of(const struct net_answers *a)
+{
+    int64_t n = 0;
+    for (int i = 0; i <= NET_TIMES; i++) n += a->n_time[i];
+    return n;
+}
+
+/* handler="/v1/models",method="GET" */
+static const char *labels(const struct answers *a, int i, char out[160])
+{
+    bool known = i < a->n;
+    snprintf(out, 160, "handler=\"%s\",method=\"%s\"", known ? a->route[i].path : "none",
+             known ? a->route[i].method : "none");
+    return out;
+}
+
+static void put_status(struct buf *b, const struct answers *a)
+{
+    char label[160];
+    head(b, "http_requests_total", "counter", "Answers by route and hundreds of their status.");
+    for (int i = 0; i <= a->n; i++)
+        for (int k = 1; k < 6; k++)
+            if (a->of[i].n_status[k])
+                buf_addf(b, "http_requests_total{%s,status=\"%dxx\"} %lld\n", labels(a, i, label),
+                         k, (long long)a->of[i].n_status[k]);
+}
+
+static void put_sizes(struct buf *b, const struct answers *a, const char *name, const char *help,
+                      bool out)
+{
+    char label[160];
+    head(b, name, "summary", help);
+    for (int i = 0; i <= a->n; i++) {
+        const struct net_answers *r = &a->of[i];
+        if (n_of(r) == 0) continue;
+        labels(a, i, label);
+        buf_addf(b, "%s_sum{%s} %lld\n%s_count{%s} %lld\n", name, label,
+                 (long long)(out ? r->n_byte_out : r->n_byte_in), name, label, (long long)n_of(r));
+    }
+}
+
+/* label: "" or what labels() says; coarse: with three of the bounds alone. */
+static void put_times(struct buf *b, const char *name, const char *label,
+                      const struct net_answers *r, bool coarse)
+{
+    int64_t below = 0;
+    const char *comma = *label ? "," : "", *open = *label ? "{" : "", *close = *label ? "}" : "";
+    for (int k = 0; k < NET_TIMES; k++) {
+        int64_t at = net_time_bound[k];
+        below += r->n_time[k];
+        if (coarse && at != 100000 && at != 500000 && at != 1000000) continue;
+        buf_addf(b, "%s_bucket{%s%sle=\"%.15g\"} %lld\n", name, label, comma, (double)at * 1e-6,
+                 (long long)below);
+    }
+    buf_addf(b, "%s_bucket{%s%sle=\"+Inf\"} %lld\n", name, label, comma, (long long)n_of(r));
+    buf_addf(b, "%s_sum%s%s%s %.15g\n", name, open, label, close, (double)r->time_us * 1e-6);
+    buf_addf(b, "%s_count%s%s%s %lld\n", name, open, label, close, (long long)n_of(r));
+}
+
+static void put_durations(struct buf *b, const struct answers *a)
+{
+    static const char fine[] = "http_request_duration_highr_seconds",
+                      coarse[] = "http_request_duration_seconds";
+    char label[160];
+    struct net_answers all = {0};
+    head(b, coarse, "histogram", "From a request's head to the last byte of its answer, by route.");
+    for (int i = 0; i <= a->n; i++) {
+        const struct net_answers *r = &a->of[i];
+        for (int k = 0; k <= NET_TIMES; k++) all.n_time[k] += r->n_time[k];
+        all.time_us += r->time_us;
+        if (n_of(r) == 0) continue;
+        put_times(b, coarse, labels(a, i, label), r, true);
+    }
+    head(b, fine, "histogram", "The same of all routes together, in finer steps.");
+    put_times(b, fine, "", &all, false);
+}
+
+static void put_answers(struct buf *b, const struct server *s)
+{
+    struct answers a = {.route = s->o.net.route, .n = s->o.net.n_route};
+    a.of = calloc((size_t)a.n + 1, sizeof *a.of);
+    if (!a.of) {
+        b->failed = true;
+        return;
+    }
+    for (int i = 0; i <= a.n; i++) net_answers(s->net, i, &a.of[i]);
+    put_status(b, &a);
+    put_sizes(b, &a, "http_request_size_bytes", "Bodies of requests, by route.", false);
+    put_sizes(b, &a, "http_response_size_bytes", "Answers with their heads, by route.", true);
+    put_durations(b, &a);
+    free(a.of);
+}
+
+/* ---- the server and the process ---- */
+
+static void put_server(struct buf *b, const struct net_stats *n)
+{
+    one(b, "quoth:http_connections", "gauge", "Open connections.", n->n_conn);
+    one(b, "quoth:http_requests_running", "gauge", "Requests being answered.", n->n_exchange);
+    one(b, "quoth:http_hangups_total", "counter",
+        "Clients that left before their answer was complete.", (double)n->n_hangup);
+    one(b, "quoth:http_cpu_seconds_total", "counter", "CPU time of the server's own threads.",
+        (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
+}
+
+static void put_process(struct buf *b)
+{
+    struct process_usage u;
+    process_usage(&u);
+    one(b, "process_virtual_memory_bytes", "gauge", "Virtual memory size in bytes.",
+        (double)u.virtual_bytes);
+    one(b, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.",
+        (double)u.resident_bytes);
+    one(b, "process_start_time_seconds", "gauge", "Start time of the process since 1970.",
+        (double)u.start_s);
+    one(b, "process_cpu_seconds_total", "counter", "CPU time of all threads.",
+        (double)u.cpu_us * 1e-6);
+    one(b, "process_open_fds", "gauge", "Open file descriptors.", (double)u.n_fd);
+    one(b, "process_max_fds", "gauge", "Most file descriptors that may be open.",
+        (double)u.n_fd_max);
 }
 
 void get_metrics(struct exchange *x, void *server)
@@ -33,7 +157,9 @@ void get_metrics(struct exchange *x, void *server)
     struct buf b = {0};
     stats_read(st, &v);
     stats_prometheus(st, &v, NULL, &b);
-    put_http(&b, &n);
+    put_answers(&b, s);
+    put_server(&b, &n);
+    put_process(&b);
     exchange_reply(x, b.failed ? 500 : 200, "text/plain; version=0.0.4; charset=utf-8",
                    b.data ? b.data : "", b.n);
     buf_deinit(&b);

@@ -15,6 +15,7 @@
 #include <string.h>
 
 struct posted {
+    const struct server *server;
     struct exchange *x;
     struct api_call *call; /* owned */
     struct queue *bell;    /* owned */
@@ -50,6 +51,7 @@ static void finish(struct posted *p)
         exchange_end(x);
     } else {
         if (p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
+        orca_put(x, p->server);
         if (p->rc == 0)
             server_reply(x, &b);
         else
@@ -107,6 +109,7 @@ static void run(struct posted *p)
         cancel(p);
     else if (api_call_streams(p->call)) {
         exchange_begin(p->x, 200, "text/event-stream");
+        orca_put(p->x, p->server);
         p->streaming = true;
     }
     exchange_wake(p->x); /* nothing may have been submitted, or everything may have come */
@@ -120,7 +123,7 @@ void post_call(struct exchange *x, void *server)
     if (!body) return;
     struct posted *p = calloc(1, sizeof *p);
     int rc = p ? 0 : err_memory(&e, "a request", sizeof *p);
-    if (p) p->x = x;
+    if (p) *p = (struct posted){.server = s, .x = x};
     if (rc == 0) rc = open_call(p, s, body, &e);
     json_drop(body);
     if (rc == 0) {
@@ -128,5 +131,6 @@ void post_call(struct exchange *x, void *server)
         return;
     }
     server_fail(x, rc, &e);
+    orca_put(x, s);
     if (p) posted_close(p);
 }

@@ -22,6 +22,8 @@ struct server {
 struct json *server_body(const struct server *s, struct exchange *x);
 /* Is that a name of the model? Else a sentence. */
 int server_model(const struct server *s, const char *name, struct err *e);
+/* The load of the moment into the answer's head, if the client asked for it. Before the answer begins. */
+void orca_put(struct exchange *x, const struct server *s);
 /* The answer of a failure; the exchange is over. */
 void server_fail(struct exchange *x, int rc, const struct err *e);
 /* A JSON answer; the exchange is over. Frees the buf. */

@@ -266,6 +266,17 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
     return rc;
 }
 
+/* As session_start, but that the metrics call the model what clients do. */
+static int start_engine(struct session *s, struct err *e)
+{
+    struct engine_options eo;
+    int rc = session_engine_options(&eo, s, &session_flags, e);
+    if (names.n) eo.executor.name = names.v[0];
+    eo.queue_max = (int)n_queue;
+    if (rc == 0) rc = engine_open(&s->engine, &eo, e);
+    return rc ? rc : engine_start(s->engine, e);
+}
+
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
@@ -276,7 +287,7 @@ static int run(int n_arg, char **arg)
         return fprintf(stderr, "quoth serve: --log-format is text or json\n"), 2;
     const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
-    if (rc == 0) rc = session_start(&s, &session_flags, (int)n_queue, &e);
+    if (rc == 0) rc = start_engine(&s, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
     if (rc == 0) rc = serve_session(&s, &chat, &e);
     chat_close(&chat);

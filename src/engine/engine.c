@@ -235,7 +235,7 @@ void engine_close(struct engine *en)
 
 static int refused(struct engine *en, int rc)
 {
-    stats_refused(en->stats);
+    stats_refused(en->stats, rc == ERR_LIMIT ? STAT_refused_long : STAT_refused_full);
     return rc;
 }
 

@@ -144,7 +144,9 @@ void stats_read(const struct stats *st, struct stats_view *out)
         atomic_thread_fence(memory_order_acquire);
     } while (v % 2 || atomic_load_explicit(&st->version, memory_order_relaxed) != v);
     memcpy(out, word, sizeof word);
-    out->value[STAT_refused] = atomic_load_explicit(&st->n_refused, memory_order_relaxed);
+    for (int i = 0; i < 2; i++)
+        out->value[STAT_refused_full + i] =
+            atomic_load_explicit(&st->n_refused[i], memory_order_relaxed);
 }
 
 int stats_open(struct stats **out, const struct stats_options *o, struct err *e)
@@ -154,6 +156,7 @@ int stats_open(struct stats **out, const struct stats_options *o, struct err *e)
     st->options = *o;
     init_times(st);
     st->now.value[STAT_pages_total] = o->n_page;
+    st->now.value[STAT_awake] = 1;
     publish(st);
     return 0;
 }
@@ -296,9 +299,9 @@ void stats_done(struct stats *st, const struct answer_times *t)
     }
 }
 
-void stats_refused(struct stats *st)
+void stats_refused(struct stats *st, enum stat_id why)
 {
-    atomic_fetch_add_explicit(&st->n_refused, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&st->n_refused[why - STAT_refused_full], 1, memory_order_relaxed);
 }
 
 /* ---- readings ---- */

@@ -114,7 +114,8 @@ void stats_done(struct stats *st, const struct answer_times *t);
 
 /* ---- any thread ---- */
 
-void stats_refused(struct stats *st); /* counted at once, not at a step's end */
+/* why: STAT_refused_full or _long. Counted at once, not at a step's end. */
+void stats_refused(struct stats *st, enum stat_id why);
 void stats_read(const struct stats *st, struct stats_view *out);
 
 /* b since a, two readings of one engine: counters and times of the time between; b's levels. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 /* schedule, forward, sample, commit: in the order of their counters in stats.def */
+_Static_assert(STAT_refused_long - STAT_refused_full == 1, "as n_refused has them");
 enum { STATS_LAPS = 4 };
 _Static_assert(STAT_commit_us - STAT_schedule_us == STATS_LAPS - 1, "the laps' counters in order");
 
@@ -19,7 +20,7 @@ struct stats {
     int n_lap;
     /* for readers */
     _Atomic uint64_t version, word[sizeof(struct stats_view) / sizeof(uint64_t)];
-    _Atomic int64_t n_refused;
+    _Atomic int64_t n_refused[2]; /* full, long */
 };
 
 #endif

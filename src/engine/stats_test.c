@@ -201,7 +201,8 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     for (int i = 0; i < N_VOCAB; i++) r.slow.logits[i] = NAN;
     run_dry(&r);
     struct stats_view d = stats_since(&before, &r.view);
-    EXPECT_INT(r.view.value[STAT_refused], 2);
+    EXPECT_INT(r.view.value[STAT_refused_full], 1);
+    EXPECT_INT(r.view.value[STAT_refused_long], 1);
     EXPECT_INT(d.value[STAT_done_error], d.value[STAT_corrupted]);
     EXPECT_INT(d.value[STAT_done_error] + d.value[STAT_done_length], 8);
     EXPECT(d.value[STAT_done_error] > 0);

@@ -68,6 +68,13 @@ static void put_head(struct page *p, const struct stat_info *i)
     buf_addf(p->out, " %s\n", kind[i->kind]);
 }
 
+static void put_value(struct page *p, const struct stat_info *i, int64_t x)
+{
+    put_head(p, i);
+    put_series(p, i, "", i->label);
+    put_number(p, shown(i, x));
+}
+
 static void put_histogram(struct page *p, const struct stat_info *i, const struct histogram *h)
 {
     uint64_t below = 0;
@@ -103,16 +110,33 @@ static void put_config(struct page *p)
              o->page_rows, o->n_page, o->prefix_cache ? "True" : "False");
 }
 
+/* Names that vLLM has given up, for dashboards that still ask for them. */
+static void put_old_names(struct page *p, const struct stats_view *v)
+{
+    static const struct {
+        enum stat_id id;
+        const char *name;
+    } old[] = {{STAT_kv_usage, "gpu_cache_usage_perc"},
+               {STAT_cache_queries, "gpu_prefix_cache_queries_total"},
+               {STAT_cache_hits, "gpu_prefix_cache_hits_total"}};
+    struct stat_info i;
+    for (size_t k = 0; k < sizeof old / sizeof old[0]; k++) {
+        i = stat_info[old[k].id];
+        i.name = old[k].name;
+        put_value(p, &i, v->value[old[k].id]);
+    }
+    i = times_info[TIMES_itl];
+    i.name = "time_per_output_token_seconds";
+    put_histogram(p, &i, &v->times[TIMES_itl]);
+}
+
 void stats_prometheus(const struct stats *st, const struct stats_view *v, const char *prefix,
                       struct buf *out)
 {
     struct page p = {.st = st, .out = out, .prefix = prefix ? prefix : "vllm:"};
-    for (int i = 0; i < STAT_COUNT; i++) {
-        put_head(&p, &stat_info[i]);
-        put_series(&p, &stat_info[i], "", stat_info[i].label);
-        put_number(&p, shown(&stat_info[i], v->value[i]));
-    }
+    for (int i = 0; i < STAT_COUNT; i++) put_value(&p, &stat_info[i], v->value[i]);
     for (int i = 0; i < TIMES_COUNT; i++) put_histogram(&p, &times_info[i], &v->times[i]);
+    put_old_names(&p, v);
     put_config(&p);
 }
 

@@ -69,18 +69,12 @@ void conn_open(struct net *n, int fd, const char *peer, bool local)
     atomic_fetch_add(&n->n_accepted, 1);
 }
 
-static void count_answer(struct net *n, int status)
-{
-    atomic_fetch_add(&n->n_request, 1);
-    if (status / 100 < 6) atomic_fetch_add(&n->n_status[status / 100], 1);
-}
-
 /* The loop's part of an exchange is over. status 499: nobody was there for the answer. */
 static void leave_exchange(struct conn *c, int status)
 {
     struct exchange *x = c->x;
     if (!x) return;
-    count_answer(c->net, status);
+    count_answer(c->net, x, status);
     access_line(c->net, x, status);
     x->conn = NULL;
     c->x = NULL;

@@ -100,7 +100,8 @@ static int open_parts(struct net *n, struct err *e)
     n->woken = queue_open(n_queue, sizeof(struct exchange *));
     n->scratch = malloc(READ_BYTES);
     n->handler_thread = calloc((size_t)n->o.n_handler, sizeof *n->handler_thread);
-    if (!n->inbox || !n->fresh || !n->woken || !n->scratch || !n->handler_thread)
+    bool counts = count_open(n);
+    if (!n->inbox || !n->fresh || !n->woken || !n->scratch || !n->handler_thread || !counts)
         return err_memory(e, "the server's queues", n_queue);
     n->epoll = epoll_create1(EPOLL_CLOEXEC);
     n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -185,6 +186,7 @@ void net_close(struct net *n)
     queue_close(n->woken);
     free(n->scratch);
     free(n->handler_thread);
+    free(n->count);
     free(n);
 }
 

@@ -106,6 +106,17 @@ struct net_stats {
 };
 struct net_stats net_stats(const struct net *n);
 
+/* What route i answered (i = n_route: what no route did, and refusals before one was found). Answers by
+ * hundreds of their status, 499 for a client that left before its end; bytes of bodies that came and of
+ * answers that went; microseconds from a request's head to the answer's last byte, their sum and how
+ * many lie in (net_time_bound[k - 1], net_time_bound[k]], the last: above all. Any thread. */
+enum { NET_TIMES = 21 };
+extern const int64_t net_time_bound[NET_TIMES];
+struct net_answers {
+    int64_t n_status[6], n_byte_in, n_byte_out, time_us, n_time[NET_TIMES + 1];
+};
+void net_answers(const struct net *n, int i, struct net_answers *out);
+
 /* systemd's readiness protocol: "READY=1", "STOPPING=1". Does nothing without NOTIFY_SOCKET. */
 void net_notify(const char *state);
 

@@ -170,9 +170,12 @@ void conn_kill(struct conn *c);                  /* cut off; freed at the end of
  * been answered with a refusal. Loop thread. */
 bool check_head(struct conn *c, struct exchange *x);
 
-/* ---- access.c ---- */
+/* ---- access.c, count.c: an answer is over. Loop thread ---- */
 
 void access_line(struct net *n, const struct exchange *x, int status);
+struct answer_count; /* [n_route + 1] */
+bool count_open(struct net *n);
+void count_answer(struct net *n, const struct exchange *x, int status);
 
 /* ---- the server ---- */
 
@@ -201,6 +204,7 @@ struct net {
     atomic_size_t n_body_held;
     atomic_int n_conn, n_exchange;
     _Atomic int64_t n_accepted, n_request, n_hangup, n_status[6];
+    struct answer_count *count; /* owned */
 };
 void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);

@@ -39,7 +39,7 @@ class Server:
         until = time.monotonic() + 60
         found = None
         while not found and time.monotonic() < until and self.process.poll() is None:
-            found = re.search(r" at (\S+)$", self.text(), re.M)
+            found = re.search(r' at ((?:http|unix:)[^\s"]+)"?}?$', self.text(), re.M)
             time.sleep(0.02)
         check(found, "the server did not start: " + self.text()[-400:])
         self.url = found.group(1)
