@@ -49,6 +49,8 @@ void api_call_salt(struct api_call *c, uint64_t salt);
 /* Who pays (0: nobody in particular), with what weight, and whose cached prefixes it may share: see
  * struct request. Before api_call_submit. */
 void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64_t cache_salt);
+/* What a trace calls its requests. Before api_call_submit. */
+void api_call_name(struct api_call *c, const char *name);
 /* ERR_BUSY: the engine's queue is full; call again when something else is done. */
 int api_call_submit(struct api_call *c, struct err *e);
 /* Take the events there are. true: complete. */

@@ -131,6 +131,14 @@ void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64
     }
 }
 
+void api_call_name(struct api_call *c, const char *name)
+{
+    for (int i = 0; i < c->n_part; i++) {
+        struct request *r = c->part[i].request;
+        if (r) snprintf(r->name, sizeof r->name, "%s", name);
+    }
+}
+
 /* ---- running ---- */
 
 int api_call_submit(struct api_call *c, struct err *e)

@@ -98,6 +98,7 @@ static int open_call(struct posted *p, const struct server *s, const struct json
     queue_listen(p->bell, wake, p->x);
     int rc = api_call_open(&p->call, s->api, exchange_path(p->x), body, p->bell, e);
     if (rc == 0) share(s, p->call, exchange_key(p->x));
+    if (rc == 0) api_call_name(p->call, exchange_id(p->x));
     return rc;
 }
 
@@ -108,8 +109,8 @@ static void run(struct posted *p)
     if (p->rc != 0)
         cancel(p);
     else if (api_call_streams(p->call)) {
-        exchange_begin(p->x, 200, "text/event-stream");
         orca_put(p->x, p->server);
+        exchange_begin(p->x, 200, "text/event-stream");
         p->streaming = true;
     }
     exchange_wake(p->x); /* nothing may have been submitted, or everything may have come */
@@ -130,7 +131,7 @@ void post_call(struct exchange *x, void *server)
         run(p);
         return;
     }
-    server_fail(x, rc, &e);
     orca_put(x, s);
+    server_fail(x, rc, &e);
     if (p) posted_close(p);
 }

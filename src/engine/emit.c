@@ -260,7 +260,7 @@ static void count_answer(const struct engine *en, const struct group *g, const s
                                                  .done = how[done->finish]});
 }
 
-void emit_done(const struct engine *en, const struct group *g)
+void emit_done(struct engine *en, const struct group *g)
 {
     const struct seq *s = &g->seq[0];
     const struct answer *a = g->answer && g->answer[0].token ? &g->answer[0] : NULL;
@@ -277,5 +277,6 @@ void emit_done(const struct engine *en, const struct group *g)
         if (us > ev.usage.decode_us) ev.usage.decode_us = us;
     }
     count_answer(en, g, &ev);
+    record_done(en, g, &ev);
     push(g, &ev);
 }

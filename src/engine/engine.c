@@ -42,6 +42,7 @@ static void tell_step(struct engine *en, const struct batch *b)
                             .deferred = en->plan.deferred,
                             .n_page_held = n_page - pages_n_free(en->pages),
                             .n_page_cached = pages_n_cached(en->pages)};
+    record_step(en, b, &l);
     stats_step(en->stats, b, &l);
 }
 
@@ -161,6 +162,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (rc == 0) rc = batch_open(&en->batch, x->limits, e);
     if (rc == 0) rc = sample_work_open(&en->work, x->n_vocab, o->cpu_level, e);
     if (rc == 0) rc = open_stats(en, o, e);
+    if (rc == 0) rc = record_open(en, o, e);
     budget_init(&en->budget, &(struct budget_options){.target_us = o->itl_target_ms * 1e3,
                                                       .multiple = o->itl_multiple});
     struct policy_options po = {.name = o->scheduler,
@@ -217,6 +219,7 @@ void engine_close(struct engine *en)
     while (en->inbox && queue_pop(en->inbox, &m, 0))
         if (m.kind == MESSAGE_SUBMIT) group_close(m.group);
     drop_all(en);
+    record_close(en);
     queue_close(en->inbox);
     sample_work_close(en->work);
     batch_close(&en->batch);

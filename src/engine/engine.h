@@ -63,6 +63,7 @@ enum { CHOICES_MAX = 128 };
 /* What a client asks. Made with request_open, filled in, given away with engine_submit. */
 struct request {
     uint64_t id;                 /* unique, set by request_open                              */
+    char name[64];               /* what its client knows it by, for traces; "": nothing     */
     struct arena arena;          /* owns what params points to                               */
     struct ids prompt;           /* owned; at least one token                                */
     struct sample_params params; /* pointers into arena                                      */
@@ -116,7 +117,9 @@ struct engine_options {
     double itl_multiple;               /* ... so many times the step without prompts; 0: 2    */
     int64_t starvation_us;             /* waiting longer goes first, under any policy; 0: 120 s */
     int64_t window_us;                 /* window: see policy.h; 0: 10 ms                       */
-    bool check;                        /* assert engine_check after every step: for tests */
+    const char *trace_path;  /* write what happens when, for trace viewers; NULL: do not */
+    int64_t trace_bytes_max; /* of that file; 0: no limit */
+    bool check;              /* assert engine_check after every step: for tests */
 };
 
 /* The policies there are (policies.def), for help and comparisons; NULL behind the last. */

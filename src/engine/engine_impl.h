@@ -4,6 +4,7 @@
  *   sched.c  who is admitted, who computes which rows
  *   hold.c   who holds which pages: prefixes, growth, copy on write, preemption, swapping
  *   emit.c   logits -> tokens -> events
+ *   record.c what a trace tells of all that
  *   group.c  several choices of a request: forking, ranking, telling the best ones
  *   beam.c   beam search
  * Engine thread only, but for group_open and what engine.h says. */
@@ -13,6 +14,7 @@
 #include "budget.h"
 #include "engine.h"
 #include "policy.h"
+#include "trace.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,7 +71,12 @@ struct seq {
     int n_reached;     /* the most that n_kv ever was               */
     int64_t sched_us, first_us, last_us;
     int64_t admit_us; /* admitted last */
-    struct seq *next; /* in the waiting list, oldest first */
+    struct {
+        int lane;                    /* while it runs                             */
+        int64_t since_us, decode_us; /* since when it waits or runs; when it began to decode */
+        int n_decoded;               /* tokens, since it runs                     */
+    } traced;                        /* for a trace */
+    struct seq *next;                /* in the waiting list, oldest first */
 };
 
 struct seq_list {
@@ -122,6 +129,10 @@ struct engine {
     bool keep_prefixes, check;
     struct policy *policy; /* owned */
     struct stats *stats;   /* owned */
+    struct {
+        struct trace *trace; /* owned; NULL: there is none */
+        bool *taken;         /* owned [limits.n_seq]: lanes */
+    } traced;
     struct budget budget;  /* rows that prompts get beside decodes */
     struct step_load load; /* of the step in the batch             */
     uint64_t n_arrived;
@@ -215,10 +226,22 @@ int emit_events(const struct seq *s, int n_prompt_out, int n_pick); /* that outp
 void sample_rows(struct engine *en, struct model_out out);
 void emit_choice(const struct engine *en, const struct seq *s);
 bool emit_answers(const struct engine *en, struct group *g); /* true: all are told */
-void emit_done(const struct engine *en, const struct group *g);
+void emit_done(struct engine *en, const struct group *g);
 void emit_count(struct engine *en, struct seq *s); /* a token of it came to be */
 void emit_pick(struct engine *en, struct seq *s, const float *logits);
 bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id);
+
+/* ---- record.c: events for a trace ---- */
+
+int record_open(struct engine *en, const struct engine_options *o, struct err *e);
+void record_close(struct engine *en);
+void record_wait(struct engine *en, struct seq *s);           /* it begins to wait          */
+void record_wait_end(struct engine *en, const struct seq *s); /* it runs next, or is done   */
+void record_run(struct engine *en, struct seq *s);
+void record_run_end(struct engine *en, struct seq *s); /* it is done, or waits again */
+void record_rows(struct engine *en, struct seq *s);    /* its rows of this step are computed */
+void record_done(struct engine *en, const struct group *g, const struct event *done);
+void record_step(struct engine *en, const struct batch *b, const struct stats_level *l);
 
 /* ---- group.c ---- */
 

@@ -37,3 +37,77 @@ void golden_close(struct rig *r)
     checkpoint_close(r->c);
     buf_deinit(&r->ids);
 }
+
+/* ---- an executor without a model ---- */
+
+static struct model_out slow_forward(void *ctx, const struct batch *b)
+{
+    struct slow *s = ctx;
+    s->now_us += SLOW_STEP_US + (int64_t)SLOW_ROW_US * b->n_row;
+    return (struct model_out){.logits = s->logits};
+}
+
+static int64_t slow_now(void *ctx)
+{
+    return ((struct slow *)ctx)->now_us;
+}
+
+int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const char *trace,
+                     struct err *e)
+{
+    memset(r, 0, sizeof *r);
+    r->slow.limits = (struct batch_limits){
+        .n_row = n_row, .n_seq = n_seq, .n_out = n_seq, .page_stride = 64, .n_copy = n_seq};
+    r->slow.now_us = 1000000;
+    for (int i = 0; i < 64 * SLOW_VOCAB; i++) r->slow.logits[i] = i % SLOW_VOCAB == 3;
+    struct executor x = {.ctx = &r->slow,
+                         .n_vocab = SLOW_VOCAB,
+                         .n_page = n_page,
+                         .page_rows = 16,
+                         .context_max = 1000,
+                         .limits = &r->slow.limits,
+                         .name = "slow \"quoted\" \\ model",
+                         .kv_type = "float32",
+                         .cost = {.row_macs = 100,
+                                  .output_macs = 10,
+                                  .pair_macs = 1,
+                                  .layer_bytes = 1000,
+                                  .head_bytes = 100,
+                                  .kv_row_bytes = 8},
+                         .forward = slow_forward,
+                         .now_us = slow_now};
+    struct engine_options eo = {.executor = x, .queue_max = 8, .trace_path = trace, .check = true};
+    return engine_open(&r->engine, &eo, e);
+}
+
+int slow_open(struct slow_rig *r, int n_page, int n_row, int n_seq, struct err *e)
+{
+    return slow_open_traced(r, n_page, n_row, n_seq, NULL, e);
+}
+
+void slow_close(struct slow_rig *r)
+{
+    engine_close(r->engine);
+    for (int i = 0; i < 40; i++) queue_close(r->queue[i]);
+}
+
+int slow_ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
+{
+    struct request *q = request_open(e);
+    for (int k = 0; k < n_prompt; k++) (void)!vec_push(&q->prompt, (k * 5 + i) % SLOW_VOCAB);
+    q->max_tokens = n_output;
+    q->params.temperature = 0;
+    q->params.ignore_eos = true;
+    snprintf(q->name, sizeof q->name, "name-%d", i);
+    q->reply = r->queue[i] ? r->queue[i] : (r->queue[i] = engine_reply_queue());
+    int rc = engine_submit(r->engine, q, e);
+    if (rc != 0) request_close(q);
+    return rc;
+}
+
+void slow_run(struct slow_rig *r)
+{
+    while (engine_step(r->engine)) {
+    }
+    stats_read(engine_stats(r->engine), &r->view);
+}

@@ -39,6 +39,7 @@ void seq_wait(struct engine *en, struct seq *s)
 {
     if (s->state == SEQ_IDLE) arrive(en, s);
     s->state = SEQ_WAITING;
+    record_wait(en, s);
     list_push(&en->waiting, s);
 }
 
@@ -60,16 +61,24 @@ static void insert(struct engine *en, struct seq *s)
 static void take_out(struct engine *en, struct seq *s)
 {
     int i = 0;
+    record_run_end(en, s);
     while (en->running[i] != s) i++;
     memmove(en->running + i, en->running + i + 1,
             (size_t)(--en->n_running - i) * sizeof(struct seq *));
 }
 
+static void leave_waiting(struct engine *en, struct seq *s)
+{
+    record_wait_end(en, s);
+    list_remove(&en->waiting, s);
+}
+
 void seq_run(struct engine *en, struct seq *s)
 {
     if (s->state == SEQ_IDLE) arrive(en, s);
-    if (s->state == SEQ_WAITING) list_remove(&en->waiting, s);
+    if (s->state == SEQ_WAITING) leave_waiting(en, s);
     s->state = SEQ_RUNNING;
+    record_run(en, s);
     policy_admitted(en->policy, &s->turn, en->now_us);
     s->admit_us = en->now_us;
     s->n_row = s->n_out = 0;
@@ -120,7 +129,7 @@ void seq_idle(struct engine *en, struct seq *s)
     if (s->state == SEQ_RUNNING)
         take_out(en, s);
     else
-        list_remove(&en->waiting, s);
+        leave_waiting(en, s);
     policy_leave(en->policy, &s->turn);
     s->state = SEQ_IDLE;
 }
@@ -425,6 +434,7 @@ static void measure(struct engine *en, int64_t us)
 static void serve(struct engine *en, struct seq *s, int64_t us)
 {
     hold_commit(en, s);
+    record_rows(en, s);
     s->turn.n_left = s->n_token - s->n_kv;
     if (s->n_row > 0) policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us);
     int again = (s->n_kv < s->n_reached ? s->n_kv : s->n_reached) - (s->n_kv - s->n_row);

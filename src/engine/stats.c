@@ -180,6 +180,11 @@ void stats_lap(struct stats *st, int64_t now_us)
     st->lap_us = now_us;
 }
 
+int64_t stats_lap_us(const struct stats *st, int i)
+{
+    return st->lap[i];
+}
+
 /* Positions that the batch's rows attend to, and positions whose K and V its sequences hold. */
 static void count_work(struct stats *st, const struct batch *b)
 {

@@ -79,9 +79,12 @@ void stats_close(struct stats *st); /* NULL is fine */
 
 /* ---- engine thread ---- */
 
-/* A step begins; each lap says that its next part ended: schedule, forward, sample, commit. */
+/* A step begins; each lap says that its next part ended: schedule, forward, sample, commit, in the
+ * order of their counters in stats.def. */
+enum { STATS_LAPS = 4 };
 void stats_begin(struct stats *st, int64_t now_us);
 void stats_lap(struct stats *st, int64_t now_us);
+int64_t stats_lap_us(const struct stats *st, int i); /* of the step that is being told */
 
 /* The levels that are not counted here. */
 struct stats_level {

@@ -6,10 +6,8 @@
 
 #include <string.h>
 
-/* schedule, forward, sample, commit: in the order of their counters in stats.def */
-_Static_assert(STAT_refused_long - STAT_refused_full == 1, "as n_refused has them");
-enum { STATS_LAPS = 4 };
 _Static_assert(STAT_commit_us - STAT_schedule_us == STATS_LAPS - 1, "the laps' counters in order");
+_Static_assert(STAT_refused_long - STAT_refused_full == 1, "as n_refused has them");
 
 struct stats {
     struct stats_options options;

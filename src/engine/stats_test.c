@@ -5,92 +5,10 @@
 
 #include "base/json.h"
 #include "base/os.h"
-#include "engine_impl.h"
+#include "rig_test.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-/* ---- an executor whose steps take 10 ms and 1 ms for each row ---- */
-
-enum { N_VOCAB = 16, FIXED_US = 10000, ROW_US = 1000 };
-
-struct slow {
-    struct batch_limits limits;
-    float logits[64 * N_VOCAB];
-    int64_t now_us;
-};
-
-static struct model_out slow_forward(void *ctx, const struct batch *b)
-{
-    struct slow *s = ctx;
-    s->now_us += FIXED_US + (int64_t)ROW_US * b->n_row;
-    return (struct model_out){.logits = s->logits};
-}
-
-static int64_t slow_now(void *ctx)
-{
-    return ((struct slow *)ctx)->now_us;
-}
-
-struct slow_rig {
-    struct slow slow;
-    struct engine *engine;
-    struct queue *queue[40];
-    struct stats_view view;
-};
-
-static int slow_open(struct slow_rig *r, int n_page, int n_row, int n_seq, struct err *e)
-{
-    memset(r, 0, sizeof *r);
-    r->slow.limits = (struct batch_limits){
-        .n_row = n_row, .n_seq = n_seq, .n_out = n_seq, .page_stride = 64, .n_copy = n_seq};
-    r->slow.now_us = 1000000;
-    for (int i = 0; i < 64 * N_VOCAB; i++) r->slow.logits[i] = i % N_VOCAB == 3;
-    struct executor x = {.ctx = &r->slow,
-                         .n_vocab = N_VOCAB,
-                         .n_page = n_page,
-                         .page_rows = 16,
-                         .context_max = 1000,
-                         .limits = &r->slow.limits,
-                         .name = "slow \"quoted\" \\ model",
-                         .kv_type = "float32",
-                         .cost = {.row_macs = 100,
-                                  .output_macs = 10,
-                                  .pair_macs = 1,
-                                  .layer_bytes = 1000,
-                                  .head_bytes = 100,
-                                  .kv_row_bytes = 8},
-                         .forward = slow_forward,
-                         .now_us = slow_now};
-    return engine_open(&r->engine, &(struct engine_options){.executor = x, .queue_max = 8}, e);
-}
-
-static void slow_close(struct slow_rig *r)
-{
-    engine_close(r->engine);
-    for (int i = 0; i < 40; i++) queue_close(r->queue[i]);
-}
-
-/* Request i: n_prompt tokens of its own, n_output tokens wanted. */
-static int ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
-{
-    struct request *q = request_open(e);
-    for (int k = 0; k < n_prompt; k++) (void)!vec_push(&q->prompt, (k * 5 + i) % N_VOCAB);
-    q->max_tokens = n_output;
-    q->params.temperature = 0;
-    q->params.ignore_eos = true;
-    q->reply = r->queue[i] ? r->queue[i] : (r->queue[i] = engine_reply_queue());
-    int rc = engine_submit(r->engine, q, e);
-    if (rc != 0) request_close(q);
-    return rc;
-}
-
-static void run_dry(struct slow_rig *r)
-{
-    while (engine_step(r->engine)) {
-    }
-    stats_read(engine_stats(r->engine), &r->view);
-}
 
 static bool near(double got, double want)
 {
@@ -109,12 +27,12 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 32, 2, &e), &e);
-    NEED_OK(ask(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
-    r.slow.now_us += 5000;               /* waits 5 ms */
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
+    r.slow.now_us += 5000;                    /* waits 5 ms */
+    slow_run(&r);
     const struct histogram *t = r.view.times;
     const int64_t *v = r.view.value;
-    const double prefill = 3 * FIXED_US + 80 * ROW_US, gap = FIXED_US + ROW_US;
+    const double prefill = 3 * SLOW_STEP_US + 80 * SLOW_ROW_US, gap = SLOW_STEP_US + SLOW_ROW_US;
     EXPECT_NEAR(t[TIMES_queue].sum, 5000);
     EXPECT_NEAR(t[TIMES_prefill].sum, prefill);
     EXPECT_NEAR(t[TIMES_ttft].sum, 5000 + prefill);
@@ -150,7 +68,7 @@ TEST(stats_of_a_batch_queue_and_levels)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens of pages, two sequences */
-    for (int i = 0; i < 3; i++) NEED_OK(ask(&r, i, 16, 32, &e), &e);
+    for (int i = 0; i < 3; i++) NEED_OK(slow_ask(&r, i, 16, 32, &e), &e);
     EXPECT(engine_step(r.engine)); /* 0 and 1 in one step of 32 rows; 2 waits for them */
     stats_read(engine_stats(r.engine), &r.view);
     EXPECT_INT(r.view.value[STAT_running], 2);
@@ -158,10 +76,11 @@ TEST(stats_of_a_batch_queue_and_levels)
     EXPECT_INT(r.view.value[STAT_waiting_capacity], 1);
     EXPECT_INT(r.view.value[STAT_waiting_deferred], 0);
     EXPECT(r.view.value[STAT_kv_usage] > 0 && r.view.value[STAT_kv_usage] <= 1000000);
-    run_dry(&r);
+    slow_run(&r);
     const struct histogram *t = r.view.times;
-    const double first = FIXED_US + 32 * ROW_US, both = FIXED_US + 2 * ROW_US,
-                 done = first + 31 * both, alone = FIXED_US + 16 * ROW_US, gap = FIXED_US + ROW_US;
+    const double first = SLOW_STEP_US + 32 * SLOW_ROW_US, both = SLOW_STEP_US + 2 * SLOW_ROW_US,
+                 done = first + 31 * both, alone = SLOW_STEP_US + 16 * SLOW_ROW_US,
+                 gap = SLOW_STEP_US + SLOW_ROW_US;
     EXPECT_NEAR(t[TIMES_queue].sum, done);
     EXPECT_NEAR(t[TIMES_ttft].sum, 2 * first + done + alone);
     EXPECT_NEAR(t[TIMES_itl].sum, 2 * 31 * both + 31 * gap);
@@ -180,14 +99,14 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
-    NEED_OK(ask(&r, 0, 64, 8, &e), &e);
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 0, 64, 8, &e), &e);
+    slow_run(&r);
     r.slow.now_us += 250000;
-    NEED_OK(ask(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
+    slow_run(&r);
     /* dropped in the last step of before; the fourth is found too, for its last token to be computed in a copy */
     EXPECT_INT(r.view.times[TIMES_page_gap].n, 4);
-    EXPECT_NEAR(r.view.times[TIMES_page_gap].sum, 4 * (250000 + FIXED_US + ROW_US));
+    EXPECT_NEAR(r.view.times[TIMES_page_gap].sum, 4 * (250000 + SLOW_STEP_US + SLOW_ROW_US));
     EXPECT_INT(r.view.value[STAT_cache_queries], 128);
     EXPECT_INT(r.view.value[STAT_cache_hits], 48);
     EXPECT_INT(r.view.value[STAT_prompt_computed], 80);
@@ -195,11 +114,11 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     EXPECT_INT(r.view.value[STAT_prompt_tokens], 128);
     EXPECT_INT(r.view.times[TIMES_computed].sum, 80);
     struct stats_view before = r.view;
-    EXPECT_INT(ask(&r, 1, 400, 8, &e), ERR_LIMIT);
-    for (int i = 2; i < 10; i++) NEED_OK(ask(&r, i, 5, 4, &e), &e);
-    EXPECT_INT(ask(&r, 10, 5, 4, &e), ERR_BUSY);
-    for (int i = 0; i < N_VOCAB; i++) r.slow.logits[i] = NAN;
-    run_dry(&r);
+    EXPECT_INT(slow_ask(&r, 1, 400, 8, &e), ERR_LIMIT);
+    for (int i = 2; i < 10; i++) NEED_OK(slow_ask(&r, i, 5, 4, &e), &e);
+    EXPECT_INT(slow_ask(&r, 10, 5, 4, &e), ERR_BUSY);
+    for (int i = 0; i < SLOW_VOCAB; i++) r.slow.logits[i] = NAN;
+    slow_run(&r);
     struct stats_view d = stats_since(&before, &r.view);
     EXPECT_INT(r.view.value[STAT_refused_full], 1);
     EXPECT_INT(r.view.value[STAT_refused_long], 1);
@@ -215,19 +134,19 @@ TEST(stats_tell_how_old_pages_were_when_they_were_evicted)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 8, 64, 1, &e), &e);
-    NEED_OK(ask(&r, 0, 48, 1, &e), &e); /* three full pages, 58 ms */
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 0, 48, 1, &e), &e); /* three full pages, 58 ms */
+    slow_run(&r);
     EXPECT_INT(r.view.value[STAT_pages_cached], 3);
     EXPECT_INT(r.view.times[TIMES_page_life].n, 0);
     r.slow.now_us += 100000;
-    NEED_OK(ask(&r, 1, 112, 1, &e), &e); /* seven pages: two of the cached ones go */
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 1, 112, 1, &e), &e); /* seven pages: two of the cached ones go */
+    slow_run(&r);
     EXPECT_INT(r.view.times[TIMES_page_life].n, 2);
     EXPECT_INT(r.view.times[TIMES_page_idle].n, 2);
     EXPECT(r.view.times[TIMES_page_idle].sum >= 2 * 100000);
     EXPECT(r.view.times[TIMES_page_life].sum >= r.view.times[TIMES_page_idle].sum);
     EXPECT(r.view.times[TIMES_page_life].sum <=
-           2 * (58000 + 100000 + 2 * (FIXED_US + 64 * ROW_US)));
+           2 * (58000 + 100000 + 2 * (SLOW_STEP_US + 64 * SLOW_ROW_US)));
     slow_close(&r);
 }
 
@@ -313,8 +232,8 @@ TEST(prometheus_page_is_well_formed_and_has_vllms_names)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
-    NEED_OK(ask(&r, 0, 16, 3, &e), &e);
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 0, 16, 3, &e), &e);
+    slow_run(&r);
     struct buf page = {0};
     const char *wrong = NULL;
     stats_prometheus(engine_stats(r.engine), &r.view, NULL, &page);
@@ -335,8 +254,8 @@ TEST(stats_json_has_every_name_once)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
-    NEED_OK(ask(&r, 0, 16, 3, &e), &e);
-    run_dry(&r);
+    NEED_OK(slow_ask(&r, 0, 16, 3, &e), &e);
+    slow_run(&r);
     struct buf text = {0};
     struct json *j = NULL;
     stats_json(&r.view, &text);
@@ -381,7 +300,7 @@ TEST(stats_readings_are_of_whole_steps)
     for (int i = 0; i < 2; i++) NEED(pthread_create(&reader[i], NULL, read_on, &r) == 0);
     struct event ev;
     for (int k = 0; k < 300; k++) {
-        for (int i = 0; i < 4; i++) (void)ask(&r, i, 8, 12, &e);
+        for (int i = 0; i < 4; i++) (void)slow_ask(&r, i, 8, 12, &e);
         while (engine_step(r.engine)) {
         }
         for (int i = 0; i < 4; i++)

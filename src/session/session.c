@@ -138,7 +138,9 @@ int session_engine_options(struct engine_options *eo, const struct session *s,
                                   .cpu_level = o->cpu,
                                   .scheduler = o->scheduler,
                                   .starvation_us = o->starvation_ms * 1000,
-                                  .window_us = o->window_ms * 1000};
+                                  .window_us = o->window_ms * 1000,
+                                  .trace_path = o->trace_file,
+                                  .trace_bytes_max = o->trace_file_size << 20};
     return read_itl_target(eo, o->itl_target_ms, e);
 }
 

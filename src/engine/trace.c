@@ -1,0 +1,156 @@
+/* trace.c - the ring of events and the thread that writes them; see trace.h. */
+#include "trace.h"
+
+#include "base/log.h"
+#include "base/queue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RING_EVENTS = 8192, PAUSE_US = 50 * 1000, END_BYTES = 256 };
+
+struct trace {
+    struct trace_event *ring; /* owned [n_ring], a power of two */
+    uint64_t n_ring;
+    _Atomic uint64_t head, tail; /* events put, events written */
+    _Atomic int64_t n_dropped;
+    struct queue *quit; /* owned: a byte when it is to end */
+    pthread_t thread;
+    bool started, paused;
+    /* the writer's */
+    int fd;
+    bool failed; /* no more of it is written */
+    int64_t n_byte, n_byte_max;
+    struct trace_text text;
+    struct buf out;
+};
+
+/* ---- the engine's side ---- */
+
+bool trace_put(struct trace *t, const struct trace_event *e)
+{
+    uint64_t head = atomic_load_explicit(&t->head, memory_order_relaxed);
+    if (head - atomic_load_explicit(&t->tail, memory_order_acquire) == t->n_ring) {
+        atomic_fetch_add_explicit(&t->n_dropped, 1, memory_order_relaxed);
+        return false;
+    }
+    t->ring[head & (t->n_ring - 1)] = *e;
+    atomic_store_explicit(&t->head, head + 1, memory_order_release);
+    return true;
+}
+
+int64_t trace_n_dropped(const struct trace *t)
+{
+    return atomic_load_explicit(&t->n_dropped, memory_order_relaxed);
+}
+
+/* ---- the writer's ---- */
+
+static bool write_all(int fd, const char *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t put = write(fd, p, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        p += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
+/* Whole events or nothing, so that the file stays well-formed. */
+static bool put_bytes(struct trace *t)
+{
+    bool fits = t->n_byte_max == 0 || t->n_byte + (int64_t)t->out.n + END_BYTES <= t->n_byte_max;
+    bool ok = !t->failed && !t->out.failed && fits && write_all(t->fd, t->out.data, t->out.n);
+    if (ok)
+        t->n_byte += (int64_t)t->out.n;
+    else if (!t->failed)
+        log_warn("the trace ends here: %s", !fits ? "its file has the size that it may have"
+                                            : t->out.failed ? "there is no memory"
+                                                            : strerror(errno));
+    t->failed |= !ok;
+    buf_clear(&t->out);
+    return ok;
+}
+
+static void drain(struct trace *t)
+{
+    enum { BATCH = 256 };
+    uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), head;
+    while ((head = atomic_load_explicit(&t->head, memory_order_acquire)) != tail) {
+        uint64_t n = head - tail < BATCH ? head - tail : BATCH;
+        for (uint64_t i = 0; i < n && !t->failed; i++)
+            trace_text_event(&t->text, &t->ring[(tail + i) & (t->n_ring - 1)], &t->out);
+        if (!put_bytes(t))
+            atomic_fetch_add_explicit(&t->n_dropped, (int64_t)n, memory_order_relaxed);
+        atomic_store_explicit(&t->tail, tail += n, memory_order_release);
+    }
+}
+
+static void *write_on(void *arg)
+{
+    struct trace *t = arg;
+    char byte;
+    while (!queue_pop(t->quit, &byte, t->paused ? -1 : PAUSE_US)) drain(t);
+    drain(t);
+    return NULL;
+}
+
+/* ---- open and close ---- */
+
+static int start(struct trace *t, struct err *e)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
+    t->started = pthread_create(&t->thread, NULL, write_on, t) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return t->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the trace's thread");
+}
+
+int trace_open(struct trace **out, const struct trace_options *o, struct err *e)
+{
+    struct trace *t = *out = calloc(1, sizeof *t);
+    if (!t) return err_memory(e, "a trace", sizeof *t);
+    t->paused = o->paused;
+    t->n_byte_max = o->n_byte_max;
+    uint64_t want = o->n_event ? (uint64_t)o->n_event : RING_EVENTS;
+    for (t->n_ring = 1; t->n_ring < want;) t->n_ring *= 2;
+    t->ring = calloc(t->n_ring, sizeof *t->ring);
+    t->quit = queue_open(1, 1);
+    t->fd = open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    int rc = 0;
+    if (t->fd < 0) rc = err_set(e, ERR_IO, "--trace-file %s: %s", o->path, strerror(errno));
+    if (rc == 0 && (!t->ring || !t->quit))
+        rc = err_memory(e, "a trace's events", t->n_ring * sizeof *t->ring);
+    if (rc == 0) {
+        trace_text_begin(&t->text, &t->out);
+        if (!put_bytes(t)) rc = err_set(e, ERR_IO, "--trace-file %s: cannot be written", o->path);
+    }
+    if (rc == 0) rc = start(t, e);
+    if (rc != 0) trace_close(t), *out = NULL;
+    return rc;
+}
+
+void trace_close(struct trace *t)
+{
+    if (!t) return;
+    if (t->started) {
+        queue_push(t->quit, "");
+        pthread_join(t->thread, NULL);
+        trace_text_end(&t->text, trace_n_dropped(t), &t->out);
+        if (!t->out.failed) (void)!write_all(t->fd, t->out.data, t->out.n);
+    }
+    if (t->fd >= 0) close(t->fd);
+    queue_close(t->quit);
+    trace_text_deinit(&t->text);
+    buf_deinit(&t->out);
+    free(t->ring);
+    free(t);
+}
