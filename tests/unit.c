@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +94,17 @@ const char *temp_path(const char *name)
     }
     snprintf(path, sizeof path, "%s/%s", temp_dir, name);
     return path;
+}
+
+bool temp_put(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s", temp_path(name));
+    for (char *p = path + strlen(temp_dir) + 1; *p; p++)
+        if (*p == '/') *p = 0, mkdir(path, 0700), *p = '/';
+    FILE *f = fopen(path, "w");
+    bool ok = f && fputs(text, f) >= 0;
+    return f && fclose(f) == 0 && ok;
 }
 
 bool test_long(void)

@@ -30,6 +30,8 @@ const char *data_path(const char *relative);
 const char *repo_path(const char *relative);
 /* A path for a temporary file of that name, in a folder that is removed at exit. */
 const char *temp_path(const char *name);
+/* Write a text to such a file, with the folders above it; false: it could not be. */
+bool temp_put(const char *name, const char *text);
 /* true under `make long` (environment QUOTH_LONG): run the full counts. */
 bool test_long(void);
 

@@ -1,20 +1,12 @@
 /* cores.c - see cores.h. Read from sched_getaffinity, sysfs and the control groups, v2 or v1. */
 #include "cores.h"
+#include "cgroup.h"
+#include "os.h"
 
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-/* The first one or two numbers of a small file; how many there were ("max" is none). */
-static int read_numbers(const char *path, long long *a, long long *b)
-{
-    FILE *f = fopen(path, "re");
-    if (!f) return 0;
-    int n = fscanf(f, "%lld %lld", a, b);
-    fclose(f);
-    return n < 0 ? 0 : n;
-}
 
 /* The lowest CPU of cpu's core: "0,64" or "0-1". Itself where the system does not say. */
 static int first_of_core(const char *folder, int cpu)
@@ -24,7 +16,7 @@ static int first_of_core(const char *folder, int cpu)
     long long first, unused;
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/cpu%d/topology/%s", folder, cpu, name[i]);
-        if (read_numbers(path, &first, &unused) >= 1) return (int)first;
+        if (file_numbers(path, &first, &unused) >= 1) return (int)first;
     }
     return cpu;
 }
@@ -53,42 +45,17 @@ static int folder_quota(const char *folder, bool v2)
     char path[1200];
     long long quota = -1, period = 0, unused;
     snprintf(path, sizeof path, "%s/%s", folder, v2 ? "cpu.max" : "cpu.cfs_quota_us");
-    int n = read_numbers(path, &quota, &period);
+    int n = file_numbers(path, &quota, &period);
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    if (!v2 && n == 1 && read_numbers(path, &period, &unused) == 1) n = 2;
+    if (!v2 && n == 1 && file_numbers(path, &period, &unused) == 1) n = 2;
     return n == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
 }
 
-/* A group is held to the limits of all groups above it. In a container the path may be the host's:
- * then only the upper folders are there. */
-static void apply_quota(struct cores *c, const char *root, char *group, bool v2)
+static void see_quota(void *ctx, const char *folder, bool v2)
 {
-    for (;;) {
-        char folder[1024];
-        snprintf(folder, sizeof folder, "%s%s", root, group);
-        int n = folder_quota(folder, v2);
-        if (n > 0 && n < c->n_quota) c->n_quota = n;
-        char *slash = strrchr(group, '/');
-        if (!slash) return;
-        *slash = 0;
-    }
-}
-
-/* Lines "0::/group" (v2) and "4:cpu,cpuacct:/group" (v1). */
-static void read_quota(struct cores *c, const struct cores_places *at)
-{
-    FILE *f = fopen(at->groups, "re");
-    char line[768], root[256];
-    while (f && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
-        if (!group) continue;
-        *group++ = 0;
-        bool v2 = names[1] == 0, v1 = strncmp(names + 1, "cpu", 3) == 0 && strchr(",", names[4]);
-        snprintf(root, sizeof root, "%s%s", at->cgroup, v2 ? "" : "/cpu");
-        if (v1 || v2) apply_quota(c, root, group, v2);
-    }
-    if (f) fclose(f);
+    struct cores *c = ctx;
+    int n = folder_quota(folder, v2);
+    if (n > 0 && n < c->n_quota) c->n_quota = n;
 }
 
 void cores_read_at(struct cores *c, const struct cores_places *at)
@@ -96,14 +63,14 @@ void cores_read_at(struct cores *c, const struct cores_places *at)
     c->n_cpu = c->n_core = 0;
     read_cpus(c, at->cpu);
     c->n_quota = c->n_cpu;
-    read_quota(c, at);
+    cgroup_walk(&(struct cgroup_places){at->cgroup, at->groups}, "cpu", see_quota, c);
 }
 
 void cores_read(struct cores *c)
 {
     cores_read_at(c, &(struct cores_places){.cpu = "/sys/devices/system/cpu",
-                                            .cgroup = "/sys/fs/cgroup",
-                                            .groups = "/proc/self/cgroup"});
+                                            .cgroup = cgroup_here.root,
+                                            .groups = cgroup_here.groups});
 }
 
 void cores_make(struct cores *c, int n_cpu, int n_core)

@@ -1,20 +1,6 @@
 /* cores_test.c - what the system says about processors, from made-up folders and the real ones. */
 #include "cores.h"
-#include "os.h"
 #include "../../tests/unit.h"
-
-#include <sys/stat.h>
-
-/* A file under the folder of temporary files, with the folders above it. */
-static bool put(const char *name, const char *text)
-{
-    char path[512];
-    struct err e;
-    snprintf(path, sizeof path, "%s", temp_path(name));
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') *p = 0, mkdir(path, 0700), *p = '/';
-    return file_write(path, text, strlen(text), &e) == 0;
-}
 
 static struct cores read_at(const char *cpu, const char *cgroup, const char *groups)
 {
@@ -30,7 +16,7 @@ static struct cores read_at(const char *cpu, const char *cgroup, const char *gro
 /* The quota with these control groups. */
 static int quota(const char *groups)
 {
-    return put("groups", groups) ? read_at("none", "cgroup", "groups").n_quota : -1;
+    return temp_put("groups", groups) ? read_at("none", "cgroup", "groups").n_quota : -1;
 }
 
 TEST(cores_quota)
@@ -38,10 +24,10 @@ TEST(cores_quota)
     struct cores real;
     cores_read(&real);
     int all = real.n_cpu;
-    NEED(put("cgroup/cpu.max", "max 100000\n"));
-    NEED(put("cgroup/a/cpu.max", "50000 100000\n"));
-    NEED(put("cgroup/a/b/cpu.max", "max 100000\n"));
-    NEED(put("cgroup/a/b/c/cpu.max", "99900000 100000\n"));
+    NEED(temp_put("cgroup/cpu.max", "max 100000\n"));
+    NEED(temp_put("cgroup/a/cpu.max", "50000 100000\n"));
+    NEED(temp_put("cgroup/a/b/cpu.max", "max 100000\n"));
+    NEED(temp_put("cgroup/a/b/c/cpu.max", "99900000 100000\n"));
     EXPECT_INT(quota("0::/\n"), all);
     EXPECT_INT(quota("0::/a\n"), 1);     /* half a CPU, rounded up */
     EXPECT_INT(quota("0::/a/b/c\n"), 1); /* of an upper group */
@@ -50,10 +36,10 @@ TEST(cores_quota)
     EXPECT_INT(quota(""), all);
     EXPECT_INT(quota("nonsense\n1:\n:::\n0::\n"), all);
 
-    NEED(put("cgroup/cpu/x/cpu.cfs_quota_us", "100000\n"));
-    NEED(put("cgroup/cpu/x/cpu.cfs_period_us", "100000\n"));
-    NEED(put("cgroup/cpu/cpu.cfs_quota_us", "-1\n"));
-    NEED(put("cgroup/cpu/cpu.cfs_period_us", "100000\n"));
+    NEED(temp_put("cgroup/cpu/x/cpu.cfs_quota_us", "100000\n"));
+    NEED(temp_put("cgroup/cpu/x/cpu.cfs_period_us", "100000\n"));
+    NEED(temp_put("cgroup/cpu/cpu.cfs_quota_us", "-1\n"));
+    NEED(temp_put("cgroup/cpu/cpu.cfs_period_us", "100000\n"));
     EXPECT_INT(quota("4:cpu,cpuacct:/x\n0::/\n"), 1);
     EXPECT_INT(quota("4:cpu:/x/y\n"), 1);
     EXPECT_INT(quota("1:cpu:/\n"), all);
@@ -69,7 +55,7 @@ TEST(cores_hyperthreads)
     for (int i = 0; i < real.n_cpu; i++) {
         char name[64];
         snprintf(name, sizeof name, "topo/cpu%d/topology/thread_siblings_list", real.cpu[i].cpu);
-        NEED(put(name, "0-1023\n"));
+        NEED(temp_put(name, "0-1023\n"));
     }
     c = read_at("topo", "none", "none");
     EXPECT(c.n_core == 1 && c.n_cpu == real.n_cpu && c.cpu[c.n_cpu - 1].core == 0);

@@ -1,5 +1,6 @@
 /* os.c - Linux behind os.h: one of the few files that may know the system. */
 #include "os.h"
+#include "cgroup.h"
 #include "hash.h"
 
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -178,7 +180,9 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name)
 
 const char *os_self_path(void)
 {
-    return "/proc/self/exe";
+    static const char proc[] = "/proc/self/exe";
+    const char *started_as = access(proc, R_OK) == 0 ? NULL : (const char *)getauxval(AT_EXECFN);
+    return started_as ? started_as : proc;
 }
 
 uint64_t os_boot_id(void)
@@ -208,9 +212,7 @@ int64_t time_wall_us(void)
     return clock_us(CLOCK_REALTIME);
 }
 
-/* The first one or two numbers of a small file such as a cgroup's; how many there were. "max" is
- * none. */
-static int read_numbers(const char *path, long long *a, long long *b)
+int file_numbers(const char *path, long long *a, long long *b)
 {
     FILE *f = fopen(path, "re");
     if (!f) return 0;
@@ -253,12 +255,10 @@ void os_populate(void *p, size_t n_byte)
 
 uint64_t os_memory_bytes(void)
 {
+    struct cgroup_memory group;
     uint64_t n = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    long long limit, unused;
-    if (read_numbers("/sys/fs/cgroup/memory.max", &limit, &unused) >= 1 && limit > 0 &&
-        (uint64_t)limit < n)
-        n = (uint64_t)limit;
-    return n;
+    cgroup_memory(&group, &cgroup_here);
+    return group.limit < n ? group.limit : n;
 }
 
 int64_t os_cpu_us(void)
@@ -283,7 +283,7 @@ int64_t os_energy_uj(void)
         char path[64];
         long long uj, unused;
         snprintf(path, sizeof path, "/sys/class/powercap/intel-rapl:%d/energy_uj", i);
-        if (read_numbers(path, &uj, &unused) >= 1) sum = (sum < 0 ? 0 : sum) + uj;
+        if (file_numbers(path, &uj, &unused) >= 1) sum = (sum < 0 ? 0 : sum) + uj;
     }
     return sum;
 }
@@ -309,10 +309,7 @@ uint64_t os_memory_free(void)
         if (sscanf(line, "MemAvailable: %llu", &kb) == 1) break;
     fclose(f);
     uint64_t n = (uint64_t)kb * 1024;
-    long long limit, used, unused;
-    if (read_numbers("/sys/fs/cgroup/memory.max", &limit, &unused) >= 1 &&
-        read_numbers("/sys/fs/cgroup/memory.current", &used, &unused) >= 1 && limit > used &&
-        (uint64_t)(limit - used) < n)
-        n = (uint64_t)(limit - used);
-    return n;
+    struct cgroup_memory group;
+    cgroup_memory(&group, &cgroup_here);
+    return group.room < n ? group.room : n;
 }

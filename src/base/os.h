@@ -25,6 +25,9 @@ void file_map_forget(const struct file_map *m);
 /* Append a whole file to `out`; ERR_LIMIT beyond n_byte_max. path "-" is standard input. */
 int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e);
 
+/* The first one or two numbers of a small file, such as the kernel's; how many there were ("max" is none). */
+int file_numbers(const char *path, long long *a, long long *b);
+
 /* Write a file as a whole: to a temporary name beside it, then renamed over it. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e);
 
@@ -40,7 +43,7 @@ int dir_list(struct buf *out, const char *path, struct err *e);
 /* "dir/name" into out[n_out]; false if it does not fit. */
 bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 
-/* This program's own file: "/proc/self/exe". */
+/* This program's own file: "/proc/self/exe", or the name it was started by where there is no /proc. */
 const char *os_self_path(void);
 
 /* A number that is another one after each start of the system; 0 where it cannot be told. */
@@ -49,9 +52,9 @@ uint64_t os_boot_id(void);
 int64_t time_us(void);      /* monotonic                       */
 int64_t time_wall_us(void); /* since 1970-01-01 UTC            */
 
-/* physical memory, or the cgroup's limit if that is lower        */
+/* physical memory, or the control groups' limit if that is lower */
 uint64_t os_memory_bytes(void);
-/* what may still be allocated without swapping                   */
+/* what may still be allocated without swapping, in this process's control groups */
 uint64_t os_memory_free(void);
 
 /* This process since it began: processor time of all its threads in microseconds; bytes of memory that
