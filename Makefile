@@ -1,4 +1,4 @@
-# Makefile of quoth.  make | make lib | make wheel | make unit | syntax | test | fuzz | bench | long | check | install | fmt | clean
+# Makefile of quoth.  make | make lib | make static | make wheel | make unit | syntax | test | fuzz | bench | long | check | install | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a build folder of its own.
 # DEBUG=1 turns optimization off. WERROR=1 makes warnings errors (CI does).
@@ -66,6 +66,14 @@ $(BUILD)/quoth: $(BUILD)/quoth.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+# The same without shared libraries, for images and other systems; says what it needs all the same, if anything. libcurl
+# stays out: most of what its archive wants (Kerberos, LDAP ...) is there as shared libraries alone.
+static: $(BUILD)/quoth-static
+$(BUILD)/quoth-static: $(BUILD)/quoth-static.bare $(BUNDLE)
+	$(if $(BUNDLE),$< pack $(BUNDLE) -o $@,cp $< $@)
+$(BUILD)/quoth-static.bare: $(BUILD)/src/main.o $(LIB:%/fetch_curl.o=%/fetch_none.o) tool/static
+	@CC="$(CC)" LD="$(LD)" OBJCOPY="$(OBJCOPY)" tool/static $@ $(filter %.o,$^) -- \
+	    $(shell pkg-config --static --libs $(filter-out libcurl,$(LIBS))) -lm -lpthread
 # The library: src/lib and what it uses. What include/quoth.h does not name is hidden, in the archive too.
 VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quoth.h)
 SO       := libquoth.so.$(firstword $(subst ., ,$(VERSION)))
@@ -131,6 +139,6 @@ fmt:
 clean:
 	rm -rf build build-*
 
-.PHONY: all lib wheel unit syntax test fuzz bench long demo-check check install fmt clean
+.PHONY: all lib static wheel unit syntax test fuzz bench long demo-check check install fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

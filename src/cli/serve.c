@@ -18,14 +18,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const char *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file, *access_log = "-",
-                  *log_format = "text";
+static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file,
+                               *access_log = "-", *log_format = "text";
 static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, idle_s = 75, write_s = 30;
 static bool no_access_log, separate;
 static struct text_list keys, origins, hosts, names;
 
 static const struct option options[] = {
+    {.kind = OPTION_TEXT,
+     .name = "model",
+     .arg = "MODEL",
+     .target = &model_flag,
+     .help = "the same as MODEL; for config files"},
     {.kind = OPTION_TEXT,
      .name = "host",
      .arg = "ADDRESS",
@@ -285,7 +290,7 @@ static int run(int n_arg, char **arg)
     log_as_json = strcmp(log_format, "json") == 0;
     if (!log_as_json && strcmp(log_format, "text") != 0)
         return fprintf(stderr, "quoth serve: --log-format is text or json\n"), 2;
-    const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
+    const char *model = n_arg ? arg[0] : model_flag ? model_flag : session_bundled(NULL, &e);
     int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
     if (rc == 0) rc = start_engine(&s, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);

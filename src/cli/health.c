@@ -1,0 +1,132 @@
+/* health.c - quoth health: is a server there, and ready? For those who watch it: a container's HEALTHCHECK, a
+ * probe, a script. Its own few lines of HTTP over a socket, so that it works where nothing else is installed. */
+#include "cli.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int64_t timeout_s = 3;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "timeout",
+     .arg = "S",
+     .target = &timeout_s,
+     .lo = 1,
+     .hi = 3600,
+     .help = "seconds to wait for the answer (3)"},
+    {.kind = OPTION_END},
+};
+
+/* Both directions, and a connection that is not accepted. */
+static int patient_socket(int family)
+{
+    struct timeval t = {.tv_sec = timeout_s};
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+    }
+    return fd;
+}
+
+/* fd, connected, or -1 and *why. */
+static int connected(int fd, const void *address, socklen_t n, const char **why)
+{
+    if (fd >= 0 && connect(fd, address, n) == 0) return fd;
+    *why = errno == EINPROGRESS ? "no answer" : strerror(errno);
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static int connect_unix(const char *path, const char **why)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof a.sun_path) return *why = "too long a path", -1;
+    memcpy(a.sun_path, path, strlen(path));
+    return connected(patient_socket(AF_UNIX), &a, sizeof a, why);
+}
+
+static int connect_tcp(const char *host, const char *port, const char **why)
+{
+    struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *list;
+    int fd = -1, rc = getaddrinfo(host, port, &want, &list);
+    if (rc != 0) return *why = gai_strerror(rc), -1;
+    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
+        fd = connected(patient_socket(a->ai_family), a->ai_addr, a->ai_addrlen, why);
+    freeaddrinfo(list);
+    return fd;
+}
+
+/* To "http://host:port/...", "http://[::1]:port" or "unix:/path", as `quoth serve` prints them. */
+static int connect_url(int *fd, const char *url, struct err *e)
+{
+    char host[256], port[8] = "80";
+    const char *why = "";
+    if (strncmp(url, "unix:", 5) == 0)
+        *fd = connect_unix(url + 5, &why);
+    else if (sscanf(url, "http://[%255[0-9A-Fa-f:.]]:%7[0-9]", host, port) >= 1 ||
+             sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1)
+        *fd = connect_tcp(host, port, &why);
+    else
+        return err_set(e, ERR_ARG, "%s: not http://HOST:PORT or unix:PATH", url);
+    return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: %s", url, why);
+}
+
+/* The answer's first line into line[n]. */
+static int ask(int fd, const char *url, char *line, size_t n, struct err *e)
+{
+    static const char request[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";
+    size_t got = 0;
+    if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
+        return err_set(e, ERR_IO, "%s: %s", url, strerror(errno));
+    while (got < n - 1 && !memchr(line, '\n', got)) {
+        ssize_t more = recv(fd, line + got, n - 1 - got, 0);
+        if (more < 0 && errno == EINTR) continue;
+        if (more < 0) return err_set(e, ERR_IO, "%s: no answer in %lld s", url, (long long)timeout_s);
+        if (more == 0) break;
+        got += (size_t)more;
+    }
+    line[got] = 0;
+    line[strcspn(line, "\r\n")] = 0;
+    return 0;
+}
+
+static int health(const char *url, struct err *e)
+{
+    char line[128];
+    int fd = -1, status = 0;
+    int rc = connect_url(&fd, url, e);
+    if (rc == 0) rc = ask(fd, url, line, sizeof line, e);
+    if (rc == 0 && sscanf(line, "HTTP/1.%*[01] %d", &status) != 1)
+        rc = err_set(e, ERR_IO, "%s: not HTTP (TLS?): \"%.40s\"", url, line);
+    if (rc == 0 && status != 200) rc = err_set(e, ERR_IO, "%s: %s", url, line);
+    if (fd >= 0) close(fd);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    const char *url = n_arg ? arg[0] : "http://127.0.0.1:8000";
+    int rc = health(url, &e);
+    if (rc == ERR_ARG) return fprintf(stderr, "quoth health: %s\n", e.text), 2;
+    if (rc == 0) printf("%s is ready\n", url);
+    return rc ? fail("health", &e) : 0;
+}
+
+const struct command command_health = {
+    .name = "health",
+    .summary = "is a server ready? exit status 0: yes",
+    .usage = "[http://HOST:PORT|unix:PATH] [OPTIONS]",
+    .detail = "Asks /health of the server there (http://127.0.0.1:8000), which needs no key. For a container's HEALTHCHECK, "
+              "probes and scripts. It speaks no TLS.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};
