@@ -3,15 +3,18 @@
 
 #include <string.h>
 
+/* `meta`, as llama.cpp's server has it: who sends token ids must know how many there are. */
 static void put_model(const struct server *s, const char *name, struct buf *b)
 {
+    const struct model_info *i = model_info(s->api->session->model);
     buf_add_text(b, "{\"id\":");
     json_put_text(b, name, strlen(name));
     buf_addf(b, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"quoth\",\"root\":",
              (long long)s->created);
     json_put_text(b, s->o.name[0], strlen(s->o.name[0]));
-    buf_addf(b, ",\"parent\":null,\"max_model_len\":%d}",
-             model_info(s->api->session->model)->context_max);
+    buf_addf(b,
+             ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,\"n_params\":%lld}}",
+             i->context_max, i->n_vocab, (long long)i->n_param);
 }
 
 void get_models(struct exchange *x, void *server)

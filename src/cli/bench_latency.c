@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,7 +68,8 @@ static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struc
     int rc = 0;
     for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
         rc = traffic_bench_run(b, 0, (int)n_choice, e);
-        if (rc == 0 && i >= n_warmup && !vec_push(seconds, (double)b->result.duration_us * 1e-6))
+        double s = (double)seen_span_us(b->result.seen, b->result.n, NULL) * 1e-6;
+        if (rc == 0 && i >= n_warmup && !vec_push(seconds, s))
             rc = err_memory(e, "latencies", sizeof(double));
     }
     return rc;
@@ -78,8 +78,7 @@ static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struc
 static void put_latencies(struct traffic_bench *b, struct bench_samples *s)
 {
     static const int percent[] = {10, 25, 50, 75, 90, 99};
-    double n = (double)s->n,
-           sd = bench_sd(s) * sqrt((n - 1) / n); /* numpy's: of all, not a sample */
+    double sd = latency_sd(s);
     buf_addf(&b->json, ",\"avg_latency\":%.6f,\"std_latency\":%.6f,\"latencies\":[", bench_mean(s),
              sd);
     for (size_t i = 0; i < s->n; i++) buf_addf(&b->json, "%s%.6f", i ? "," : "", s->v[i]);

@@ -5,17 +5,13 @@
  * where memory grew by more than --memory-growth-max: for scripts and long tests. */
 #include "traffic.h"
 
-#include "base/json.h"
-
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t n_prompt = 1000, max_concurrency, input_len = 1024, output_len = 128, prefix_len;
-static double rate_scale = 1, rate, burstiness = 1, ramp_from, ramp_to, range_ratio, share,
-              length = 1, growth_mib;
-static const char *path, *ramp;
+static int64_t n_prompt = 1000;
+static double rate_scale = 1, length = 1, growth_mib;
+static const char *path;
 static bool detail;
 static bool prefix_cache = true;
 
@@ -47,83 +43,6 @@ static const struct option options[] = {
      .hi = 1e3,
      .help = "prompts and answers X times as long (1; prompts with block ids stay)"},
     {.kind = OPTION_REAL,
-     .name = "request-rate",
-     .arg = "X",
-     .target = &rate,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "requests a second at random instead of the trace's times (0: the trace's; without "
-             "one: all "
-             "at once)"},
-    {.kind = OPTION_REAL,
-     .name = "burstiness",
-     .arg = "X",
-     .target = &burstiness,
-     .lo = 0.01,
-     .hi = 1e6,
-     .help = "of random times: 1 is a Poisson process, less comes in bursts (1)"},
-    {.kind = OPTION_TEXT,
-     .name = "ramp-up-strategy",
-     .arg = "linear|exponential",
-     .target = &ramp,
-     .help = "the rate goes from one to another while requests come"},
-    {.kind = OPTION_REAL,
-     .name = "ramp-up-start-rps",
-     .arg = "X",
-     .target = &ramp_from,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "... from"},
-    {.kind = OPTION_REAL,
-     .name = "ramp-up-end-rps",
-     .arg = "X",
-     .target = &ramp_to,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "... to"},
-    {.kind = OPTION_INT,
-     .name = "max-concurrency",
-     .arg = "N",
-     .target = &max_concurrency,
-     .lo = 0,
-     .hi = 1 << 20,
-     .help = "requests under way at most; others wait outside (0: no limit)"},
-    {.kind = OPTION_INT,
-     .name = "random-input-len",
-     .arg = "N",
-     .target = &input_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "without a trace: tokens of a prompt (1024)"},
-    {.kind = OPTION_INT,
-     .name = "random-output-len",
-     .arg = "N",
-     .target = &output_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "... and of an answer (128)"},
-    {.kind = OPTION_REAL,
-     .name = "random-range-ratio",
-     .arg = "R",
-     .target = &range_ratio,
-     .lo = 0,
-     .hi = 0.999,
-     .help = "... each from 1 - R to 1 + R times those (0)"},
-    {.kind = OPTION_INT,
-     .name = "random-prefix-len",
-     .arg = "N",
-     .target = &prefix_len,
-     .lo = 0,
-     .hi = 1 << 20,
-     .help = "... behind so many that all prompts share (0)"},
-    {.kind = OPTION_REAL,
-     .name = "goodput-share",
-     .arg = "X",
-     .target = &share,
-     .lo = 0,
-     .hi = 1,
-     .help = "of the requests must keep the objectives of --goodput, else exit 1 (0)"},
-    {.kind = OPTION_REAL,
      .name = "memory-growth-max",
      .arg = "MIB",
      .target = &growth_mib,
@@ -138,28 +57,13 @@ static const struct option options[] = {
      .name = "enable-prefix-caching",
      .target = &prefix_cache,
      .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_GROUP, .include = arrival_options},
+    {.kind = OPTION_GROUP, .include = random_options},
     {.kind = OPTION_GROUP, .include = traffic_flags},
     {.kind = OPTION_END},
 };
 
 /* ---- what is sent ---- */
-
-static int read_arrivals(struct traffic_arrivals *a, struct err *e)
-{
-    *a = (struct traffic_arrivals){rate > 0 ? rate : INFINITY, rate > 0 ? rate : INFINITY,
-                                   burstiness, false};
-    if (!ramp) return 0;
-    a->exponential = strcmp(ramp, "exponential") == 0;
-    if (!a->exponential && strcmp(ramp, "linear") != 0)
-        return err_set(e, ERR_ARG, "--ramp-up-strategy: \"%.40s\" is not linear or exponential",
-                       ramp);
-    if (!(ramp_from > 0) || !(ramp_to > 0))
-        return err_set(e, ERR_ARG,
-                       "--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
-    a->rate = ramp_from;
-    a->rate_end = ramp_to;
-    return 0;
-}
 
 static int scaled(int n)
 {
@@ -171,14 +75,14 @@ static int make_jobs(struct traffic *t, struct err *e)
 {
     struct traffic_arrivals a;
     t->seed = traffic_seed();
-    t->n_prefix = (int)prefix_len;
-    int rc = read_arrivals(&a, e);
+    t->n_prefix = (int)random_flags.prefix_len;
+    int rc = arrivals_read(&a, e);
     if (rc == 0)
         rc = path ? traffic_read(t, path, (size_t)n_prompt, e)
-                  : traffic_random(t, (size_t)n_prompt, (int)input_len, (int)output_len,
-                                   range_ratio, e);
+                  : traffic_random(t, (size_t)n_prompt, (int)random_flags.input_len,
+                                   (int)random_flags.output_len, random_flags.spread, e);
     if (rc != 0) return rc;
-    if (!path || rate > 0 || ramp) traffic_arrive(t, &a);
+    if (!path || arrivals_asked()) traffic_arrive(t, &a);
     traffic_faster(t, rate_scale);
     for (size_t i = 0; i < t->n; i++) {
         if (!t->v[i].n_block) t->v[i].n_prompt = scaled(t->v[i].n_prompt);
@@ -189,33 +93,15 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 /* ---- results ---- */
 
-static void put_settings(struct traffic_bench *b)
-{
-    buf_add_text(&b->json, ",\"request_rate\":");
-    if (rate > 0)
-        json_put_real(&b->json, rate);
-    else
-        buf_add_text(&b->json, "\"inf\"");
-    buf_add_text(&b->json, ",\"burstiness\":");
-    json_put_real(&b->json, burstiness);
-    buf_add_text(&b->json, ",\"rate_scale\":");
-    json_put_real(&b->json, rate_scale);
-    if (max_concurrency)
-        buf_addf(&b->json, ",\"max_concurrency\":%lld", (long long)max_concurrency);
-    else
-        buf_add_text(&b->json, ",\"max_concurrency\":null");
-}
-
 static bool verdict(struct traffic_bench *b)
 {
-    const struct traffic_figures *f = &b->figures;
-    double n = (double)(f->n_completed + f->n_failed), part = n > 0 ? (double)f->n_good / n : 0;
+    double part = goodput_share(&b->figures.seen);
     double grown = (double)traffic_growth(&b->result) / 1048576;
-    bool good = part >= share, flat = growth_mib <= 0 || grown <= growth_mib;
+    bool good = part >= arrival_flags.good_share, flat = growth_mib <= 0 || grown <= growth_mib;
     buf_addf(&b->json, ",\"slo_met\":%s,\"memory_flat\":%s", good ? "true" : "false",
              flat ? "true" : "false");
     buf_addf(&b->text, "\n%.1f %% of the requests within the objectives, %.1f %% wanted: %s\n",
-             100 * part, 100 * share, good ? "met" : "MISSED");
+             100 * part, 100 * arrival_flags.good_share, good ? "met" : "MISSED");
     buf_addf(&b->text, "memory grew by %.1f MiB in the last three quarters of the time%s\n", grown,
              flat ? "" : ": TOO MUCH");
     return good && flat;
@@ -226,10 +112,11 @@ static int measure(struct traffic_bench *b, const char *model, bool *good, struc
     int rc = make_jobs(&b->t, e);
     if (rc == 0)
         rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
-    if (rc == 0) rc = traffic_bench_run(b, (int)max_concurrency, 1, e);
+    if (rc == 0) rc = traffic_bench_run(b, (int)arrival_flags.max_concurrency, 1, e);
     if (rc == 0) rc = traffic_bench_figures(b, e);
     if (rc != 0) return rc;
-    put_settings(b);
+    arrivals_json(&b->json);
+    json_member_real(&b->json, "rate_scale", rate_scale);
     *good = verdict(b);
     return traffic_bench_print(b, detail, e);
 }

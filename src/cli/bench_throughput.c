@@ -94,7 +94,7 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 static int put_totals(struct traffic_bench *b, struct err *e)
 {
-    const struct traffic_figures *f = &b->figures;
+    const struct seen_figures *f = &b->figures.seen;
     buf_addf(&b->json,
              ",\"elapsed_time\":%.6f,\"num_requests\":%zu,\"total_num_tokens\":%lld,"
              "\"requests_per_second\":%.6f,\"tokens_per_second\":%.6f",
@@ -114,7 +114,7 @@ static int put_totals(struct traffic_bench *b, struct err *e)
             "%d steps took %.3f s, the kernels alone %.3f s for them: %.1f %% of what they give; "
             "outside the model %.2f %% by the engine's own clock\n",
             n, (double)engine_us * 1e-6, (double)kernel_us * 1e-6, 100 * share,
-            100 * f->host_share);
+            100 * b->figures.host_share);
     return 0;
 }
 

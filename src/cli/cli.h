@@ -21,6 +21,7 @@ enum option_kind {
     OPTION_REAL,  /* double *, checked against [lo, hi]                      */
     OPTION_TEXT,  /* const char **                                           */
     OPTION_LIST,  /* struct text_list *: may be repeated; --no-NAME empties  */
+    OPTION_WORDS, /* the same, and takes all words up to the next flag       */
 };
 
 struct text_list { /* of borrowed texts */

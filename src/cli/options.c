@@ -155,10 +155,16 @@ static int set_value(const struct option *o, const char *value, struct err *e)
         *(const char **)o->target = value;
         return 0;
     case OPTION_LIST:
+    case OPTION_WORDS:
         return vec_push(list, value) ? 0 : err_memory(e, o->name, sizeof value);
     default:
         return 0;
     }
+}
+
+static bool is_list(const struct option *o)
+{
+    return o->kind == OPTION_LIST || o->kind == OPTION_WORDS;
 }
 
 /* NAME, or no-NAME: a flag becomes false, a list empty. NULL: not found. */
@@ -166,7 +172,7 @@ static const struct option *find_negated(const struct option *table, const char 
 {
     if (n <= 3 || !same_name(name, 3, "no-")) return NULL;
     const struct option *o = find_option(table, name + 3, n - 3);
-    return o && (o->kind == OPTION_FLAG || o->kind == OPTION_LIST) ? o : NULL;
+    return o && (o->kind == OPTION_FLAG || is_list(o)) ? o : NULL;
 }
 
 static int set_negated(const struct option *o)
@@ -203,7 +209,7 @@ static void show_value(const struct option *o, FILE *out)
         fprintf(out, "%.15g", v);
     else if (o->kind == OPTION_FLAG)
         fprintf(out, "%s", *(const bool *)o->target ? "true" : "false");
-    else if (o->kind == OPTION_LIST)
+    else if (is_list(o))
         for (size_t i = 0; i < list->n; i++) fprintf(out, "%s\"%s\"", i ? " " : "", list->v[i]);
 }
 
@@ -277,6 +283,12 @@ struct cursor {
     char **arg;
 };
 
+/* A negative number is a value, not a flag. */
+static bool is_flag(const char *arg)
+{
+    return arg[0] == '-' && arg[1] && !isdigit((unsigned char)arg[1]) && arg[1] != '.';
+}
+
 static int take_value(struct cursor *at, const struct option *o, const char *inline_value,
                       struct err *e)
 {
@@ -284,7 +296,10 @@ static int take_value(struct cursor *at, const struct option *o, const char *inl
     if (o->kind == OPTION_FLAG) return set_value(o, "true", e);
     if (at->i + 1 >= at->n)
         return err_set(e, ERR_ARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
-    return set_value(o, at->arg[++at->i], e);
+    int rc = set_value(o, at->arg[++at->i], e);
+    while (rc == 0 && o->kind == OPTION_WORDS && at->i + 1 < at->n && !is_flag(at->arg[at->i + 1]))
+        rc = set_value(o, at->arg[++at->i], e);
+    return rc;
 }
 
 static int long_option(struct cursor *at, struct err *e)
@@ -320,12 +335,6 @@ static int short_option(struct cursor *at, struct err *e)
     if (o->kind == OPTION_FLAG && flag[1])
         return err_set(e, ERR_ARG, "-%c takes no value, found \"%s\"", *flag, flag + 1);
     return take_value(at, o, flag[1] ? flag + 1 : NULL, e);
-}
-
-/* A negative number is a value, not a flag. */
-static bool is_flag(const char *arg)
-{
-    return arg[0] == '-' && arg[1] && !isdigit((unsigned char)arg[1]) && arg[1] != '.';
 }
 
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e)

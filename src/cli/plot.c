@@ -1,9 +1,8 @@
-/* plot.c - curves as SVG; see plot.h. A frame with ticks, a line for each curve, its name beside it in
+/* plot.c - curves as SVG, and pages around them; see plot.h. A frame with ticks, a line for each curve, its name beside it in
  * its colour; colours and grays are those of a light page, on a white ground so that they are read on
  * any. */
 #include "plot.h"
 
-#include "base/buf.h"
 #include "base/os.h"
 
 #include <math.h>
@@ -17,6 +16,7 @@ enum { N_COLOUR = sizeof colour / sizeof colour[0] };
 struct frame {
     const struct plot *p;
     double x0, x1; /* of the axis; logarithms where it is logarithmic */
+    double y1;
 };
 
 static double across(const struct frame *f, double x)
@@ -27,17 +27,32 @@ static double across(const struct frame *f, double x)
 
 static double down(const struct frame *f, double y)
 {
-    return HEIGHT - BOTTOM - y / f->p->y_max * (HEIGHT - TOP - BOTTOM);
+    return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
+}
+
+/* The next one of 1, 2, 5, 10, 20 ... */
+static double round_above(double y)
+{
+    if (!(y > 0)) return 1;
+    double power = pow(10, floor(log10(y)));
+    return y <= power       ? power
+           : y <= 2 * power ? 2 * power
+           : y <= 5 * power ? 5 * power
+                            : 10 * power;
 }
 
 static void find_range(struct frame *f)
 {
+    double y_max = 0;
     f->x0 = INFINITY, f->x1 = -INFINITY;
     for (size_t i = 0; i < f->p->n_curve; i++)
         for (size_t k = 0; k < f->p->curve[i].n; k++) {
             double x = f->p->curve[i].x[k], v = f->p->log_x ? log10(x) : x;
             f->x0 = fmin(f->x0, v), f->x1 = fmax(f->x1, v);
+            y_max = fmax(y_max, f->p->curve[i].y[k]);
         }
+    f->y1 = f->p->y_max > 0 ? f->p->y_max : round_above(y_max);
+    if (!(f->x1 >= f->x0)) f->x0 = f->x1 = 0;
     if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 += 0.5;
 }
 
@@ -54,7 +69,7 @@ static void put_axes(struct buf *b, const struct frame *f)
 {
     const struct plot *p = f->p;
     for (int i = 0; i <= 5; i++) {
-        double y = p->y_max * i / 5, at = down(f, y);
+        double y = f->y1 * i / 5, at = down(f, y);
         buf_addf(b, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>", LEFT, at, WIDTH - RIGHT);
         buf_addf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 6, at + 4,
                  y);
@@ -92,20 +107,59 @@ static void put_curve(struct buf *b, const struct frame *f, size_t i)
              c->name);
 }
 
+void plot_put(struct buf *b, const struct plot *p)
+{
+    struct frame f = {.p = p};
+    find_range(&f);
+    buf_addf(b,
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
+             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
+             WIDTH, HEIGHT, WIDTH, WIDTH, HEIGHT);
+    put_axes(b, &f);
+    for (size_t i = 0; i < p->n_curve; i++) put_curve(b, &f, i);
+    buf_add_text(b, "</svg>\n");
+}
+
 int plot_write(const char *path, const struct plot *p, struct err *e)
 {
     struct buf b = {0};
-    struct frame f = {.p = p};
-    find_range(&f);
-    buf_addf(&b,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-             "font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n"
-             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
-             WIDTH, HEIGHT, WIDTH, HEIGHT);
-    put_axes(&b, &f);
-    for (size_t i = 0; i < p->n_curve; i++) put_curve(&b, &f, i);
-    buf_addf(&b, "</svg>\n");
-    int rc = b.failed ? err_memory(e, "a picture", b.n) : file_write(path, b.data, b.n, e);
-    buf_deinit(&b);
+    plot_put(&b, p);
+    return page_end(&b, path, e);
+}
+
+/* ---- pages ---- */
+
+static void put_escaped(struct buf *b, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if (*c == '<')
+            buf_add_text(b, "&lt;");
+        else if (*c == '>')
+            buf_add_text(b, "&gt;");
+        else if (*c == '&')
+            buf_add_text(b, "&amp;");
+        else
+            buf_add_char(b, *c);
+    }
+}
+
+void page_begin(struct buf *b, const char *title, const char *table)
+{
+    buf_add_text(b, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>");
+    put_escaped(b, title);
+    buf_add_text(b, "</title><style>body{font:14px sans-serif;max-width:60em;margin:2em auto;"
+                    "padding:0 1em}svg{display:block;max-width:100%;margin:1em 0}pre{overflow:auto}"
+                    "</style><h1>");
+    put_escaped(b, title);
+    buf_add_text(b, "</h1><pre>");
+    put_escaped(b, table);
+    buf_add_text(b, "</pre>\n");
+}
+
+int page_end(struct buf *b, const char *path, struct err *e)
+{
+    int rc = b->failed ? err_memory(e, path, b->n) : file_write(path, b->data, b->n, e);
+    buf_deinit(b);
     return rc;
 }

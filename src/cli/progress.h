@@ -12,6 +12,9 @@ void progress_bar(const char *what, uint64_t done, uint64_t n);
  * not known. */
 void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s);
 
+/* The same with a text behind the bar. */
+void progress_text(const char *what, uint64_t done, uint64_t n, const char *text);
+
 /* What is being done now, in the place of what stood there; NULL: nothing any more. */
 void progress_note(const char *what);
 

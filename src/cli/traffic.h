@@ -10,15 +10,16 @@
 #ifndef QUOTH_CLI_TRAFFIC_H
 #define QUOTH_CLI_TRAFFIC_H
 
-#include "bench.h"
+#include "seen.h"
 
 /* ---- traffic_read.c: what is to come ---- */
 
 struct traffic_job {
     int64_t arrival_us; /* after the beginning; ascending over the jobs             */
     int n_prompt, n_output;
-    size_t block0; /* of traffic.block: names of its prompt's blocks of BLOCK_TOKENS, */
-    int n_block;   /* equal names are equal tokens; 0: tokens of its own              */
+    int n_prefix, prefix; /* so many leading tokens are shared by all jobs of that prefix    */
+    size_t block0;        /* of traffic.block: names of its prompt's blocks of BLOCK_TOKENS, */
+    int n_block;          /* equal names are equal tokens; 0: tokens of its own              */
 };
 enum { BLOCK_TOKENS = 512 };
 
@@ -27,7 +28,7 @@ struct traffic {
     size_t n, cap;
     VEC(int32_t) block; /* owned */
     uint64_t seed;
-    int n_prefix; /* leading tokens that all prompts without blocks share */
+    int n_prefix; /* random prompts begin with so many tokens that all of them share */
 };
 void traffic_close(struct traffic *t); /* safe on a zeroed one */
 
@@ -54,16 +55,30 @@ size_t traffic_fit(struct traffic *t, int most);
 /* Job i's prompt, appended; ids in [0, n_vocab). */
 int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *out, struct err *e);
 
-/* ---- traffic_run.c: sending it ---- */
+/* ---- traffic_flags.c: flags that say so ---- */
 
-/* What job i's client saw. Times in microseconds after the run's beginning. */
-struct traffic_seen {
-    int64_t submit_us, done_us; /* done: its last token, or where it had none its end */
-    int64_t *token_us;          /* [n_token] when each came; in result.token_us      */
-    int n_token, n_cached;      /* of its first choice; found in the prefix cache      */
-    int n_output;               /* tokens of all choices                              */
-    enum finish finish;         /* FINISH_NONE: the engine refused it */
-};
+/* --request-rate, --burstiness, --ramp-up-..., --max-concurrency, --goodput-share */
+extern const struct option arrival_options[];
+extern struct arrival_flags {
+    double rate; /* infinite, or 0: not asked for */
+    double burstiness, ramp_from, ramp_to;
+    const char *ramp; /* NULL: none */
+    int64_t max_concurrency;
+    double good_share; /* of the requests that must keep the objectives; 0: none must */
+} arrival_flags;
+bool arrivals_asked(void); /* by a rate or a ramp; else at a trace's times, or all at once */
+int arrivals_read(struct traffic_arrivals *a, struct err *e);
+/* As members of a JSON object, a comma before each. */
+void arrivals_json(struct buf *b);
+
+/* --random-input-len, --random-output-len, --random-range-ratio, --random-prefix-len */
+extern const struct option random_options[];
+extern struct random_flags {
+    int64_t input_len, output_len, prefix_len;
+    double spread;
+} random_flags;
+
+/* ---- traffic_run.c: sending it ---- */
 
 /* Time and how it passes: real, or a test's. `pass` returns when `until_us` is reached, or before. */
 struct traffic_clock {
@@ -84,22 +99,13 @@ struct traffic_options {
     const char *progress; /* what the bar on the terminal says; NULL: none         */
 };
 
-/* Once a second. */
-struct traffic_sample {
-    int64_t us;
-    int n_running, n_waiting, kv_ppm;
-    int64_t n_output, memory; /* tokens so far; bytes of this process beyond files */
-};
-
 struct traffic_result {
-    struct traffic_seen *seen; /* owned [n] */
-    int64_t *token_us;         /* owned */
+    struct seen *seen; /* owned [n] */
+    int64_t *token_us; /* owned: what those point into */
     size_t n;
-    VEC(struct traffic_sample) sample; /* owned */
-    int64_t duration_us;               /* first submission to last token   */
-    int most_under_way;                /* requests, at the same time       */
-    struct stats_view stats;           /* the engine's, of this time alone */
-    int64_t cpu_us, energy_uj;         /* energy -1: cannot be read        */
+    VEC(struct load_sample) sample; /* owned; once a second             */
+    struct stats_view stats;        /* the engine's, of this time alone */
+    int64_t cpu_us, energy_uj;      /* energy -1: cannot be read        */
 };
 /* The engine runs on its own thread, or the clock steps it. */
 int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
@@ -108,22 +114,8 @@ void traffic_result_close(struct traffic_result *r); /* safe on a zeroed one */
 
 /* ---- traffic_figures.c: what it amounts to ---- */
 
-enum { N_LATENCY = 5 };
-/* ttft, tpot, itl, e2el as vLLM has them, and e2el_per_token, TPOT as surveys have it */
-extern const char *const latency_name[N_LATENCY], *const latency_title[N_LATENCY];
-
-struct traffic_slo {
-    double ms[N_LATENCY]; /* 0: no limit */
-};
-/* "ttft:500", "tpot:50", "e2el:10000" */
-int traffic_slo_read(struct traffic_slo *s, const struct text_list *list, struct err *e);
-
 struct traffic_figures {
-    struct bench_samples ms[N_LATENCY]; /* owned, ascending */
-    size_t n_completed, n_failed, n_good;
-    int64_t n_input, n_output, n_cached;
-    double seconds, request_rate, output_rate, total_rate, good_rate, offered_rate;
-    double most_tokens_per_s;      /* of all seconds of the run */
+    struct seen_figures seen;
     double flops, bytes, mfu, mbu; /* a second, and of the peaks given; 0: not known */
     double cpu_share;              /* of the threads' time             */
     double watts;                  /* 0: cannot be read                */
@@ -133,9 +125,8 @@ struct traffic_peaks {
     double flops, bytes; /* a second; 0: not known */
     int n_thread;
 };
-int traffic_figures(struct traffic_figures *f, const struct traffic *t,
-                    const struct traffic_result *r, const struct traffic_slo *slo,
-                    const struct traffic_peaks *p, struct err *e);
+int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
+                    const struct slo *slo, const struct traffic_peaks *p, struct err *e);
 void traffic_figures_close(struct traffic_figures *f);
 
 /* Bytes of this process's own memory at the end beyond those when a quarter of the samples were taken:
@@ -143,12 +134,10 @@ void traffic_figures_close(struct traffic_figures *f);
 int64_t traffic_growth(const struct traffic_result *r);
 /* The table. percent: its columns. */
 void traffic_print(const struct traffic_figures *f, const struct traffic_result *r,
-                   const struct ids *percent, FILE *out);
+                   const struct bench_samples *percent, FILE *out);
 /* Members of a JSON object, without its braces, a comma before each: vLLM's keys and quoth's own. */
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
-                  const struct ids *percent, struct buf *b);
-/* input_lens, output_lens, ttfts, itls, errors of each request. */
-void traffic_json_detail(const struct traffic *t, const struct traffic_result *r, struct buf *b);
+                  const struct bench_samples *percent, struct buf *b);
 
 /* ---- traffic_bench.c: what latency, throughput and replay share ---- */
 
@@ -164,7 +153,7 @@ struct traffic_bench {
     struct traffic_result result; /* of the last run */
     struct traffic_figures figures;
     struct traffic_peaks peaks;
-    struct ids percent;
+    struct bench_samples percent; /* owned */
     struct buf json; /* members of an object, a comma before each: the command's own first */
     struct buf text; /* what is printed */
 };

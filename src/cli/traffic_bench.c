@@ -86,9 +86,9 @@ uint64_t traffic_seed(void)
 
 static int read_flags(struct traffic_bench *b, struct err *e)
 {
-    struct traffic_slo slo = {{0}};
-    int rc = traffic_slo_read(&slo, &goodput, e);
-    return rc ? rc : bench_numbers(&b->percent, "metric-percentiles", percentiles, 0, 100, e);
+    struct slo slo = {{0}};
+    int rc = slo_read(&slo, &goodput, e);
+    return rc ? rc : percents_read(&b->percent, "metric-percentiles", percentiles, e);
 }
 
 static int longest(const struct traffic *t)
@@ -177,23 +177,17 @@ int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice
 
 int traffic_bench_figures(struct traffic_bench *b, struct err *e)
 {
-    struct traffic_slo slo = {{0}};
+    struct slo slo = {{0}};
     struct traffic_peaks after;
-    int rc = traffic_slo_read(&slo, &goodput, e);
+    int rc = slo_read(&slo, &goodput, e);
     if (rc == 0) rc = measure_peaks(b, &after, e);
     if (rc != 0) return rc;
     b->peaks.flops = (b->peaks.flops + after.flops) / 2;
     b->peaks.bytes = (b->peaks.bytes + after.bytes) / 2;
-    return traffic_figures(&b->figures, &b->t, &b->result, &slo, &b->peaks, e);
+    return traffic_figures(&b->figures, &b->result, &slo, &b->peaks, e);
 }
 
 /* ---- results ---- */
-
-static void put_text(struct buf *b, const char *key, const char *text)
-{
-    buf_addf(b, ",\"%s\":", key);
-    json_put_text(b, text, strlen(text));
-}
 
 static int n_seq(const struct traffic_bench *b)
 {
@@ -208,14 +202,14 @@ static void put_subject(struct traffic_bench *b, struct buf *out)
     time_t t = (time_t)(time_wall_us() / 1000000);
     struct tm tm;
     strftime(date, sizeof date, "%Y%m%d-%H%M%S", gmtime_r(&t, &tm));
-    put_text(out, "date", date);
-    put_text(out, "backend", "quoth");
-    put_text(out, "model_id", i->name);
+    json_member_text(out, "date", date);
+    json_member_text(out, "backend", "quoth");
+    json_member_text(out, "model_id", i->name);
     buf_addf(out, ",\"num_prompts\":%zu,\"max_num_seqs\":%d,\"kv_pages\":%d,\"block_size\":%d",
              b->t.n, n_seq(b), i->n_page, i->page_rows);
-    put_text(out, "device", backend_describe(b->s.backend));
-    put_text(out, "scheduler", session_flags.scheduler);
-    put_text(out, "version", quoth_version());
+    json_member_text(out, "device", backend_describe(b->s.backend));
+    json_member_text(out, "scheduler", session_flags.scheduler);
+    json_member_text(out, "version", quoth_version());
 }
 
 static void print_subject(struct traffic_bench *b, FILE *f)
@@ -251,7 +245,7 @@ static int compose_json(struct traffic_bench *b, bool detail, struct err *e)
     put_subject(b, &b->json);
     traffic_json(&b->figures, &b->result, &b->percent, &b->json);
     if (own.n) buf_add(&b->json, own.data, own.n);
-    if (detail) traffic_json_detail(&b->t, &b->result, &b->json);
+    if (detail) seen_json_detail(b->result.seen, b->result.n, &b->json);
     buf_add_text(&b->json, "}\n");
     buf_deinit(&own);
     if (b->json.failed) return err_memory(e, "the result", b->json.n);

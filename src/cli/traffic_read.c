@@ -163,7 +163,10 @@ int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, doubl
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
         int input = around(&rng, n_input, spread), output = around(&rng, n_output, spread);
-        rc = add(t, (struct traffic_job){.n_prompt = t->n_prefix + input, .n_output = output}, e);
+        rc = add(t,
+                 (struct traffic_job){
+                     .n_prompt = t->n_prefix + input, .n_output = output, .n_prefix = t->n_prefix},
+                 e);
     }
     return rc;
 }
@@ -225,7 +228,7 @@ int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *o
     for (int k = 0; k < j->n_prompt; k++) {
         uint64_t whose = i + 1; /* a prompt of its own */
         if (j->n_block) whose = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
-        if (!j->n_block && k < t->n_prefix) whose = 0;
+        if (!j->n_block && k < j->n_prefix) whose = ((uint64_t)1 << 32) + (uint64_t)j->prefix;
         uint64_t state = t->seed ^ (whose << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);
         if (!vec_push(out, (int32_t)(rng_next(&state) % (uint64_t)n_vocab)))
             return err_memory(e, "a prompt", (unsigned long long)j->n_prompt * sizeof(int32_t));

@@ -47,7 +47,7 @@ struct run {
     VEC(struct queue *) idle; /* queues for the next ones, the last used on top */
     struct buf text;
     size_t next, n_done;
-    int64_t begin_us, sample_us, n_output;
+    int64_t begin_us, sample_us;
 };
 
 static int64_t now(const struct run *u)
@@ -89,7 +89,7 @@ static void close_live(struct run *u, struct live *l)
 /* Refused requests count as such; only what no request can help fails the run. */
 static int send_job(struct run *u, size_t i, struct err *e)
 {
-    struct traffic_seen *seen = &u->r->seen[i];
+    struct seen *seen = &u->r->seen[i];
     struct live l = {.job = i};
     struct request *q = make_request(u, i, e);
     if (!q) return ERR_MEMORY;
@@ -122,7 +122,6 @@ static int send_due(struct run *u, struct err *e)
 {
     int rc = 0;
     while (rc == 0 && may_send(u)) rc = send_job(u, u->next++, e);
-    if ((int)u->live.n > u->r->most_under_way) u->r->most_under_way = (int)u->live.n;
     return rc;
 }
 
@@ -130,17 +129,18 @@ static int send_due(struct run *u, struct err *e)
 
 static void hear(struct run *u, struct live *l, const struct event *ev)
 {
-    struct traffic_seen *seen = &u->r->seen[l->job];
+    struct seen *seen = &u->r->seen[l->job];
     int64_t us = ev->time_us - u->begin_us;
     if (ev->kind == EVENT_TOKEN) {
-        if (ev->choice == 0) seen->token_us[seen->n_token++] = us;
+        if (ev->choice == 0) seen->token_us[seen->n_time++] = us;
         seen->done_us = us;
         seen->n_output++;
-        u->n_output++;
     }
     if (ev->kind == EVENT_DONE) {
-        if (seen->n_token == 0) seen->done_us = us;
-        seen->finish = ev->finish;
+        bool whole = ev->finish == FINISH_LENGTH || ev->finish == FINISH_STOP;
+        if (seen->n_time == 0) seen->done_us = us;
+        seen->n_token = seen->n_time;
+        seen->error = whole ? NULL : finish_name(ev->finish);
         seen->n_cached = ev->usage.n_cached;
     }
     if (!l->as_text) return;
@@ -179,12 +179,11 @@ static void take_sample(struct run *u)
 {
     struct stats_view v;
     stats_read(engine_stats(u->en), &v);
-    struct traffic_sample s = {.us = now(u),
-                               .n_running = (int)v.value[STAT_running],
-                               .n_waiting = (int)v.value[STAT_waiting],
-                               .kv_ppm = (int)v.value[STAT_kv_usage],
-                               .n_output = u->n_output,
-                               .memory = os_memory_own()};
+    struct load_sample s = {.us = now(u),
+                            .n_running = (int)v.value[STAT_running],
+                            .n_waiting = (int)v.value[STAT_waiting],
+                            .kv_ppm = (int)v.value[STAT_kv_usage],
+                            .memory = os_memory_own()};
     (void)!vec_push(&u->r->sample, s);
     u->sample_us = s.us + SAMPLE_US;
 }
@@ -218,18 +217,6 @@ static int loop(struct run *u, struct err *e)
 }
 
 /* ---- the run ---- */
-
-static void measure_span(struct run *u)
-{
-    int64_t first = INT64_MAX, last = 0;
-    for (size_t i = 0; i < u->r->n; i++) {
-        const struct traffic_seen *s = &u->r->seen[i];
-        if (s->finish == FINISH_NONE) continue;
-        if (s->submit_us < first) first = s->submit_us;
-        if (s->done_us > last) last = s->done_us;
-    }
-    u->r->duration_us = last > first ? last - first : 0;
-}
 
 /* After a failure: the engine writes to the queues until it says that a request is done. */
 static void give_up(struct run *u)
@@ -269,10 +256,12 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
                                  .token_us = malloc((n_token + 1) * sizeof *r->token_us)};
     if (!r->seen || !r->token_us)
         return err_memory(e, "what clients see", n_token * sizeof *r->token_us);
-    memset(r->seen, 0, (t->n + 1) * sizeof *r->seen);
     memset(r->token_us, 0xFF, (n_token + 1) * sizeof *r->token_us);
     for (size_t i = 0; i < t->n; i++) {
-        r->seen[i].token_us = r->token_us + at;
+        r->seen[i] = (struct seen){.arrive_us = t->v[i].arrival_us,
+                                   .token_us = r->token_us + at,
+                                   .n_input = t->v[i].n_prompt,
+                                   .error = "refused"};
         at += (size_t)t->v[i].n_output;
     }
     return 0;
@@ -295,7 +284,6 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     read_stats(&u, &after);
     take_sample(&u);
     r->stats = stats_since(&before, &after);
-    measure_span(&u);
     close_run(&u);
     return rc;
 }

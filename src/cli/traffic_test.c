@@ -220,25 +220,28 @@ static int run_slow(struct slow *s, const struct traffic *t, int max_concurrency
 enum { N_JOB = 12 };
 static const struct traffic_peaks peaks = {.flops = 1e6, .bytes = 1e5, .n_thread = 2};
 
-static void check_figures(const struct traffic_figures *f)
+static void check_figures(const struct traffic_figures *figures)
 {
+    const struct seen_figures *f = &figures->seen;
     /* prompt of 40: 50 ms; 9 more tokens, 11 ms each; one every 500 ms */
-    const double seconds = (N_JOB - 1) * 0.5 + 0.149, want[N_LATENCY] = {50, 11, 11, 149, 14.9};
-    for (int k = 0; k < N_LATENCY; k++) {
+    const double seconds = (N_JOB - 1) * 0.5 + 0.149, want[] = {50, 11, 11, 149, 14.9};
+    for (int k = 0; k < 5; k++) {
         EXPECT_NEAR(bench_mean(&f->ms[k]), want[k]);
         EXPECT_NEAR(bench_percentile(&f->ms[k], 99), want[k]);
     }
-    EXPECT_INT(f->ms[2].n, N_JOB * 9);
+    EXPECT_INT(f->ms[ITL].n, N_JOB * 9);
+    EXPECT(bench_mean(&f->ms[QUEUE]) < 1 && f->most_under_way == 1 && f->n_completed == N_JOB);
+    EXPECT_NEAR(bench_mean(&f->ms[E2EL_QUEUE]), 149);
     EXPECT_NEAR(f->seconds, seconds);
     EXPECT_NEAR(f->request_rate, N_JOB / seconds);
     EXPECT_NEAR(f->output_rate, N_JOB * 10 / seconds);
     EXPECT_NEAR(f->total_rate, N_JOB * 50 / seconds);
     EXPECT_NEAR(f->offered_rate, 2);
     EXPECT_NEAR(f->most_tokens_per_s, 20);
-    EXPECT_NEAR(f->flops, 2.0 * 1000 * N_JOB * 49 / seconds);
-    EXPECT_NEAR(f->mfu, 2.0 * 1000 * N_JOB * 49 / seconds / 1e6);
-    EXPECT_NEAR(f->mbu, 500.0 * N_JOB * 10 / seconds / 1e5);
-    EXPECT(f->host_share == 0 && f->hit_rate == 0);
+    EXPECT_NEAR(figures->flops, 2.0 * 1000 * N_JOB * 49 / seconds);
+    EXPECT_NEAR(figures->mfu, 2.0 * 1000 * N_JOB * 49 / seconds / 1e6);
+    EXPECT_NEAR(figures->mbu, 500.0 * N_JOB * 10 / seconds / 1e5);
+    EXPECT(figures->host_share == 0 && figures->hit_rate == 0);
 }
 
 TEST(figures_of_a_run_are_those_worked_out_by_hand)
@@ -253,21 +256,19 @@ TEST(figures_of_a_run_are_those_worked_out_by_hand)
         NEED(vec_push(
             &t, ((struct traffic_job){.arrival_us = i * 500000, .n_prompt = 40, .n_output = 10})));
     NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
-    struct traffic_slo slo = {{0}};
+    struct slo slo = {{0}};
     const char *kept[] = {"ttft:51", "tpot:12", "e2el:150"}, *missed[] = {"e2el:148"},
                *wrong[] = {"itl:5", "ttft", "ttft:", "ttft:x", "tpot:-1", ":5"};
-    NEED_OK(traffic_slo_read(&slo, &(struct text_list){kept, 3, 3}, &e), &e);
-    NEED_OK(traffic_figures(&f, &t, &r, &slo, &peaks, &e), &e);
+    NEED_OK(slo_read(&slo, &(struct text_list){kept, 3, 3}, &e), &e);
+    NEED_OK(traffic_figures(&f, &r, &slo, &peaks, &e), &e);
     check_figures(&f);
-    EXPECT_INT(f.n_completed, N_JOB);
-    EXPECT_INT(f.n_good, N_JOB);
-    EXPECT_INT(r.most_under_way, 1);
+    EXPECT_INT(f.seen.n_good, N_JOB);
     traffic_figures_close(&f);
-    NEED_OK(traffic_slo_read(&slo, &(struct text_list){missed, 1, 1}, &e), &e);
-    NEED_OK(traffic_figures(&f, &t, &r, &slo, &peaks, &e), &e);
-    EXPECT_INT(f.n_good, 0);
+    NEED_OK(slo_read(&slo, &(struct text_list){missed, 1, 1}, &e), &e);
+    NEED_OK(traffic_figures(&f, &r, &slo, &peaks, &e), &e);
+    EXPECT_INT(f.seen.n_good, 0);
     for (int i = 0; i < 6; i++)
-        EXPECT_INT(traffic_slo_read(&slo, &(struct text_list){wrong + i, 1, 1}, &e), ERR_ARG);
+        EXPECT_INT(slo_read(&slo, &(struct text_list){wrong + i, 1, 1}, &e), ERR_ARG);
     traffic_figures_close(&f);
     traffic_result_close(&r);
     engine_close(s.engine);
@@ -285,20 +286,20 @@ TEST(concurrency_is_held_and_refusals_are_counted)
         NEED(vec_push(&t, ((struct traffic_job){.n_prompt = 10, .n_output = 5})));
     NEED_OK(slow_open(&s, 64, &e), &e);
     NEED_OK(run_slow(&s, &t, 2, &r, &e), &e);
-    NEED_OK(traffic_figures(&f, &t, &r, &(struct traffic_slo){{0}}, &peaks, &e), &e);
-    EXPECT_INT(r.most_under_way, 2);
-    EXPECT_INT(f.n_completed, 20);
+    NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
+    EXPECT_INT(f.seen.most_under_way, 2);
+    EXPECT_INT(f.seen.n_completed, 20);
     /* ten times: two prompts in a step of 30 ms, four steps of 12 ms */
-    EXPECT_NEAR(f.seconds, 10 * (0.030 + 4 * 0.012));
-    EXPECT_NEAR(bench_mean(&f.ms[0]), 30);
+    EXPECT_NEAR(f.seen.seconds, 10 * (0.030 + 4 * 0.012));
+    EXPECT_NEAR(bench_mean(&f.seen.ms[TTFT]), 30);
     traffic_figures_close(&f);
     traffic_result_close(&r);
     engine_close(s.engine);
     NEED_OK(slow_open(&s, 8, &e), &e); /* a queue of 8 for 20 at once */
     NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
-    NEED_OK(traffic_figures(&f, &t, &r, &(struct traffic_slo){{0}}, &peaks, &e), &e);
-    EXPECT_INT(f.n_completed, 8);
-    EXPECT_INT(f.n_failed, 12);
+    NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
+    EXPECT_INT(f.seen.n_completed, 8);
+    EXPECT_INT(f.seen.n_failed, 12);
     EXPECT_INT(r.stats.value[STAT_done_length], 8);
     traffic_figures_close(&f);
     traffic_result_close(&r);
@@ -354,17 +355,17 @@ TEST(bench_json_has_every_key)
     struct traffic_result r;
     struct traffic_figures f;
     struct err e;
-    struct ids percent = {0};
+    struct bench_samples percent = {0};
     NEED_OK(slow_open(&s, 64, &e), &e);
     for (int i = 0; i < 5; i++)
         NEED(vec_push(
             &t, ((struct traffic_job){.arrival_us = i * 900000, .n_prompt = 20, .n_output = 7})));
     NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
-    NEED_OK(traffic_figures(&f, &t, &r, &(struct traffic_slo){{0}}, &peaks, &e), &e);
-    NEED_OK(bench_numbers(&percent, "metric-percentiles", "50,90,99", 0, 100, &e), &e);
+    NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
+    NEED_OK(percents_read(&percent, "metric-percentiles", "50,90,99", &e), &e);
     struct buf b = {0};
     traffic_json(&f, &r, &percent, &b);
-    traffic_json_detail(&t, &r, &b);
+    seen_json_detail(r.seen, r.n, &b);
     buf_add_char(&b, '}');
     b.data[0] = '{';
     struct json *j = NULL;

@@ -61,6 +61,7 @@ struct fetch_request {
     const char *
         body; /* [n_body], borrowed until the request is over; all else until fetch_start returns */
     size_t n_body;
+    int64_t total_ms; /* 0: as the client's options say */
     void *ctx;
     /* Bytes of the body as they come; the status is known. false: no more of it is wanted, and the result's
      * error says so. NULL: thrown away. It leaves `f` alone. */

@@ -219,6 +219,7 @@ static CURLcode set_call(struct call *c, const struct fetch_request *r)
     CURLcode rc = set_connection(x, c->f);
     if (rc == CURLE_OK) rc = curl_easy_setopt(x, CURLOPT_URL, r->url);
     if (rc == CURLE_OK) rc = set_body(x, r);
+    if (r->total_ms) curl_easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)r->total_ms);
     curl_easy_setopt(x, CURLOPT_HTTPHEADER, c->head);
     curl_easy_setopt(x, CURLOPT_WRITEFUNCTION, write_body);
     curl_easy_setopt(x, CURLOPT_WRITEDATA, c);

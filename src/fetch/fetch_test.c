@@ -321,7 +321,13 @@ TEST(fetch_hands_pieces_over_as_they_come)
     NEED_OK(fetch_start(f, &r, &e), &e);
     while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
     EXPECT(refuses.n_piece == 1 && strstr(refuses.error, "not wanted"));
-    r.url = at(base, "/never"); /* under way when the client goes */
+    r.url = at(base, "/never");
+    r.total_ms = 50;
+    refuses.n_done = 0;
+    NEED_OK(fetch_start(f, &r, &e), &e);
+    while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
+    EXPECT(strstr(refuses.error, "timed out"));
+    r.total_ms = 0; /* under way when the client goes */
     NEED_OK(fetch_start(f, &r, &e), &e);
     fetch_wait(f, time_us() + 10000);
     fetch_close(f);

@@ -1,0 +1,248 @@
+/* seen_plot.c - what clients saw as curves; see seen.h. Over time means in as many spans of equal length as a
+ * picture shows well; what happened in a span stands at its end. */
+#include "plot.h"
+#include "seen.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_POINT = 300, N_SPAN = 60, N_CURVE_MAX = 4 };
+
+/* The points of one plot. */
+struct sketch {
+    struct plot_curve curve[N_CURVE_MAX];
+    double x[N_CURVE_MAX][N_POINT + 1], y[N_CURVE_MAX][N_POINT + 1];
+    size_t n;
+};
+
+/* Begin a curve. */
+static void sketch_curve(struct sketch *k, const char *name)
+{
+    k->curve[k->n] = (struct plot_curve){.name = name, .x = k->x[k->n], .y = k->y[k->n]};
+    k->n++;
+}
+
+/* A point of the last one. */
+static void sketch_point(struct sketch *k, double x, double y)
+{
+    size_t i = k->n - 1, at = k->curve[i].n;
+    if (at > N_POINT) return;
+    k->x[i][at] = x;
+    k->y[i][at] = y;
+    k->curve[i].n++;
+}
+
+static void sketch_end(struct buf *b, struct sketch *k, struct plot p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < k->n; i++) n += k->curve[i].n;
+    p.curve = k->curve;
+    p.n_curve = k->n;
+    if (n > 0) plot_put(b, &p);
+    memset(k, 0, sizeof *k);
+}
+
+/* ---- distributions ---- */
+
+static void put_distributions(struct buf *b, struct sketch *k, const struct seen_figures *f)
+{
+    static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
+    for (int i = 0; i < 4; i++) {
+        const struct bench_samples *ms = &f->ms[list[i]];
+        if (ms->n == 0) continue;
+        sketch_curve(k, latency_kind[list[i]].word);
+        for (int j = 0; j <= N_POINT; j++) {
+            double percent = 100.0 * j / N_POINT;
+            sketch_point(k, fmax(bench_percentile(ms, percent), 0.01), percent);
+        }
+    }
+    sketch_end(b, k,
+               (struct plot){.title = "Latencies",
+                             .x_title = "milliseconds",
+                             .y_title = "% within so many",
+                             .log_x = true,
+                             .y_max = 100});
+}
+
+/* ---- over time ---- */
+
+struct span {
+    int64_t begin_us;
+    double us; /* its length */
+    int n;     /* spans in all */
+};
+
+static struct span spans(const struct seen_figures *f)
+{
+    return (struct span){
+        .begin_us = f->begin_us, .us = f->seconds * 1e6 / N_SPAN, .n = f->seconds > 0 ? N_SPAN : 0};
+}
+
+static int span_of(const struct span *s, int64_t us)
+{
+    double at = (double)(us - s->begin_us) / s->us;
+    return at < 0 ? 0 : at >= s->n ? s->n - 1 : (int)at;
+}
+
+static double span_end(const struct span *s, int i)
+{
+    return s->us * 1e-6 * (i + 1);
+}
+
+/* Values of one quantity, by the span in which each was seen. */
+struct by_span {
+    struct bench_samples in[N_SPAN];
+};
+
+static void put_percentiles(struct buf *b, struct sketch *k, const struct span *s,
+                            struct by_span *v, struct plot p)
+{
+    static const struct {
+        const char *name;
+        double percent;
+    } line[] = {{"median", 50}, {"p90", 90}, {"p99", 99}};
+    for (int i = 0; i < s->n; i++) bench_sort(&v->in[i]);
+    for (int l = 0; l < 3; l++) {
+        sketch_curve(k, line[l].name);
+        for (int i = 0; i < s->n; i++)
+            if (v->in[i].n)
+                sketch_point(k, span_end(s, i), bench_percentile(&v->in[i], line[l].percent));
+    }
+    sketch_end(b, k, p);
+    for (int i = 0; i < N_SPAN; i++) vec_deinit(&v->in[i]);
+}
+
+static void put_first_tokens(struct buf *b, struct sketch *k, const struct span *s,
+                             const struct seen *v, size_t n)
+{
+    struct by_span ms = {0};
+    for (size_t i = 0; i < n; i++)
+        if (v[i].n_time && !v[i].error)
+            (void)!vec_push(&ms.in[span_of(s, v[i].token_us[0])],
+                            (double)(v[i].token_us[0] - v[i].submit_us) * 1e-3);
+    put_percentiles(b, k, s, &ms,
+                    (struct plot){.title = "Time to first token, over time",
+                                  .x_title = "seconds",
+                                  .y_title = "milliseconds"});
+}
+
+static void put_gaps(struct buf *b, struct sketch *k, const struct span *s, const struct seen *v,
+                     size_t n)
+{
+    struct by_span ms = {0};
+    for (size_t i = 0; i < n; i++)
+        for (int t = 1; t < v[i].n_time && !v[i].error; t++)
+            (void)!vec_push(&ms.in[span_of(s, v[i].token_us[t])],
+                            (double)(v[i].token_us[t] - v[i].token_us[t - 1]) * 1e-3);
+    put_percentiles(b, k, s, &ms,
+                    (struct plot){.title = "Inter-token latency, over time",
+                                  .x_title = "seconds",
+                                  .y_title = "milliseconds"});
+}
+
+static void put_tokens(struct buf *b, struct sketch *k, const struct span *s, const struct seen *v,
+                       size_t n)
+{
+    double count[N_SPAN] = {0};
+    for (size_t i = 0; i < n; i++)
+        for (int t = 0; t < v[i].n_time && !v[i].error; t++)
+            count[span_of(s, v[i].token_us[t])] += (double)v[i].n_token / v[i].n_time;
+    sketch_curve(k, "generated");
+    for (int i = 0; i < s->n; i++) sketch_point(k, span_end(s, i), count[i] * 1e6 / s->us);
+    sketch_end(b, k,
+               (struct plot){
+                   .title = "Tokens a second", .x_title = "seconds", .y_title = "tokens a second"});
+}
+
+/* Mean over a span of how many were under way, and how many waited at their client. */
+static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
+                          const struct seen *v, size_t n)
+{
+    for (int line = 0; line < 2; line++) {
+        double us[N_SPAN] = {0};
+        for (size_t i = 0; i < n; i++) {
+            int64_t from = line ? v[i].arrive_us : v[i].submit_us,
+                    to = line ? v[i].submit_us : v[i].done_us;
+            if (v[i].error) continue;
+            for (int j = span_of(s, from); j < s->n; j++) {
+                double lo = (double)s->begin_us + s->us * j, hi = lo + s->us;
+                if (lo >= (double)to) break;
+                us[j] += fmax(0, fmin(hi, (double)to) - fmax(lo, (double)from));
+            }
+        }
+        sketch_curve(k, line ? "waiting at clients" : "under way");
+        for (int i = 0; i < s->n; i++) sketch_point(k, span_end(s, i), us[i] / s->us);
+    }
+    sketch_end(b, k,
+               (struct plot){.title = "Requests", .x_title = "seconds", .y_title = "requests"});
+}
+
+void seen_plots(struct buf *b, const struct seen *v, size_t n, const struct seen_figures *f)
+{
+    struct span s = spans(f);
+    struct sketch *k = calloc(1, sizeof *k);
+    if (!k) {
+        b->failed = true;
+        return;
+    }
+    put_distributions(b, k, f);
+    if (s.n) {
+        put_first_tokens(b, k, &s, v, n);
+        put_gaps(b, k, &s, v, n);
+        put_tokens(b, k, &s, v, n);
+        put_under_way(b, k, &s, v, n);
+    }
+    free(k);
+}
+
+/* ---- the server ---- */
+
+typedef double load_fn(const struct load_sample *s);
+
+static double running(const struct load_sample *s)
+{
+    return s->n_running;
+}
+
+static double waiting(const struct load_sample *s)
+{
+    return s->n_waiting;
+}
+
+static double pages(const struct load_sample *s)
+{
+    return s->kv_ppm * 1e-4;
+}
+
+static double memory(const struct load_sample *s)
+{
+    return (double)s->memory / 1048576;
+}
+
+static void put_load(struct sketch *k, const char *name, load_fn *value,
+                     const struct load_sample *v, size_t n)
+{
+    size_t step = n / N_POINT + 1;
+    sketch_curve(k, name);
+    for (size_t i = 0; i < n; i += step) sketch_point(k, (double)v[i].us * 1e-6, value(&v[i]));
+}
+
+void load_plots(struct buf *b, const struct load_sample *v, size_t n)
+{
+    struct sketch *k = n > 1 ? calloc(1, sizeof *k) : NULL;
+    if (!k) return;
+    put_load(k, "running", running, v, n);
+    put_load(k, "waiting", waiting, v, n);
+    sketch_end(b, k,
+               (struct plot){.title = "Sequences", .x_title = "seconds", .y_title = "sequences"});
+    put_load(k, "held", pages, v, n);
+    sketch_end(b, k, (struct plot){.title = "KV pages", .x_title = "seconds", .y_title = "%"});
+    if (v[n - 1].memory) {
+        put_load(k, "memory", memory, v, n);
+        sketch_end(
+            b, k,
+            (struct plot){.title = "Memory beyond files", .x_title = "seconds", .y_title = "MiB"});
+    }
+    free(k);
+}

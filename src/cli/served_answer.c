@@ -1,0 +1,154 @@
+/* served_answer.c - one answer of a measured server, as it comes: which of its events are tokens, and when they came;
+ * see served.h.
+ *
+ * A token is an event with a choice that says something: some text or, of a completion, none where the answer goes on (a
+ * special token); not a conversation's first event, which only names the role, nor a last one with the reason alone.
+ * How many tokens there were is what the usage says, else as many as there were events. */
+#include "served.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+enum { ERROR_MAX = 2000 };
+
+static bool says_something(const struct json *j)
+{
+    size_t n = 0;
+    const char *text = json_text(j, &n);
+    return (text && n > 0) || json_count(j) > 0;
+}
+
+static bool is_token(const struct json *choice, bool chat)
+{
+    const struct json *delta = json_field(choice, "delta");
+    if (chat)
+        return says_something(json_field(delta, "content")) ||
+               says_something(json_field(delta, "reasoning_content")) ||
+               says_something(json_field(delta, "reasoning")) ||
+               says_something(json_field(delta, "tool_calls"));
+    const struct json *text = json_field(choice, "text");
+    bool goes_on = json_kind(json_field(choice, "finish_reason")) != JK_TEXT;
+    return says_something(text) || (json_kind(text) == JK_TEXT && goes_on);
+}
+
+static void hear_choice(struct served_answer *a, const struct json *choice)
+{
+    bool chat = a->chat;
+    if (json_kind(json_field(choice, "finish_reason")) == JK_TEXT) a->finished = true;
+    if (json_int(json_field(choice, "index"), 0) != 0) a->several = true;
+    if (!is_token(choice, chat)) return;
+    a->n_event++;
+    if (json_int(json_field(choice, "index"), 0) != 0) return;
+    size_t n = 0;
+    const char *text = chat ? json_text(json_field(json_field(choice, "delta"), "content"), &n)
+                            : json_text(json_field(choice, "text"), &n);
+    if (text && a->keep_text) buf_add(&a->text, text, n);
+    if (!vec_push(&a->token_us, a->now_us)) buf_add_text(&a->error, "no memory");
+}
+
+static void hear_usage(struct served_answer *a, const struct json *usage)
+{
+    const struct json *detail = json_field(usage, "prompt_tokens_details");
+    a->n_input = json_int(json_field(usage, "prompt_tokens"), a->n_input);
+    a->n_output = json_int(json_field(usage, "completion_tokens"), a->n_output);
+    a->n_cached = json_int(json_field(detail, "cached_tokens"), a->n_cached);
+}
+
+static void hear_error(struct served_answer *a, const struct json *error)
+{
+    const char *text = json_text(json_field(error, "message"), NULL);
+    if (!text) text = json_text(error, NULL);
+    buf_addf(&a->error, "%.500s", text ? text : "an error without a message");
+}
+
+static bool on_event(void *ctx, const char *data, size_t n)
+{
+    struct served_answer *a = ctx;
+    struct json *j = NULL;
+    struct err e;
+    if (strcmp(data, "[DONE]") == 0) {
+        a->finished = true;
+        return true;
+    }
+    if (json_parse(&j, data, n, NULL, &e) != 0) {
+        buf_addf(&a->error, "an event that is no JSON: %.200s", data);
+        return false;
+    }
+    const struct json *choices = json_field(j, "choices");
+    for (size_t i = 0; i < json_count(choices); i++) hear_choice(a, json_item(choices, i));
+    if (json_field(j, "usage")) hear_usage(a, json_field(j, "usage"));
+    if (json_kind(json_field(j, "error")) == JK_OBJECT ||
+        json_kind(json_field(j, "error")) == JK_TEXT)
+        hear_error(a, json_field(j, "error"));
+    json_drop(j);
+    return a->error.n == 0;
+}
+
+void served_answer_init(struct served_answer *a, bool chat, bool keep_text)
+{
+    *a = (struct served_answer){
+        .chat = chat, .keep_text = keep_text, .n_input = -1, .n_output = -1, .n_cached = -1};
+}
+
+bool served_answer_feed(struct served_answer *a, int status, const char *data, size_t n,
+                        int64_t now_us)
+{
+    a->now_us = now_us;
+    if (status == 200) return sse_feed(&a->sse, data, n, on_event, a);
+    if (a->error.n < ERROR_MAX) buf_add(&a->error, data, n);
+    return true;
+}
+
+/* ---- its end ---- */
+
+/* Why it is no answer; false: it is one. */
+static bool why_failed(struct served_answer *a, const struct fetch_result *f, struct buf *why)
+{
+    struct json *j = NULL;
+    const char *text = a->error.data ? a->error.data : "";
+    if (f->status && f->status != 200) {
+        if (json_parse(&j, text, a->error.n, NULL, NULL) == 0) {
+            const char *message = json_text(json_field(json_field(j, "error"), "message"), NULL);
+            text = message ? message : text;
+        }
+        buf_addf(why, "HTTP %d: %.500s", f->status, text);
+    } else if (a->error.n)
+        buf_add_text(why, text);
+    else if (f->error)
+        buf_add_text(why, f->error);
+    else if (!a->finished)
+        buf_add_text(why, "the stream ended before the answer did");
+    else if (a->token_us.n == 0)
+        buf_add_text(why, "an answer without a token");
+    json_drop(j);
+    return why->n > 0;
+}
+
+static void note_seen(struct served_answer *a, struct seen *s, int64_t now_us)
+{
+    s->token_us = a->token_us.v;
+    s->n_time = (int)a->token_us.n;
+    s->n_token = a->n_output > 0 && !a->several ? (int)a->n_output : s->n_time;
+    s->n_output = a->n_output >= 0 ? (int)a->n_output : a->n_event;
+    s->n_cached = a->n_cached > 0 ? (int)a->n_cached : 0;
+    if (a->n_input >= 0) s->n_input = (int)a->n_input;
+    s->done_us = s->n_time ? s->token_us[s->n_time - 1] : now_us;
+}
+
+void served_answer_end(struct served_answer *a, const struct fetch_result *f, int64_t now_us,
+                       struct seen *s, struct served *own)
+{
+    struct buf why = {0};
+    note_seen(a, s, now_us);
+    own->token_us = a->token_us.v;
+    own->text = a->keep_text ? buf_detach(&a->text) : NULL;
+    if (why_failed(a, f, &why)) {
+        own->error = buf_detach(&why);
+        s->error = own->error ? own->error : "no memory";
+    }
+    buf_deinit(&why);
+    buf_deinit(&a->error);
+    buf_deinit(&a->text);
+    sse_deinit(&a->sse);
+}

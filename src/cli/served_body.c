@@ -1,0 +1,174 @@
+/* served_body.c - a request's body, as OpenAI has it with what vLLM's clients send; see served.h. */
+#include "served.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double temperature = -1, top_p = -1, min_p = -1, frequency_penalty = NAN,
+              presence_penalty = NAN, repetition_penalty = NAN;
+static int64_t top_k = INT64_MIN, logprobs = -1;
+static const char *extra_body;
+
+const struct option body_options[] = {
+    {.kind = OPTION_REAL,
+     .name = "temperature",
+     .arg = "X",
+     .target = &temperature,
+     .lo = 0,
+     .hi = 100,
+     .help = "of all requests, as what follows (the server's default)"},
+    {.kind = OPTION_REAL,
+     .name = "top-p",
+     .arg = "X",
+     .target = &top_p,
+     .lo = 0,
+     .hi = 1,
+     .help = "..."},
+    {.kind = OPTION_INT,
+     .name = "top-k",
+     .arg = "N",
+     .target = &top_k,
+     .lo = -1,
+     .hi = 1 << 30,
+     .help = "..."},
+    {.kind = OPTION_REAL,
+     .name = "min-p",
+     .arg = "X",
+     .target = &min_p,
+     .lo = 0,
+     .hi = 1,
+     .help = "..."},
+    {.kind = OPTION_REAL,
+     .name = "frequency-penalty",
+     .arg = "X",
+     .target = &frequency_penalty,
+     .lo = -2,
+     .hi = 2,
+     .help = "..."},
+    {.kind = OPTION_REAL,
+     .name = "presence-penalty",
+     .arg = "X",
+     .target = &presence_penalty,
+     .lo = -2,
+     .hi = 2,
+     .help = "..."},
+    {.kind = OPTION_REAL,
+     .name = "repetition-penalty",
+     .arg = "X",
+     .target = &repetition_penalty,
+     .lo = 0,
+     .hi = 100,
+     .help = "..."},
+    {.kind = OPTION_INT,
+     .name = "logprobs",
+     .arg = "N",
+     .target = &logprobs,
+     .lo = 0,
+     .hi = 1000,
+     .help = "ask for so many of each token"},
+    {.kind = OPTION_TEXT,
+     .name = "extra-body",
+     .arg = "JSON",
+     .target = &extra_body,
+     .help = "an object whose members go into each request"},
+    {.kind = OPTION_END},
+};
+
+int body_extra(struct json **extra, struct err *e)
+{
+    *extra = NULL;
+    if (!extra_body) return 0;
+    int rc = json_parse(extra, extra_body, strlen(extra_body), NULL, e);
+    if (rc == 0 && json_kind(*extra) != JK_OBJECT) rc = err_set(e, ERR_ARG, "not an object");
+    return rc ? err_prefix(e, ERR_ARG, "--extra-body") : 0;
+}
+
+void body_sampling(struct buf *b, const struct json *extra)
+{
+    const struct {
+        const char *name;
+        double x;
+        bool given;
+    } list[] = {
+        {"temperature", temperature, temperature >= 0},
+        {"top_p", top_p, top_p >= 0},
+        {"min_p", min_p, min_p >= 0},
+        {"frequency_penalty", frequency_penalty, !isnan(frequency_penalty)},
+        {"presence_penalty", presence_penalty, !isnan(presence_penalty)},
+        {"repetition_penalty", repetition_penalty, !isnan(repetition_penalty)},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (list[i].given && !json_field(extra, list[i].name))
+            json_member_real(b, list[i].name, list[i].x);
+    if (top_k != INT64_MIN && !json_field(extra, "top_k")) json_member_int(b, "top_k", top_k);
+    if (logprobs >= 0 && !json_field(extra, "logprobs")) json_member_int(b, "logprobs", logprobs);
+}
+
+static void put_ids(struct buf *b, const struct ids *ids)
+{
+    buf_add_char(b, '[');
+    for (size_t i = 0; i < ids->n; i++) buf_addf(b, i ? ",%d" : "%d", ids->v[i]);
+    buf_add_char(b, ']');
+}
+
+static int put_prompt(struct buf *b, const struct target *t, const struct prompts *p, size_t i,
+                      struct err *e)
+{
+    struct ids ids = {0};
+    if (t->chat) {
+        buf_add_text(b, ",\"messages\":[{\"role\":\"user\",\"content\":");
+        json_put_text(b, p->text[i], strlen(p->text[i]));
+        buf_add_text(b, "}]");
+        return 0;
+    }
+    buf_add_text(b, ",\"prompt\":");
+    if (p->text) {
+        json_put_text(b, p->text[i], strlen(p->text[i]));
+        return 0;
+    }
+    int rc = traffic_prompt(&p->t, i, p->n_vocab, &ids, e);
+    if (rc == 0) put_ids(b, &ids);
+    vec_deinit(&ids);
+    return rc;
+}
+
+static bool given(const struct served_options *o, const char *key)
+{
+    return json_field(o->extra, key) != NULL;
+}
+
+static void put_extra(struct buf *b, const struct json *extra)
+{
+    for (void *it = json_kind(extra) == JK_OBJECT ? json_first(extra) : NULL; it;
+         it = json_next(extra, it)) {
+        size_t n = 0;
+        const char *key = json_it_key(it, &n);
+        buf_add_char(b, ',');
+        json_put_text(b, key, n);
+        buf_add_char(b, ':');
+        json_put(b, json_it_value(it));
+    }
+}
+
+int served_body(struct buf *b, const struct target *t, const struct prompts *p,
+                const struct served_options *o, size_t i, struct err *e)
+{
+    const char *most = t->chat ? "max_completion_tokens" : "max_tokens";
+    buf_add_text(b, "{\"stream\":true");
+    if (!given(o, "model")) {
+        buf_add_text(b, ",\"model\":");
+        json_put_text(b, t->model, strlen(t->model));
+    }
+    if (!given(o, "stream_options"))
+        buf_add_text(b, ",\"stream_options\":{\"include_usage\":true}");
+    if (!given(o, most)) buf_addf(b, ",\"%s\":%d", most, p->t.v[i].n_output);
+    if (o->ignore_eos && !given(o, "ignore_eos")) buf_add_text(b, ",\"ignore_eos\":true");
+    if (o->member) buf_add_text(b, o->member);
+    put_extra(b, o->extra);
+    int rc = put_prompt(b, t, p, i, e);
+    buf_add_char(b, '}');
+    return rc == 0 && b->failed ? err_memory(e, "a request", b->n) : rc;
+}

@@ -1,0 +1,159 @@
+/* Goal: events of every shape become tokens and times as they should, request bodies are what was asked for, metrics are
+ * read as Prometheus would. Method: the reader's own functions, with streams by hand; the HTTP is that of
+ * tests/e2e/bench_serve.py. */
+#include "served.h"
+#include "../../tests/unit.h"
+
+#include "base/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+TEST(served_metrics_are_read_by_name)
+{
+    static const char text[] = "# TYPE a counter\n"
+                               "a_total 3\n"
+                               "a{x=\"1\"} 2.5\n"
+                               "a{x=\"quoted \\\" } 9\",y=\"}\"} 4 1700000000\n"
+                               "ab 100\n"
+                               "b{x=\"1\"} NaN\n"
+                               "c{x=\"1\"\n"
+                               "d\n"
+                               "e 1e3";
+    EXPECT(prometheus_sum(text, "a") == 6.5 && prometheus_sum(text, "a_total") == 3);
+    EXPECT(isnan(prometheus_sum(text, "b")) && isnan(prometheus_sum(text, "c")));
+    EXPECT(isnan(prometheus_sum(text, "d")) && prometheus_sum(text, "e") == 1000);
+    EXPECT(isnan(prometheus_sum(text, "none")) && isnan(prometheus_sum("", "a")));
+}
+
+/* ---- answers ---- */
+
+/* What one client saw of that stream. */
+static void hear(struct seen *s, struct served *own, bool chat, int status, const char *stream,
+                 const char *error)
+{
+    struct served_answer a;
+    struct fetch_result f = {.status = status, .error = error};
+    *s = (struct seen){.n_input = 4};
+    *own = (struct served){0};
+    served_answer_init(&a, chat, true);
+    served_answer_feed(&a, status, stream, strlen(stream), 1000);
+    served_answer_end(&a, &f, 5000, s, own);
+}
+
+static void served_deinit(struct served *own)
+{
+    free(own->token_us);
+    free(own->text);
+    free(own->error);
+}
+
+TEST(served_answers_are_tokens_and_usage)
+{
+    static const struct {
+        bool chat;
+        int n_time, n_token, n_output, n_input;
+        const char *stream, *text;
+    } c[] = {
+        {false, 2, 2, 2, 4,
+         "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: "
+         "{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\n\n",
+         "ab"},
+        {false, 2, 2, 2, 4,
+         "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":null}]}\n\ndata: "
+         "{\"choices\":[{\"text\":\"\",\"finish_reason\":null}]}\n\n"
+         "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n",
+         "a"},
+        {false, 1, 5, 5, 7,
+         "data: {\"choices\":[{\"text\":\"many\"}],\"usage\":null}\n\ndata: "
+         "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}\n\n"
+         "data: [DONE]\n\n",
+         "many"},
+        {false, 1, 1, 2, 4,
+         "data: {\"choices\":[{\"index\":1,\"text\":\"x\"}]}\n\ndata: "
+         "{\"choices\":[{\"index\":0,\"text\":\"y\"}]}\n\n: ping\n\ndata: [DONE]\n\n",
+         "y"},
+        {true, 2, 2, 2, 4,
+         "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\ndata: "
+         "{\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n"
+         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: "
+         "{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+         "a"},
+        {true, 1, 1, 1, 4,
+         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]}}]}\n\ndata: [DONE]\n\n",
+         ""},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct seen s;
+        struct served own;
+        hear(&s, &own, c[i].chat, 200, c[i].stream, NULL);
+        const char *text = own.text ? own.text : "";
+        if (s.error || s.n_time != c[i].n_time || s.n_token != c[i].n_token ||
+            s.n_output != c[i].n_output || s.n_input != c[i].n_input ||
+            strcmp(text, c[i].text) != 0)
+            test_fail(__FILE__, __LINE__, "stream %zu: %d events, %d tokens of %d, %d in, %s, %s",
+                      i, s.n_time, s.n_token, s.n_output, s.n_input, text, s.error ? s.error : "");
+        EXPECT_INT(s.done_us, 1000);
+        served_deinit(&own);
+    }
+}
+
+TEST(served_failures_say_why)
+{
+    static const struct {
+        int status;
+        const char *stream, *error, *want;
+    } c[] = {
+        {429, "{\"error\":{\"message\":\"too many\"}}", NULL, "HTTP 429: too many"},
+        {502, "<html>", NULL, "HTTP 502: <html>"},
+        {0, "", "Connection refused", "Connection refused"},
+        {200, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", NULL, "ended before"},
+        {200, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", "cut off", "cut off"},
+        {200, "data: [DONE]\n\n", NULL, "without a token"},
+        {200, "data: {\"error\":{\"message\":\"no memory left\"}}\n\n", NULL, "no memory left"},
+        {200, "data: nonsense\n\n", "not wanted", "no JSON"},
+        {200, "{\"choices\":[{\"text\":\"whole\"}]}", NULL, "ended before"},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct seen s;
+        struct served own;
+        hear(&s, &own, false, c[i].status, c[i].stream, c[i].error);
+        if (!s.error || !strstr(s.error, c[i].want))
+            test_fail(__FILE__, __LINE__, "case %zu: %s", i, s.error ? s.error : "(none)");
+        served_deinit(&own);
+    }
+}
+
+TEST(served_bodies_are_what_was_asked_for)
+{
+    struct target t = {.model = (char *)"m"};
+    struct prompts p = {.n_vocab = 50};
+    struct served_options o = {0};
+    struct buf b = {0};
+    struct json *extra = NULL, *j = NULL;
+    struct err e;
+    NEED(vec_push(&p.t, ((struct traffic_job){.n_prompt = 4, .n_output = 9})));
+    static const char text[] = "{\"max_tokens\":3,\"stop\":[\"x\"]}";
+    NEED_OK(json_parse(&extra, text, strlen(text), NULL, &e), &e);
+    NEED_OK(served_body(&b, &t, &p, &o, 0, &e), &e);
+    NEED_OK(json_parse(&j, b.data, b.n, NULL, &e), &e);
+    EXPECT(json_bool(json_field(j, "stream"), false) &&
+           json_int(json_field(j, "max_tokens"), 0) == 9);
+    EXPECT(json_count(json_field(j, "prompt")) == 4 && !json_field(j, "ignore_eos"));
+    EXPECT_TEXT(json_text(json_field(j, "model"), NULL), "m");
+    json_drop(j);
+    o.extra = extra;
+    o.ignore_eos = true;
+    o.member = ",\"top_k\":5";
+    buf_clear(&b);
+    NEED_OK(served_body(&b, &t, &p, &o, 0, &e), &e);
+    NEED_OK(json_parse(&j, b.data, b.n, NULL, &e), &e);
+    EXPECT(json_int(json_field(j, "max_tokens"), 0) == 3 && json_count(json_field(j, "stop")) == 1);
+    EXPECT(json_bool(json_field(j, "ignore_eos"), false) &&
+           json_int(json_field(j, "top_k"), 0) == 5);
+    EXPECT(!strstr(strstr(b.data, "max_tokens") + 1, "max_tokens"));
+    json_drop(j);
+    json_drop(extra);
+    buf_deinit(&b);
+    vec_deinit(&p.t);
+}
