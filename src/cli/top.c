@@ -1,0 +1,268 @@
+/* top.c - quoth top: how a running server does, on the screen, once a second; or once, for a file or a program.
+ *
+ *   reader thread   GET /metrics --> a queue of pages, and a byte for whoever waits with poll
+ *   main thread     keys, the window's size, pages --> struct top --> the screen
+ *
+ * A server that does not answer holds up the reader alone: keys work meanwhile. It is asked again until it does. */
+#include "cli.h"
+#include "term.h"
+#include "top.h"
+
+#include "base/os.h"
+#include "base/queue.h"
+#include "fetch/fetch.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static double interval = 1;
+static bool once, as_json, insecure;
+static const char *api_key, *uds, *ca_file;
+
+static const struct option options[] = {
+    {.kind = OPTION_REAL,
+     .name = "interval",
+     .letter = 'd',
+     .arg = "S",
+     .target = &interval,
+     .lo = 0.1,
+     .hi = 3600,
+     .help = "seconds between two readings (1)"},
+    {.kind = OPTION_FLAG,
+     .name = "once",
+     .target = &once,
+     .help = "print one report of two readings; also where standard output is no terminal"},
+    {.kind = OPTION_FLAG,
+     .name = "json",
+     .target = &as_json,
+     .help = "that report as a JSON object"},
+    {.kind = OPTION_TEXT,
+     .name = "api-key",
+     .arg = "KEY",
+     .target = &api_key,
+     .help = "the server wants one (default: $OPENAI_API_KEY)"},
+    {.kind = OPTION_TEXT,
+     .name = "uds",
+     .arg = "PATH",
+     .target = &uds,
+     .help = "the server listens on this unix socket"},
+    {.kind = OPTION_TEXT,
+     .name = "ca-cert",
+     .arg = "FILE",
+     .target = &ca_file,
+     .help = "certificates to trust, PEM (default: the system's)"},
+    {.kind = OPTION_FLAG,
+     .name = "insecure",
+     .letter = 'k',
+     .target = &insecure,
+     .help = "trust any certificate"},
+    {.kind = OPTION_END},
+};
+
+/* ---- reading ---- */
+
+struct target {
+    char url[600], header[600];
+    struct fetch_options how;
+};
+
+/* "host:8000", "http://host:8000/", "unix:/path", or the address of the metrics themselves. */
+static int find_target(struct target *t, const char *url, struct err *e)
+{
+    static const char unix_scheme[] = "unix:", tail[] = "/metrics";
+    const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
+    t->how = (struct fetch_options){.unix_socket = uds,
+                                    .ca_file = ca_file,
+                                    .insecure = insecure,
+                                    .connect_ms = 2000,
+                                    .total_ms = 5000,
+                                    .n_byte_max = 16 << 20};
+    if (strncmp(url, unix_scheme, sizeof unix_scheme - 1) == 0)
+        t->how.unix_socket = url + sizeof unix_scheme - 1, url = "localhost";
+    size_t n = strlen(url);
+    while (n > 0 && url[n - 1] == '/') n--;
+    if (n > 500) return err_set(e, ERR_ARG, "an address of %zu characters is too long", n);
+    bool whole =
+        n >= sizeof tail - 1 && strncmp(url + n - (sizeof tail - 1), tail, sizeof tail - 1) == 0;
+    snprintf(t->url, sizeof t->url, "%s%.*s%s", strstr(url, "://") ? "" : "http://", (int)n, url,
+             whole ? "" : tail);
+    if (key) snprintf(t->header, sizeof t->header, "Authorization: Bearer %.500s", key);
+    return 0;
+}
+
+/* One reading; the sentence says why there is none. */
+static int read_sample(const struct target *t, struct top_sample *s, struct err *e)
+{
+    struct buf page = {0};
+    const char *header = t->header;
+    int status = 0;
+    int64_t asked_us = time_us();
+    int rc = fetch_get(t->url, &header, t->header[0] != 0, &t->how, &page, &status, e);
+    s->time_us = asked_us + (time_us() - asked_us) / 2;
+    if (rc == 0 && status == 401)
+        rc = err_set(e, ERR_ARG, "%s wants an API key that it knows (--api-key)", t->url);
+    else if (rc == 0 && status != 200)
+        rc = err_set(e, ERR_IO, "%s: the answer is status %d", t->url, status);
+    else if (rc == 0 && top_sample_read(s, page.data ? page.data : "", page.n, e) != 0)
+        rc = err_prefix(e, ERR_FORMAT, "%s", t->url);
+    buf_deinit(&page);
+    return rc;
+}
+
+/* ---- one report ---- */
+
+static int report(const struct target *t, struct top *top, struct err *e)
+{
+    struct top_sample *s = calloc(1, sizeof *s);
+    struct buf out = {0};
+    int rc = s ? 0 : err_memory(e, "a reading", sizeof *s);
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        if (i) usleep((useconds_t)(interval * 1e6));
+        rc = read_sample(t, s, e);
+        if (rc == 0) top_add(top, s);
+    }
+    struct top_look look = {.size.n_column = 1 << 20, .wall_s = time_wall_us() / 1000000};
+    if (rc == 0 && as_json)
+        top_json(top, &out);
+    else if (rc == 0)
+        top_page(top, &look, &out);
+    if (rc == 0 && out.failed) rc = err_memory(e, "a report", out.n);
+    if (rc == 0) fwrite(out.data, 1, out.n, stdout);
+    buf_deinit(&out);
+    free(s);
+    return rc;
+}
+
+/* ---- live ---- */
+
+struct reading {
+    int rc;
+    struct err e;
+    struct top_sample s;
+};
+
+struct reader {
+    const struct target *target;
+    struct queue *quit, *readings; /* of bytes, of struct reading */
+    int event;                     /* readable: there is a reading */
+    pthread_t thread;
+};
+
+static void *read_on(void *arg)
+{
+    struct reader *r = arg;
+    struct reading *one = calloc(1, sizeof *one);
+    uint64_t bell = 1;
+    char byte;
+    for (int64_t due = time_us(); one;) {
+        one->e = (struct err){0};
+        one->rc = read_sample(r->target, &one->s, &one->e);
+        (void)queue_push(r->readings, one); /* a full one: nobody looks, as a stopped program */
+        (void)!write(r->event, &bell, sizeof bell);
+        int64_t period = (int64_t)(interval * 1e6), now = time_us();
+        due += period;
+        if (due < now + period / 2) due = now + period / 2; /* rates of shorter times are noise */
+        if (queue_pop(r->quit, &byte, due - now)) break;
+    }
+    free(one);
+    return NULL;
+}
+
+static int reader_open(struct reader *r, struct err *e)
+{
+    r->quit = queue_open(1, 1);
+    r->readings = queue_open(4, sizeof(struct reading));
+    r->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for who waits with poll */
+    bool ok = r->quit && r->readings && r->event >= 0 &&
+              pthread_create(&r->thread, NULL, read_on, r) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok ? 0 : err_memory(e, "a reader", sizeof *r);
+}
+
+static void show(const struct top *top, bool utf8, bool colour)
+{
+    struct buf out = {0};
+    struct top_look look = {
+        .size = term_size(), .utf8 = utf8, .colour = colour, .wall_s = time_wall_us() / 1000000};
+    top_page(top, &look, &out);
+    if (!out.failed) term_show(out.data, out.n);
+    buf_deinit(&out);
+}
+
+static void take_readings(struct reader *r, struct top *top, struct reading *one)
+{
+    uint64_t n;
+    (void)!read(r->event, &n, sizeof n);
+    while (queue_pop(r->readings, one, 0))
+        if (one->rc == 0)
+            top_add(top, &one->s);
+        else
+            top_miss(top, one->e.text);
+}
+
+static int live(const struct target *t, struct top *top, struct err *e)
+{
+    enum { CTRL_C = 3, CTRL_D = 4 };
+    struct reader r = {.target = t, .event = -1};
+    bool utf8 = term_utf8(), colour = term_colour();
+    struct reading *one = calloc(1, sizeof *one);
+    int rc = one ? reader_open(&r, e) : err_memory(e, "a reading", sizeof *one), key = 0;
+    bool running = rc == 0;
+    if (running && term_begin()) {
+        while (key != 'q' && key != 'Q' && key != CTRL_C && key != CTRL_D) {
+            take_readings(&r, top, one);
+            show(top, utf8, colour);
+            key = term_wait(r.event, 1000);
+        }
+        term_end();
+    }
+    if (running) {
+        queue_push(r.quit, "");
+        pthread_join(r.thread, NULL); /* a server that does not answer is given up after seconds */
+    }
+    queue_close(r.quit);
+    queue_close(r.readings);
+    if (r.event >= 0) close(r.event);
+    free(one);
+    return rc;
+}
+
+/* ---- the command ---- */
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct target t = {0};
+    const char *term = getenv("TERM"), *url = n_arg ? arg[0] : "http://127.0.0.1:8000";
+    bool screen = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0;
+    struct top *top = calloc(1, sizeof *top);
+    int rc = top ? find_target(&t, url, &e) : err_memory(&e, "the figures", sizeof *top);
+    if (rc == 0) {
+        top->url = url;
+        rc = once || as_json || !screen ? report(&t, top, &e) : live(&t, top, &e);
+    }
+    free(top);
+    return rc ? fail("top", &e) : 0;
+}
+
+const struct command command_top = {
+    .name = "top",
+    .summary = "watch a running server",
+    .usage = "[URL] [OPTIONS]",
+    .detail = "Queues, tokens per second, KV pages, cache hits and latencies of a server at URL "
+              "(http://127.0.0.1:8000): "
+              "quoth's, or another one whose /metrics have vLLM's names. Latencies are of the last "
+              "seconds and, behind "
+              "the bar, of all time. q quits.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

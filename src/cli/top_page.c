@@ -1,0 +1,377 @@
+/* top_page.c - a server's figures on a screen: queues, curves of the last minutes, latencies, what ended how; see top.h.
+ * Rows are put together in full and then cut at the screen's edge, so nothing here knows how wide it is but the curves. */
+#include "top.h"
+
+#include "base/json.h"
+#include "base/utf8.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+enum { LABEL = 14, FIGURE = 9 };
+
+struct page {
+    const struct top *t;
+    const struct top_look *look;
+    struct top_figures f;
+    struct buf row, *out;
+    int n_row;
+};
+
+/* ---- rows ---- */
+
+/* Bytes of s [n] that take at most n_column columns; escape sequences take none. */
+static size_t cut(const char *s, size_t n, int n_column)
+{
+    size_t i = 0;
+    for (int column = 0; i < n;) {
+        uint32_t cp = 0;
+        if (s[i] == '\033') {
+            while (i < n && s[i] != 'm') i++;
+            i += i < n;
+            continue;
+        }
+        int len = utf8_decode(s + i, n - i, &cp);
+        if (len <= 0) len = 1, cp = '?';
+        int width = utf8_width(cp);
+        if (column + width > n_column) break;
+        column += width;
+        i += (size_t)len;
+    }
+    return i;
+}
+
+static void end_row(struct page *p)
+{
+    int most = p->look->size.n_row;
+    while (p->row.n > 0 && p->row.data[p->row.n - 1] == ' ') p->row.n--;
+    if (most == 0 || p->n_row < most) {
+        buf_add(p->out, p->row.data ? p->row.data : "",
+                cut(p->row.data, p->row.n, p->look->size.n_column));
+        if (p->look->colour) buf_add_text(p->out, "\033[m");
+        buf_add_char(p->out, '\n');
+        p->n_row++;
+    }
+    buf_clear(&p->row);
+}
+
+static void style(struct page *p, const char *code)
+{
+    if (p->look->colour) buf_addf(&p->row, "\033[%sm", code);
+}
+
+static void put_label(struct page *p, const char *label)
+{
+    style(p, "2");
+    buf_addf(&p->row, "%-*s", LABEL, label);
+    style(p, "");
+}
+
+/* ---- figures ---- */
+
+static const char *count_text(double x, char out[24])
+{
+    if (isnan(x))
+        snprintf(out, 24, "-");
+    else if (fabs(x) >= 1e6)
+        snprintf(out, 24, "%.2fM", x * 1e-6);
+    else if (fabs(x) >= 1e5)
+        snprintf(out, 24, "%.0fk", x * 1e-3);
+    else if (fabs(x) < 99.95 && x != floor(x))
+        snprintf(out, 24, "%.1f", x);
+    else
+        snprintf(out, 24, "%.0f", x);
+    return out;
+}
+
+static const char *percent_text(double x, char out[24])
+{
+    if (isnan(x))
+        snprintf(out, 24, "-");
+    else
+        snprintf(out, 24, "%.1f %%", x * 100);
+    return out;
+}
+
+static const char *time_text(double us, char out[24])
+{
+    if (us < 1000)
+        snprintf(out, 24, "%.0f us", us);
+    else if (us < 99500)
+        snprintf(out, 24, "%.1f ms", us * 1e-3);
+    else if (us < 999500)
+        snprintf(out, 24, "%.0f ms", us * 1e-3);
+    else
+        snprintf(out, 24, us < 99.5e6 ? "%.2f s" : "%.0f s", us * 1e-6);
+    return out;
+}
+
+static const char *bytes_text(double x, char out[24])
+{
+    if (isnan(x))
+        snprintf(out, 24, "-");
+    else
+        snprintf(out, 24, x < 10e9 ? "%.0f MiB" : "%.1f GiB",
+                 x / (x < 10e9 ? 1048576.0 : 1073741824.0));
+    return out;
+}
+
+static void put_count(struct page *p, const char *label, double x)
+{
+    char text[24];
+    style(p, "2");
+    buf_addf(&p->row, "%s ", label);
+    style(p, "");
+    buf_addf(&p->row, "%s   ", count_text(x, text));
+}
+
+/* ---- curves ---- */
+
+static const char *level_text(const struct page *p, double x)
+{
+    static const char *const high[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const plain[] = {"_", ".", "-", "~", "+", "=", "*", "#"};
+    int i = (int)(x * 8);
+    i = i < 0 ? 0 : i > 7 ? 7 : i;
+    return p->look->utf8 ? high[i] : plain[i];
+}
+
+/* The last points, the newest at the right; full: what fills a column's height, NAN: the highest of them,
+ * which then is told behind. */
+static void put_curve(struct page *p, enum top_curve c, double full, const char *unit)
+{
+    enum { TAIL = 18 }; /* "  max 10929 tok/s" */
+    char text[24];
+    int room = p->look->size.n_column - LABEL - FIGURE - 8 - TAIL;
+    int n = p->t->n_point < room ? p->t->n_point : room;
+    double most = isnan(full) ? 0 : full;
+    for (int i = p->t->n_point - n; i < p->t->n_point && isnan(full); i++)
+        if (p->t->point[i][c] > most) most = p->t->point[i][c];
+    buf_addf(&p->row, "%*s", room > n ? room - n : 0, "");
+    style(p, "36");
+    for (int i = p->t->n_point - n; i < p->t->n_point; i++) {
+        double x = p->t->point[i][c];
+        buf_add_text(&p->row, isnan(x) ? " " : level_text(p, most > 0 ? x / most : 0));
+    }
+    style(p, "");
+    if (isnan(full) && n > 0) {
+        style(p, "2");
+        buf_addf(&p->row, "  max %s%s", count_text(most, text), unit);
+    }
+}
+
+static void put_line(struct page *p, const char *label, const char *figure, const char *unit,
+                     enum top_curve c, double full)
+{
+    put_label(p, label);
+    buf_addf(&p->row, "%*s%-6s", FIGURE, figure, unit);
+    if (p->look->size.n_row > 0) {
+        buf_add_text(&p->row, "  ");
+        put_curve(p, c, full, unit);
+    }
+    end_row(p);
+}
+
+static void put_lines(struct page *p)
+{
+    const double *v = p->f.now->v;
+    char text[24];
+    put_line(p, "generation", count_text(p->f.per_s[TOP_generation], text), " tok/s",
+             TOP_CURVE_GENERATION, NAN);
+    put_line(p, "prompts", count_text(p->f.per_s[TOP_prompt], text), " tok/s", TOP_CURVE_PROMPT,
+             NAN);
+    put_line(p, "running", count_text(v[TOP_running], text), "", TOP_CURVE_RUNNING, NAN);
+    put_line(p, "waiting", count_text(v[TOP_waiting], text), "", TOP_CURVE_WAITING, NAN);
+    put_line(p, "KV in use", percent_text(v[TOP_kv], text), "", TOP_CURVE_KV, 1);
+    put_line(p, "cache hits", percent_text(p->f.hit_rate, text), "", TOP_CURVE_HITS, 1);
+}
+
+/* ---- latencies ---- */
+
+/* What lies in the first bucket is known to be no more than its bound. */
+static void put_quantile(struct page *p, const struct histogram *h, double q)
+{
+    char text[24], less[32];
+    if (h->n == 0) {
+        buf_addf(&p->row, "%*s", FIGURE, "-");
+        return;
+    }
+    double x = histogram_quantile(h, q), first = (double)h->bound[0];
+    bool below = q * (double)h->n <= (double)h->count[0];
+    snprintf(less, sizeof less, "%s%s", below ? "<" : "", time_text(below ? first : x, text));
+    buf_addf(&p->row, "%*s", FIGURE, less);
+}
+
+static void put_times(struct page *p, const char *label, enum top_times i)
+{
+    struct histogram recent = scrape_histogram(&p->f.recent[i]),
+                     all = scrape_histogram(&p->f.now->times[i]);
+    char text[24];
+    put_label(p, label);
+    for (int k = 0; k < 2; k++) {
+        const struct histogram *h = k ? &all : &recent;
+        buf_addf(&p->row, "%s%*s", k ? " |" : "", k ? FIGURE - 1 : FIGURE,
+                 h->n ? time_text(histogram_mean(h), text) : "-");
+        put_quantile(p, h, 0.5);
+        if (k == 0) put_quantile(p, h, 0.9);
+        put_quantile(p, h, 0.99);
+    }
+    end_row(p);
+}
+
+/* Of the window, and behind the bar of all time. */
+static void put_latencies(struct page *p)
+{
+    char window[40];
+    end_row(p);
+    snprintf(window, sizeof window, p->f.seconds > 0 ? "last %.0f s" : "all", p->f.seconds);
+    style(p, "2");
+    buf_addf(&p->row, "%-*s%*s%*s%*s%*s |%*s%*s%*s", LABEL, window, FIGURE, "mean", FIGURE, "p50",
+             FIGURE, "p90", FIGURE, "p99", FIGURE - 1, "mean", FIGURE, "p50", FIGURE, "p99");
+    end_row(p);
+    put_times(p, "first token", TOP_TTFT);
+    put_times(p, "between tokens", TOP_ITL);
+    put_times(p, "in the queue", TOP_QUEUE);
+    put_times(p, "whole answers", TOP_E2EL);
+}
+
+/* ---- the rest ---- */
+
+static void put_title(struct page *p)
+{
+    char clock[16];
+    time_t now = (time_t)p->look->wall_s;
+    struct tm tm;
+    localtime_r(&now, &tm);
+    strftime(clock, sizeof clock, "%H:%M:%S", &tm);
+    style(p, "1");
+    buf_add_text(&p->row, "quoth top");
+    style(p, "");
+    buf_addf(&p->row, "  %s  %s", p->t->url, p->f.now ? p->f.now->model : "");
+    double up = p->f.now ? (double)p->look->wall_s - p->f.now->v[TOP_start] : NAN;
+    if (up >= 0)
+        buf_addf(&p->row, "  up %.0f:%02d:%02d", floor(up / 3600), (int)fmod(up / 60, 60),
+                 (int)fmod(up, 60));
+    buf_addf(&p->row, "  %s", clock);
+    end_row(p);
+}
+
+/* A row even where nothing is to be said, so that the rest stays where it is. */
+static void put_trouble(struct page *p)
+{
+    if (p->t->trouble[0]) {
+        style(p, "1;31");
+        buf_addf(&p->row, "not reachable, retrying: %s", p->t->trouble);
+    } else if (p->t->restarted) {
+        buf_add_text(&p->row, "the server began anew");
+    }
+    end_row(p);
+}
+
+static void put_ends(struct page *p)
+{
+    const double *v = p->f.now->v;
+    char text[24];
+    end_row(p);
+    put_label(p, "answers");
+    put_count(p, "stop", v[TOP_stopped]);
+    put_count(p, "length", v[TOP_length]);
+    put_count(p, "abort", v[TOP_aborted]);
+    put_count(p, "timeout", v[TOP_late]);
+    put_count(p, "error", v[TOP_failed]);
+    end_row(p);
+    put_label(p, "HTTP");
+    put_count(p, "requests/s", p->f.per_s[TOP_answers]);
+    put_count(p, "4xx", isnan(v[TOP_refusals]) && v[TOP_answers] >= 0 ? 0 : v[TOP_refusals]);
+    put_count(p, "5xx", isnan(v[TOP_faults]) && v[TOP_answers] >= 0 ? 0 : v[TOP_faults]);
+    put_count(p, "hang-ups", v[TOP_hangups]);
+    put_count(p, "connections", v[TOP_connections]);
+    end_row(p);
+    put_label(p, "scheduler");
+    put_count(p, "preempted", v[TOP_preempted]);
+    put_count(p, "refused", v[TOP_refused]);
+    put_count(p, "pages", v[TOP_pages]);
+    put_count(p, "of them cached", v[TOP_cached]);
+    if (!isnan(p->f.accept_rate))
+        buf_addf(&p->row, "drafts accepted %s", percent_text(p->f.accept_rate, text));
+    end_row(p);
+}
+
+static void put_machine(struct page *p)
+{
+    char text[24];
+    put_label(p, "steps");
+    put_count(p, "per s", p->f.per_s[TOP_steps]);
+    put_count(p, "rows each", p->f.rows_per_step);
+    buf_addf(&p->row, "model %s   ", percent_text(p->f.forward, text));
+    buf_addf(&p->row, "sampling %s", percent_text(p->f.sample, text));
+    end_row(p);
+    put_label(p, "process");
+    buf_addf(&p->row, "%s   ", bytes_text(p->f.now->v[TOP_memory], text));
+    buf_addf(&p->row, "CPU %s", percent_text(p->f.cpu, text));
+    end_row(p);
+}
+
+void top_page(const struct top *t, const struct top_look *look, struct buf *out)
+{
+    struct page p = {.t = t, .look = look, .out = out};
+    top_figures(t, &p.f);
+    put_title(&p);
+    put_trouble(&p);
+    if (p.f.now) {
+        put_lines(&p);
+        put_latencies(&p);
+        put_ends(&p);
+        put_machine(&p);
+    }
+    buf_deinit(&p.row);
+}
+
+/* ---- for programs ---- */
+
+static void json_number(struct buf *out, const char *name, double x)
+{
+    buf_addf(out, ",\"%s\":", name);
+    json_put_real(out, x);
+}
+
+static void json_times(struct buf *out, const char *name, const struct scrape_times *t)
+{
+    static const int percent[] = {50, 90, 99};
+    struct histogram h = scrape_histogram(t);
+    buf_addf(out, ",\"%s\":{\"count\":%llu", name, (unsigned long long)h.n);
+    json_number(out, "mean", h.n ? histogram_mean(&h) * 1e-6 : NAN);
+    for (int i = 0; i < 3; i++) {
+        char key[8];
+        snprintf(key, sizeof key, "p%d", percent[i]);
+        json_number(out, key, h.n ? histogram_quantile(&h, percent[i] / 100.0) * 1e-6 : NAN);
+    }
+    buf_add_char(out, '}');
+}
+
+void top_json(const struct top *t, struct buf *out)
+{
+    static const char *const times[TOP_TIMES] = {
+        "time_to_first_token_seconds", "inter_token_latency_seconds", "request_queue_time_seconds",
+        "e2e_request_latency_seconds"};
+    struct top_figures f;
+    top_figures(t, &f);
+    buf_add_text(out, "{\"url\":");
+    json_put_text(out, t->url, strlen(t->url));
+    if (f.now) {
+        buf_add_text(out, ",\"model\":");
+        json_put_text(out, f.now->model, strlen(f.now->model));
+        json_number(out, "seconds", f.seconds);
+        json_number(out, "num_requests_running", f.now->v[TOP_running]);
+        json_number(out, "num_requests_waiting", f.now->v[TOP_waiting]);
+        json_number(out, "kv_cache_usage_perc", f.now->v[TOP_kv]);
+        json_number(out, "prompt_tokens_per_second", f.per_s[TOP_prompt]);
+        json_number(out, "generation_tokens_per_second", f.per_s[TOP_generation]);
+        json_number(out, "requests_per_second", f.per_s[TOP_answers]);
+        json_number(out, "prefix_cache_hit_rate", f.hit_rate);
+        json_number(out, "spec_decode_acceptance_rate", f.accept_rate);
+        for (int i = 0; i < TOP_TIMES; i++) json_times(out, times[i], &f.recent[i]);
+    }
+    buf_add_text(out, "}\n");
+}

@@ -1,0 +1,123 @@
+/* top_sample.c - pages of metrics become readings, readings become rates; see top.h. */
+#include "top.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const times_name[TOP_TIMES] = {
+    "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
+    "vllm:request_queue_time_seconds", "vllm:e2e_request_latency_seconds"};
+
+int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err *e)
+{
+    static const struct {
+        const char *name, *label;
+    } series[] = {
+#define TOP_ROW(id, name, label) {name, label},
+        TOP_SERIES(TOP_ROW)
+#undef TOP_ROW
+    };
+    struct scrape p = {0};
+    int64_t time_us = s->time_us;
+    bool ok = scrape_read(&p, page, n);
+    *s = (struct top_sample){.time_us = time_us};
+    for (int i = 0; i < TOP_COUNT; i++) s->v[i] = scrape_sum(&p, series[i].name, series[i].label);
+    for (int i = 0; i < TOP_TIMES; i++) scrape_times(&p, times_name[i], &s->times[i]);
+    if (s->times[TOP_ITL].n_bound == 0) /* an older vLLM */
+        scrape_times(&p, "vllm:time_per_output_token_seconds", &s->times[TOP_ITL]);
+    scrape_label(&p, "vllm:num_requests_running", "model_name", s->model, sizeof s->model);
+    for (char *c = s->model; *c; c++) /* it is for a terminal */
+        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    scrape_deinit(&p);
+    if (!ok) return err_memory(e, "a page of metrics", n);
+    if (isnan(s->v[TOP_running]))
+        return err_set(e, ERR_FORMAT, "that is no metrics page of a server of models");
+    return 0;
+}
+
+/* ---- the last minutes ---- */
+
+static bool began_anew(const struct top_sample *a, const struct top_sample *b)
+{
+    return b->v[TOP_generation] < a->v[TOP_generation] || b->v[TOP_prompt] < a->v[TOP_prompt] ||
+           fabs(b->v[TOP_start] - a->v[TOP_start]) > 2;
+}
+
+static double rate(const struct top_sample *a, const struct top_sample *b, enum top_id i)
+{
+    return (b->v[i] - a->v[i]) / ((double)(b->time_us - a->time_us) * 1e-6);
+}
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : NAN;
+}
+
+static void add_point(struct top *t, const float *point)
+{
+    if (t->n_point == TOP_POINTS)
+        memmove(t->point, t->point + 1, sizeof t->point[0] * (size_t)--t->n_point);
+    memcpy(t->point[t->n_point++], point, sizeof t->point[0]);
+}
+
+static void plot_sample(struct top *t, const struct top_sample *before, const struct top_sample *s)
+{
+    float p[TOP_CURVES] = {[TOP_CURVE_GENERATION] = NAN,
+                           [TOP_CURVE_PROMPT] = NAN,
+                           [TOP_CURVE_HITS] = NAN,
+                           [TOP_CURVE_RUNNING] = (float)s->v[TOP_running],
+                           [TOP_CURVE_WAITING] = (float)s->v[TOP_waiting],
+                           [TOP_CURVE_KV] = (float)s->v[TOP_kv]};
+    if (before) {
+        p[TOP_CURVE_GENERATION] = (float)rate(before, s, TOP_generation);
+        p[TOP_CURVE_PROMPT] = (float)rate(before, s, TOP_prompt);
+        p[TOP_CURVE_HITS] = (float)share(s->v[TOP_hits] - before->v[TOP_hits],
+                                         s->v[TOP_queries] - before->v[TOP_queries]);
+    }
+    add_point(t, p);
+}
+
+void top_add(struct top *t, const struct top_sample *s)
+{
+    const struct top_sample *before = t->n_sample ? &t->sample[t->n_sample - 1] : NULL;
+    if (before && s->time_us <= before->time_us) return;
+    t->restarted = before && began_anew(before, s);
+    if (t->restarted) t->n_sample = 0, before = NULL;
+    plot_sample(t, before, s);
+    if (t->n_sample == TOP_WINDOW + 1)
+        memmove(t->sample, t->sample + 1, sizeof t->sample[0] * (size_t)--t->n_sample);
+    t->sample[t->n_sample++] = *s;
+    t->trouble[0] = 0;
+}
+
+void top_miss(struct top *t, const char *why)
+{
+    float none[TOP_CURVES];
+    for (int i = 0; i < TOP_CURVES; i++) none[i] = NAN;
+    add_point(t, none);
+    snprintf(t->trouble, sizeof t->trouble, "%s", why);
+}
+
+/* ---- figures ---- */
+
+void top_figures(const struct top *t, struct top_figures *f)
+{
+    *f = (struct top_figures){0};
+    if (t->n_sample == 0) return;
+    const struct top_sample *a = &t->sample[0], *b = &t->sample[t->n_sample - 1];
+    f->now = b;
+    f->seconds = (double)(b->time_us - a->time_us) * 1e-6;
+    bool window = t->n_sample > 1;
+    for (int i = 0; i < TOP_COUNT; i++) f->per_s[i] = window ? rate(a, b, i) : NAN;
+    for (int i = 0; i < TOP_TIMES; i++)
+        f->recent[i] = window ? scrape_since(&a->times[i], &b->times[i]) : b->times[i];
+    double of[TOP_COUNT]; /* the window's, or all there ever was */
+    for (int i = 0; i < TOP_COUNT; i++) of[i] = window ? f->per_s[i] : b->v[i];
+    double all = of[TOP_schedule] + of[TOP_forward] + of[TOP_sample] + of[TOP_commit];
+    f->forward = share(of[TOP_forward], all);
+    f->sample = share(of[TOP_sample], all);
+    f->hit_rate = share(of[TOP_hits], of[TOP_queries]);
+    f->accept_rate = share(of[TOP_accepted], of[TOP_drafted]);
+    f->rows_per_step = share(of[TOP_rows], of[TOP_steps]);
+    f->cpu = f->per_s[TOP_cpu];
+}
