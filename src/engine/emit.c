@@ -156,10 +156,11 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
 void sample_rows(struct engine *en, struct model_out out)
 {
     int n = en->n_running; /* forks join behind, or before: their n_row is 0 */
-    for (int i = 0; i < n; i++) en->running[i]->n_kv += en->running[i]->n_row;
+    for (int i = 0; i < n; i++)
+        if (!en->running[i]->spent) en->running[i]->n_kv += en->running[i]->n_row;
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (s->n_row == 0) continue;
+        if (s->n_row == 0 || s->spent) continue;
         sample_seq(en, s, out);
         s->n_out = 0;
     }

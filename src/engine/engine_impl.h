@@ -43,7 +43,7 @@ struct seq {
     enum seq_state state;
     struct turn turn;        /* its place among the others */
     int64_t rank;            /* as of this step            */
-    bool stuck;              /* its client does not read: it goes behind all others */
+    bool stuck;              /* its client does not read, or it is spent: behind all others */
     struct sampler *sampler; /* owned; NULL: beam search   */
     int n_prompt, n_token, n_kv;
     int n_output;   /* generated so far, the stop token included */
@@ -62,6 +62,7 @@ struct seq {
     int n_event;     /* events that they will make         */
 
     enum finish finish; /* set: seq_end at the step's end     */
+    bool spent; /* done, but kept until its batch is: its last row is computed again and again */
     int32_t stop_id;
     double sum_logprob; /* of its output; where the group is ranked */
     struct logprob

@@ -153,6 +153,45 @@ TEST(many_requests_together_equal_each_alone)
     }
 }
 
+TEST(a_static_batch_computes_everyone_until_the_last_is_done)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    struct rig r;
+    struct err e;
+    struct rig_options o = {.model = "llama3",
+                            .n_thread = 1,
+                            .m = {.kv_type = KV_F32,
+                                  .page_rows = 16,
+                                  .n_page = 64,
+                                  .context_max = 256,
+                                  .batch = {.n_row = 64, .n_seq = 4, .n_out = 16}},
+                            .e = {.queue_max = 32, .scheduler = "static", .no_prefix_cache = true}};
+    NEED_OK(golden_open(&r, &o, &e), &e);
+    static const int length[] = {3, 20, 9, 5, 4}; /* the last one waits for the next batch */
+    struct queue *q[5];
+    static struct told t[5];
+    memset(t, 0, sizeof t);
+    for (int i = 0; i < 5; i++) {
+        q[i] = engine_reply_queue();
+        NEED_OK(engine_submit(r.en, make((int32_t *)r.ids.data + i, 10, length[i], q[i]), &e), &e);
+    }
+    int n_full = 0, n_done = 0;
+    while (engine_step(r.en)) {
+        EXPECT(!engine_check(r.en));
+        n_full += r.en->batch.n_row == 4;
+        for (int i = 0; i < 5; i++)
+            listen(q[i], &t[i]), n_done += i < 4 && t[i].n_done && n_full < 19;
+    }
+    EXPECT_INT(n_full, 19); /* after the prompts' step, until the longest is done */
+    EXPECT_INT(n_done, 0);  /* and nobody is before */
+    for (int i = 0; i < 5; i++) {
+        EXPECT(t[i].n == length[i] && t[i].n_done == 1 && t[i].finish == FINISH_LENGTH);
+        queue_close(q[i]);
+    }
+    EXPECT_INT(pages_n_free(r.en->pages), 64);
+    golden_close(&r);
+}
+
 TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

@@ -106,7 +106,8 @@ static void seal(struct engine *en, struct seq *s)
 void hold_commit(struct engine *en, struct seq *s)
 {
     seal(en, s);
-    int first = first_page(en, s->n_kv);
+    bool stays = s->finish != FINISH_NONE && policy_holds(en->policy); /* its last row again */
+    int first = first_page(en, s->n_kv - stays);
     for (; s->n_hole < first && s->n_hole < s->n_page; s->n_hole++) {
         page_drop(en->pages, s->page[s->n_hole]);
         s->page[s->n_hole] = -1;

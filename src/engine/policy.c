@@ -131,6 +131,11 @@ bool policy_preempts(const struct policy *p)
     return p->type->preempts;
 }
 
+bool policy_holds(const struct policy *p)
+{
+    return p->type->holds;
+}
+
 bool policy_admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us)
 {

@@ -64,6 +64,8 @@ void policy_leave(struct policy *p, struct turn *t);
 int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
 /* May a waiting turn displace a running one that ranks behind it? */
 bool policy_preempts(const struct policy *p);
+/* Do sequences that are done stay in the batch, and cost a row of each step, until all of it is? */
+bool policy_holds(const struct policy *p);
 /* May waiting turns be admitted now? Asked before each one. oldest_us: when the longest waiting one
  * was submitted. */
 bool policy_admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,

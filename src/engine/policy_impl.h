@@ -16,7 +16,7 @@ struct policy {
  * alike (waiting times, the starvation bound) is done by policy.c before these are called. */
 struct policy_type {
     const char *name, *help;
-    bool preempts;
+    bool preempts, holds;
     int (*open)(struct policy *p, struct err *e); /* policy_close follows also where it fails */
     void (*close)(struct policy *p);
     void (*arrive)(struct policy *p, struct turn *t, int64_t now_us);

@@ -1,5 +1,6 @@
-/* policy_static.c - static batching, the baseline that continuous batching is measured against: what
- * waits becomes a batch, and nobody joins until the last of it is done. */
+/* policy_static.c - static batching, the baseline that continuous batching is measured against, as model
+ * servers had it before Orca (Yu et al., OSDI 2022): what waits becomes a batch, nobody joins until the
+ * last of it is done, and those that are done are computed on until then. */
 #include "policy_impl.h"
 
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us)
@@ -18,5 +19,6 @@ static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldes
 const struct policy_type policy_type_static = {
     .name = "static",
     .help = "a batch at a time, nobody joins it (a baseline)",
+    .holds = true,
     .admits = admits,
 };

@@ -13,5 +13,6 @@ static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldes
 const struct policy_type policy_type_window = {
     .name = "window",
     .help = "static after waiting for a batch to fill (a baseline)",
+    .holds = true,
     .admits = admits,
 };

@@ -12,7 +12,10 @@
  * so the first one always goes on, and every one is the first some day. Policies that preempt may
  * also displace running sequences for a waiting one that ranks before them, but none before it has run
  * for twice the time that its return will cost. A sequence whose client does not read its events gets
- * no rows, and ranks behind all others: it must not keep memory from them. */
+ * no rows, and ranks behind all others: it must not keep memory from them.
+ *
+ * Static batching, the baseline, keeps sequences that are done in the batch until all of it is: they are
+ * spent, take a row of each step for nothing, and end together, or when somebody needs their pages. */
 #include "engine_impl.h"
 
 #include <assert.h>
@@ -99,6 +102,10 @@ void seq_preempt(struct engine *en, struct seq *s)
 {
     unplan(en, s);
     en->plan.preempted = true;
+    if (s->spent) {
+        seq_end(en, s, s->finish);
+        return;
+    }
     s->group->n_preempted++;
     stats_count(en->stats, STAT_preemptions, 1);
     hold_preempt(en, s);
@@ -215,7 +222,7 @@ static void rank_running(struct engine *en)
         s->n_row = s->n_out = s->n_event = 0;
         s->turn.n_left = s->n_token - s->n_kv;
         s->rank = policy_rank(en->policy, &s->turn, en->now_us);
-        s->stuck = emit_room(s->group) < emit_events(s, 0, 1);
+        s->stuck = s->spent || emit_room(s->group) < emit_events(s, 0, 1);
         insert(en, s);
     }
 }
@@ -267,6 +274,18 @@ static void plan_pass(struct engine *en, bool decoding)
         bool one = s->n_token - s->n_kv <= 1;
         if (s->stuck || s->n_row > 0 || (decoding && !one)) continue;
         plan_rows(en, s, one);
+    }
+}
+
+/* Of the rows that are left. */
+static void plan_spent(struct engine *en)
+{
+    const struct batch_limits *l = &en->batch.limits;
+    for (int i = 0; i < en->n_running; i++) {
+        struct seq *s = en->running[i];
+        if (!s->spent || en->plan.n_row == l->n_row || en->plan.n_out == l->n_out) continue;
+        s->n_row = s->n_out = 1;
+        en->plan.n_row++, en->plan.n_out++;
     }
 }
 
@@ -388,22 +407,23 @@ static void add_rows(struct engine *en, struct seq *s)
 {
     struct batch *b = &en->batch;
     int page_rows = pages_rows(en->pages), iseq = b->n_seq++, max = s->group->request->max_tokens;
+    const int from = s->spent ? s->n_kv - 1 : s->n_kv;
     memcpy(b->page + (int64_t)iseq * b->page_stride, s->page, (size_t)s->n_page * sizeof *s->page);
     s->row0 = b->n_row;
     s->out0 = b->n_out;
     for (int i = 0; i < s->n_row; i++) {
-        int row = b->n_row++, pos = s->n_kv + i;
+        int row = b->n_row++, pos = from + i;
         b->token[row] = s->token[pos];
         b->pos[row] = pos;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
         bool prompt = seq_wants_prompt_logprobs(s) && pos >= s->n_told && pos < s->n_prompt - 1;
-        if (!prompt && (pos < s->n_token - 1 || max == 0)) continue;
+        if (!prompt && !s->spent && (pos < s->n_token - 1 || max == 0)) continue;
         b->out_row[b->n_out] = row;
         b->out_kind[b->n_out++] = OUT_LOGITS;
     }
     assert(b->n_out - s->out0 == s->n_out);
     b->row0[iseq + 1] = b->n_row;
-    b->kv_len[iseq] = s->n_kv + s->n_row;
+    b->kv_len[iseq] = from + s->n_row;
     b->state[iseq] = -1;
     b->adapter[iseq] = s->group->request->adapter;
 }
@@ -418,6 +438,7 @@ bool sched_next(struct engine *en)
     admit(en);
     plan_load(en);
     plan_pass(en, false);
+    plan_spent(en);
     for (int i = 0; i < en->n_running; i++)
         if (en->running[i]->n_row > 0) add_rows(en, en->running[i]);
     return en->batch.n_row > 0 || en->batch.n_copy > 0 || told;
@@ -443,21 +464,42 @@ static void serve(struct engine *en, struct seq *s, int64_t us)
     s->n_row = 0;
 }
 
+/* It is done: does it stay until the others are? */
+static bool becomes_spent(const struct engine *en, struct seq *s)
+{
+    if (!policy_holds(en->policy) || s->group->n_seq > 1) return false;
+    s->spent = true;
+    return true;
+}
+
+/* Nobody is left who computes for somebody. */
+static void end_spent(struct engine *en)
+{
+    for (int i = 0; i < en->n_running; i++)
+        if (!en->running[i]->spent) return;
+    while (en->n_running > 0) seq_end(en, en->running[0], en->running[0]->finish);
+}
+
 void sched_commit(struct engine *en)
 {
     int64_t us = engine_now(en) - en->now_us;
     measure(en, us);
     for (int i = 0; i < en->n_running;) {
         struct seq *s = en->running[i];
+        if (s->spent) {
+            s->n_row = 0, i++;
+            continue;
+        }
         serve(en, s, us);
         if (s->finish == FINISH_NONE && s->group->request->max_tokens == 0 &&
             s->n_kv == s->n_prompt) {
             sched_end_group(en, s->group, FINISH_LENGTH);
             i = 0; /* no more than one of the group runs, but it may be anywhere */
-        } else if (s->finish != FINISH_NONE) {
+        } else if (s->finish != FINISH_NONE && !becomes_spent(en, s)) {
             seq_end(en, s, s->finish);
         } else {
             i++;
         }
     }
+    end_spent(en);
 }
