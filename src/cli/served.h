@@ -51,9 +51,6 @@ int target_view(struct target *t, struct server_view *v, struct err *e);
 /* As what a request needs: GET `path`; headers are t's. `url` must live until it is over. */
 struct fetch_request target_get(const struct target *t, const char *url);
 
-/* The sum of a name's series in Prometheus text; NAN where it has none. */
-double prometheus_sum(const char *text, const char *name);
-
 /* ---- served_data.c: what is sent ---- */
 
 /* --dataset-name, --dataset-path, --num-prompts, --input-len, --random-..., --seed, --tokenizer ... */

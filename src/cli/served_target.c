@@ -2,9 +2,10 @@
  * tokens, what it tells about itself; see served.h. */
 #include "served.h"
 
+#include "scrape.h"
+
 #include "base/json.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -264,44 +265,24 @@ int target_count(struct target *t, const char *text, size_t n, bool special, int
 
 /* ---- /metrics ---- */
 
-double prometheus_sum(const char *text, const char *name)
-{
-    size_t n = strlen(name);
-    double sum = NAN;
-    for (const char *line = text; *line; line = strchrnul(line, '\n'), line += *line == '\n') {
-        if (strncmp(line, name, n) != 0 || (line[n] != ' ' && line[n] != '{')) continue;
-        const char *end = strchrnul(line, '\n'), *value = line + n;
-        if (*value == '{') { /* labels: their values are quoted */
-            bool quoted = false;
-            for (; value < end && (quoted || *value != '}'); value++)
-                if (quoted && *value == '\\' && value + 1 < end)
-                    value++;
-                else if (*value == '"')
-                    quoted = !quoted;
-            if (value < end) value++;
-        }
-        char *stop;
-        double x = strtod(value, &stop);
-        if (stop > value && stop <= end) sum = isnan(sum) ? x : sum + x;
-    }
-    return sum;
-}
-
 void server_view_read(struct server_view *v, const char *metrics)
 {
+    struct scrape page = {0};
+    (void)scrape_read(&page, metrics, strlen(metrics)); /* no memory: nothing is there */
     *v = (struct server_view){
-        .running = prometheus_sum(metrics, "vllm:num_requests_running"),
-        .waiting = prometheus_sum(metrics, "vllm:num_requests_waiting"),
-        .kv_usage = prometheus_sum(metrics, "vllm:kv_cache_usage_perc"),
-        .cache_queries = prometheus_sum(metrics, "vllm:prefix_cache_queries_total"),
-        .cache_hits = prometheus_sum(metrics, "vllm:prefix_cache_hits_total"),
-        .n_draft = prometheus_sum(metrics, "vllm:spec_decode_num_drafts_total"),
-        .draft_tokens = prometheus_sum(metrics, "vllm:spec_decode_num_draft_tokens_total"),
-        .accepted_tokens = prometheus_sum(metrics, "vllm:spec_decode_num_accepted_tokens_total"),
-        .flops = prometheus_sum(metrics, "vllm:estimated_flops_per_gpu_total"),
-        .read_bytes = prometheus_sum(metrics, "vllm:estimated_read_bytes_per_gpu_total"),
-        .preemptions = prometheus_sum(metrics, "vllm:num_preemptions_total"),
+        .running = scrape_sum(&page, "vllm:num_requests_running", NULL),
+        .waiting = scrape_sum(&page, "vllm:num_requests_waiting", NULL),
+        .kv_usage = scrape_sum(&page, "vllm:kv_cache_usage_perc", NULL),
+        .cache_queries = scrape_sum(&page, "vllm:prefix_cache_queries_total", NULL),
+        .cache_hits = scrape_sum(&page, "vllm:prefix_cache_hits_total", NULL),
+        .n_draft = scrape_sum(&page, "vllm:spec_decode_num_drafts_total", NULL),
+        .draft_tokens = scrape_sum(&page, "vllm:spec_decode_num_draft_tokens_total", NULL),
+        .accepted_tokens = scrape_sum(&page, "vllm:spec_decode_num_accepted_tokens_total", NULL),
+        .flops = scrape_sum(&page, "vllm:estimated_flops_per_gpu_total", NULL),
+        .read_bytes = scrape_sum(&page, "vllm:estimated_read_bytes_per_gpu_total", NULL),
+        .preemptions = scrape_sum(&page, "vllm:num_preemptions_total", NULL),
     };
+    scrape_deinit(&page);
 }
 
 int target_view(struct target *t, struct server_view *v, struct err *e)

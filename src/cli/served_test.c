@@ -6,25 +6,7 @@
 
 #include "base/json.h"
 
-#include <math.h>
 #include <stdlib.h>
-
-TEST(served_metrics_are_read_by_name)
-{
-    static const char text[] = "# TYPE a counter\n"
-                               "a_total 3\n"
-                               "a{x=\"1\"} 2.5\n"
-                               "a{x=\"quoted \\\" } 9\",y=\"}\"} 4 1700000000\n"
-                               "ab 100\n"
-                               "b{x=\"1\"} NaN\n"
-                               "c{x=\"1\"\n"
-                               "d\n"
-                               "e 1e3";
-    EXPECT(prometheus_sum(text, "a") == 6.5 && prometheus_sum(text, "a_total") == 3);
-    EXPECT(isnan(prometheus_sum(text, "b")) && isnan(prometheus_sum(text, "c")));
-    EXPECT(isnan(prometheus_sum(text, "d")) && prometheus_sum(text, "e") == 1000);
-    EXPECT(isnan(prometheus_sum(text, "none")) && isnan(prometheus_sum("", "a")));
-}
 
 /* ---- answers ---- */
 

@@ -66,6 +66,25 @@ TEST(scrape_finds_samples_sums_and_histograms)
     scrape_deinit(&s);
 }
 
+TEST(scrape_passes_over_what_is_no_sample)
+{
+    static const char text[] = "# TYPE a counter\n"
+                               "a_total 3\n"
+                               "a{x=\"1\"} 2.5\n"
+                               "a{x=\"quoted \\\" } 9\",y=\"}\"} 4 1700000000\n"
+                               "ab 100\n"
+                               "b{x=\"1\"} NaN\n"
+                               "c{x=\"1\"\n"
+                               "d\n"
+                               "e 1e3";
+    struct scrape s = {0};
+    NEED(scrape_read(&s, text, sizeof text - 1));
+    EXPECT(scrape_sum(&s, "a", NULL) == 6.5 && scrape_sum(&s, "a_total", NULL) == 3);
+    EXPECT(isnan(scrape_sum(&s, "b", NULL)) && isnan(scrape_sum(&s, "c", NULL)));
+    EXPECT(isnan(scrape_sum(&s, "d", NULL)) && scrape_sum(&s, "e", NULL) == 1000);
+    scrape_deinit(&s);
+}
+
 /* ---- a server that is asked once a second ---- */
 
 struct server {
