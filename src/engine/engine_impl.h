@@ -133,6 +133,7 @@ struct engine {
     struct {
         struct trace *trace; /* owned; NULL: there is none */
         bool *taken;         /* owned [limits.n_seq]: lanes */
+        int64_t n_dropped;   /* events, as the statistics have it */
     } traced;
     struct budget budget;  /* rows that prompts get beside decodes */
     struct step_load load; /* of the step in the batch             */

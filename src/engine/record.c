@@ -9,7 +9,7 @@ _Static_assert(sizeof((struct request *)0)->name == TRACE_NAME, "a name as it is
 
 static void put(struct engine *en, const struct trace_event *e)
 {
-    if (!trace_put(en->traced.trace, e)) stats_count(en->stats, STAT_trace_dropped, 1);
+    (void)trace_put(en->traced.trace, e);
 }
 
 int record_open(struct engine *en, const struct engine_options *o, struct err *e)
@@ -130,6 +130,9 @@ void record_done(struct engine *en, const struct group *g, const struct event *d
 void record_step(struct engine *en, const struct batch *b, const struct stats_level *l)
 {
     if (!en->traced.trace || !b) return;
+    int64_t n_dropped = trace_n_dropped(en->traced.trace);
+    stats_count(en->stats, STAT_trace_dropped, n_dropped - en->traced.n_dropped);
+    en->traced.n_dropped = n_dropped;
     struct trace_event e = {.kind = TRACE_STEP, .begin_us = en->now_us, .end_us = engine_now(en)};
     const int32_t level[] = {b->n_row,     b->n_seq,       b->n_out,         l->n_running,
                              l->n_waiting, l->n_page_held, l->n_page_cached, b->n_copy};

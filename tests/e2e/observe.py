@@ -330,6 +330,20 @@ def trace_limits():
         r = subprocess.run([QUOTH, "serve", MODEL, "--port", "0", "--trace-file", "/dev/full"], capture_output=True, text=True,
                            timeout=60)
         check(r.returncode == 1 and "/dev/full" in r.stderr, r)
+    path = os.path.join(TMP, "full.json")
+    s = Server("--trace-file", path, "--trace-file-size", "1")
+    try:
+        until = time.monotonic() + 60
+        while s.metric("quoth:trace_events_dropped_total") == 0 and time.monotonic() < until:
+            ask_all(s, 8)
+        check(s.metric("quoth:trace_events_dropped_total") > 0 and "the trace ends here" in s.text(), s.text()[-300:])
+    finally:
+        s.stop()
+    check(os.path.getsize(path) <= 1 << 20, os.path.getsize(path))
+    with open(path) as f:
+        events = json.load(f)
+    slices(events)
+    check(events[-1]["name"] == "end" and events[-1]["args"]["events_dropped"] > 0, events[-1])
 
 
 run([report, report_with_key, live, live_without_colours, trace, killed, trace_limits])
