@@ -27,6 +27,7 @@ struct target {
     VEC(char *) header;       /* owned, each too; at most one more than N_HEADER_MAX */
     const char *backend;      /* as it was named */
     bool chat;                /* messages, not prompts */
+    bool as_content;          /* /tokenize wants its text under that name */
     int n_vocab, context_max; /* 0: the server does not say */
 };
 /* Connects to nobody yet. */

@@ -243,17 +243,18 @@ int target_model(struct target *t, struct err *e)
     return rc;
 }
 
-int target_count(struct target *t, const char *text, size_t n, bool special, int *n_token,
-                 struct err *e)
+/* vLLM and quoth call the text "prompt", llama.cpp calls it "content" and makes no tokens of what it does not know. */
+static int count_as(struct target *t, const char *key, const char *text, size_t n, bool special,
+                    int *n_token, struct err *e)
 {
+    const char *yes = special ? "true" : "false";
     struct buf body = {0};
     struct json *j = NULL;
     buf_add_text(&body, "{\"model\":");
     json_put_text(&body, t->model, strlen(t->model));
-    buf_add_text(&body, ",\"prompt\":");
+    buf_addf(&body, ",\"add_special_tokens\":%s,\"add_special\":%s,\"%s\":", yes, yes, key);
     json_put_text(&body, text, n);
-    buf_add_text(&body,
-                 special ? ",\"add_special_tokens\":true}" : ",\"add_special_tokens\":false}");
+    buf_add_char(&body, '}');
     int rc = ask_json(t, "/tokenize", &body, &j, e);
     buf_deinit(&body);
     if (rc != 0) return rc;
@@ -261,6 +262,15 @@ int target_count(struct target *t, const char *text, size_t n, bool special, int
     if (*n_token < 0) *n_token = (int)json_count(json_field(j, "tokens"));
     json_drop(j);
     return 0;
+}
+
+int target_count(struct target *t, const char *text, size_t n, bool special, int *n_token,
+                 struct err *e)
+{
+    int rc = count_as(t, t->as_content ? "content" : "prompt", text, n, special, n_token, e);
+    if (rc != 0 || *n_token > 0 || n == 0 || t->as_content) return rc;
+    t->as_content = true;
+    return count_as(t, "content", text, n, special, n_token, e);
 }
 
 /* ---- /metrics ---- */

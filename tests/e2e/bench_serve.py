@@ -29,9 +29,9 @@ class Delays:
     """A server of known delays, in a thread. behave(i, request) says how request i is answered: the delays before each event
     and the tokens that an event holds, or a status, or that the stream is cut."""
 
-    def __init__(self, behave=None, meta=None):
+    def __init__(self, behave=None, meta=None, text="prompt"):
         self.behave = behave or (lambda i, request: {})
-        self.meta = meta
+        self.meta, self.text = meta, text
         self.requests, self.paths, self.heads = [], [], []
         self.loop = asyncio.new_event_loop()
         ready = threading.Event()
@@ -79,7 +79,8 @@ class Delays:
         if path == "/v1/models":
             reply = {"data": [{"id": "delays", "root": "delays", **({"meta": self.meta} if self.meta else {})}]}
         elif path == "/tokenize":
-            reply = {"count": sum(size(w) for w in re.findall(r"\w+|[^\w\s]", json.loads(body)["prompt"]))}
+            n = sum(size(w) for w in re.findall(r"\w+|[^\w\s]", json.loads(body).get(self.text, "")))
+            reply = {"count": n} if self.text == "prompt" else {"tokens": [1] * n}
         elif path == "/metrics":
             reply = self.metrics()
         else:
@@ -207,7 +208,17 @@ def compare(got, planned, noted):
                 small, share = 10, 0.1
         if not abs(got[key] - want) <= max(share * abs(want), small):
             wrong.append(f"{key} is {got[key]}, not {want:.4f} (planned {planned[key]:.4f}, noted {noted.get(key, 0):.4f})")
-    check(not wrong, f"{len(wrong)} of {len(planned)}: " + "; ".join(wrong[:4]))
+    in_time(not wrong, f"{len(wrong)} of {len(planned)}: " + "; ".join(wrong[:4]))
+
+
+class Late(Failed):
+    pass
+
+
+def in_time(ok, why):
+    """A check that a busy machine may fail."""
+    if not ok:
+        raise Late(str(why)[:600])
 
 
 class Probe:
@@ -242,7 +253,7 @@ def steady(test):
             try:
                 with Probe() as probe:
                     return test()
-            except Failed:
+            except Late:
                 late = max(late, probe.late())
                 n_failed += probe.late() < 2
                 if n_failed == 2:
@@ -279,7 +290,7 @@ def closed_loop():
     """every figure of requests under a limit is the one that their delays give"""
     server = Delays(lambda i, request: {"first": FIRST[i % 2]}, meta={"n_vocab": 5000})
     got = bench(server, "--num-prompts", "24", "--max-concurrency", "6", "--random-input-len", "7", "--random-output-len",
-                str(N_TOKEN), "--goodput", "ttft:225", "--goodput-share", "0.4", "--seed", "3")
+                str(N_TOKEN), "--goodput", "ttft:225", "--goodput-share", "0.1", "--seed", "3")
     server.stop()
     analytic = figures(workers(6, 24, lambda i: FIRST[i % 2]), 7, 0.225)
     compare(got, analytic, figures(noted(server), 7, 0.225))
@@ -288,7 +299,7 @@ def closed_loop():
     for _, _, times, _ in noted(server):
         for t in times:
             seconds[int(t)] += 1
-    check(abs(got["max_output_tokens_per_s"] - max(seconds)) <= 0.05 * max(seconds), (got["max_output_tokens_per_s"], seconds))
+    in_time(abs(got["max_output_tokens_per_s"] - max(seconds)) <= 0.05 * max(seconds), (got["max_output_tokens_per_s"], seconds))
     prompts = [r["request"]["prompt"] for r in server.requests]
     check(all(len(p) == 7 and all(0 <= t < 5000 for t in p) for p in prompts) and len({tuple(p) for p in prompts}) == 24)
     check(all(r["request"]["ignore_eos"] and r["request"]["max_tokens"] == N_TOKEN for r in server.requests))
@@ -311,7 +322,7 @@ def open_loop():
     server.stop()
     starts = sorted(r["start"] for r in server.requests)
     offered = 59 / (starts[-1] - starts[0])
-    check(abs(got["request_rate_offered"] / offered - 1) < 0.02, (got["request_rate_offered"], offered))
+    in_time(abs(got["request_rate_offered"] / offered - 1) < 0.02, (got["request_rate_offered"], offered))
     seen = noted(server, [s - starts[0] for s in starts])
     want = figures(seen, 7, 0.2)
     planned = {**want, **spread("ttft", [FIRST[0]] * 60), **spread("e2el", [FIRST[0] + 0.02 + 0.04 + 0.06 + 0.02 + 0.04] * 60),
@@ -324,7 +335,7 @@ def open_loop():
 
 def tokens_together():
     """tokens that come together, a conversation, what is no token"""
-    server = Delays(lambda i, request: {"per_event": 3, "events": 5})
+    server = Delays(lambda i, request: {"per_event": 3, "events": 5}, text="content")  # as llama.cpp calls a text
     got = bench(server, "--backend", "openai-chat", "--num-prompts", "8", "--random-input-len", "40", "--random-output-len", "15",
                 "--random-prefix-len", "20", "--temperature", "0", "--extra-body", '{"top_k":5,"nested":{"a":[1]}}')
     server.stop()
@@ -369,7 +380,8 @@ def datasets():
     got = bench(server, "--dataset-name", "trace", "--dataset-path", trace)
     starts = [r["start"] - server.requests[0]["start"] for r in server.requests]
     late = [abs(s - 0.1 * i) for i, s in enumerate(starts)]
-    check(sorted(late)[len(late) // 2] < 0.005 and abs(got["request_rate_offered"] - 10) < 0.01, late)
+    in_time(sorted(late)[len(late) // 2] < 0.005, late)
+    check(abs(got["request_rate_offered"] - 10) < 0.01, got["request_rate_offered"])
     prompts = [r["request"]["prompt"] for r in server.requests]
     check([len(p) for p in prompts] == list(range(520, 530)) and len({tuple(p[:512]) for p in prompts}) == 1)
     check([r["request"]["max_tokens"] for r in server.requests] == [3, 4] * 5)
