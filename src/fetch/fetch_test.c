@@ -164,7 +164,8 @@ struct case_of {
 
 static void check_get(const char *base, const struct case_of *c)
 {
-    struct fetch_options o = {.total_ms = 300, .n_byte_max = 200};
+    /* what never answers is given up soon; a busy machine may be slow with the others */
+    struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .n_byte_max = 200};
     struct buf body = {0};
     struct err e = {""};
     int status = 0, rc = fetch_get(at(base, c->path), NULL, 0, &o, &body, &status, &e);
@@ -291,7 +292,7 @@ TEST(fetch_waits_for_many_at_once)
         EXPECT_INT(seen[i].n_new, 1); /* the second one over a connection that was there */
     }
     EXPECT_INT(server.n_connection, N);
-    EXPECT(time_us() - begin < N * 100000 / 2);
+    EXPECT(time_us() - begin < N * 100000 * 9 / 10);
     fetch_close(f);
     server_close(t);
 }
@@ -305,18 +306,22 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct err e;
     NEED(base);
     NEED_OK(fetch_open(&f, NULL, &e), &e);
-    struct seen seen = {.f = f}, refuses = {.f = f, .refuse = true};
-    struct fetch_request r = {
-        .url = at(base, "/pieces"), .ctx = &seen, .on_body = see_body, .on_done = see_done};
-    NEED_OK(fetch_start(f, &r, &e), &e);
-    int64_t begin = time_us(), first = 0;
-    fetch_wait(f, begin - 1); /* what can be done at once, and no more */
-    EXPECT(time_us() - begin < 30000 || seen.n_piece == 0);
-    while (!seen.n_done) {
-        fetch_wait(f, time_us() + 1000000);
-        if (seen.n_piece == 1 && !first) first = time_us();
+    struct seen refuses = {.f = f, .refuse = true};
+    struct fetch_request r = {.url = at(base, "/pieces"), .on_body = see_body, .on_done = see_done};
+    bool apart = false;
+    for (int turn = 0; turn < 5 && !apart; turn++) { /* a busy machine may see both at once */
+        struct seen seen = {.f = f};
+        r.ctx = &seen;
+        NEED_OK(fetch_start(f, &r, &e), &e);
+        fetch_wait(f, time_us() - 1); /* what can be done at once, and no more */
+        EXPECT_INT(seen.n_done, 0);
+        while (!seen.n_done) {
+            fetch_wait(f, time_us() + 1000000);
+            apart |= seen.n_piece == 1 && !seen.n_done;
+        }
+        EXPECT_INT(seen.n_piece, 2);
     }
-    EXPECT(seen.n_piece == 2 && time_us() - first > 50000);
+    EXPECT(apart);
     r.ctx = &refuses;
     NEED_OK(fetch_start(f, &r, &e), &e);
     while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
