@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -312,4 +313,17 @@ uint64_t os_memory_free(void)
     struct cgroup_memory group;
     cgroup_memory(&group, &cgroup_here);
     return group.room < n ? group.room : n;
+}
+
+int64_t os_open_files(int64_t n)
+{
+    struct rlimit r;
+    rlim_t want = (rlim_t)n;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return n;
+    if (r.rlim_cur < want) {
+        struct rlimit more = {.rlim_cur = r.rlim_max < want ? r.rlim_max : want,
+                              .rlim_max = r.rlim_max};
+        if (setrlimit(RLIMIT_NOFILE, &more) == 0) r = more;
+    }
+    return r.rlim_cur < want ? (int64_t)r.rlim_cur : n;
 }

@@ -64,6 +64,9 @@ int64_t os_cpu_us(void);
 int64_t os_memory_own(void);
 int64_t os_energy_uj(void);
 
+/* Let this process have n open files, as far as it may; how many it may have then. */
+int64_t os_open_files(int64_t n);
+
 /* bytes of the largest cache, other programs' share included; 0: not known */
 uint64_t os_cache_bytes(void);
 

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,6 +81,20 @@ TEST(os_system)
     int64_t a = time_us(), b = time_us();
     EXPECT(b >= a && time_wall_us() > 1700000000000000);
     EXPECT(os_memory_bytes() > 1 << 20 && os_memory_free() <= os_memory_bytes());
+}
+
+TEST(os_raises_the_limit_of_open_files)
+{
+    struct rlimit before, low, now;
+    NEED(getrlimit(RLIMIT_NOFILE, &before) == 0 && before.rlim_max >= 200);
+    low = (struct rlimit){.rlim_cur = 100, .rlim_max = before.rlim_max};
+    NEED(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    EXPECT_INT(os_open_files(50), 50);
+    EXPECT_INT(os_open_files(150), 150);
+    NEED(getrlimit(RLIMIT_NOFILE, &now) == 0);
+    EXPECT_INT((int64_t)now.rlim_cur, 150);
+    if (before.rlim_max < 1 << 30) EXPECT_INT(os_open_files(1 << 30), (int64_t)before.rlim_max);
+    setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(os_alloc_is_zeroed_and_given_back)

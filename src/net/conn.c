@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096 };
+enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096, UNSENT_BYTES = 128 * 1024 };
 
 static void set_deadline(struct conn *c, int ms)
 {
@@ -33,8 +33,10 @@ static void set_deadline(struct conn *c, int ms)
 
 static void tune(int fd)
 {
-    int on = 1, idle = 15, interval = 5, count = 3;
+    int on = 1, idle = 15, interval = 5, count = 3, unsent = UNSENT_BYTES;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent,
+               sizeof unsent); /* else the system takes megabytes for who does not read */
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on,
                sizeof on); /* clients that vanish without a FIN */
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
@@ -176,18 +178,26 @@ static void refuse(struct conn *c, int status, const char *why)
     exchange_error(x, &(struct net_error){.status = status}, "%s", why);
 }
 
+/* Before an answer. One that is written by half, or that TLS would have repeated before anything
+ * else, cannot be taken back: who reads so little that this happens is cut off. */
+static void say_continue(struct conn *c)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    ssize_t n = (ssize_t)sizeof text - 1, put = conn_write(c, text, (size_t)n);
+    if (put < n && (put != IO_AGAIN || c->tls)) conn_kill(c);
+}
+
 /* The client said FIN while its answer is being made: is it still there? */
 static void probe(struct conn *c)
 {
-    static const char harmless[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct exchange *x = c->x;
     if (c->probed || c->local || c->state != CONN_ANSWER) return;
     c->probed = true;
     if (atomic_load(&x->stage) != STAGE_NONE) {
         atomic_store(&x->ping, true);
         exchange_wake(x);
-    } else if (x->head.minor == 1 && conn_write(c, harmless, sizeof harmless - 1) == IO_FAIL) {
-        conn_kill(c);
+    } else if (x->head.minor == 1) {
+        say_continue(c);
     }
 }
 
@@ -211,8 +221,7 @@ static void begin_body(struct conn *c)
     c->chunks = (struct chunks){0};
     c->body_us = time_us();
     set_deadline(c, c->net->o.body_ms);
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (x->head.expect_continue && c->in.n == 0) conn_write(c, go_on, sizeof go_on - 1);
+    if (x->head.expect_continue && c->in.n == 0) say_continue(c);
 }
 
 static void take_head(struct conn *c, size_t n)
@@ -365,9 +374,9 @@ static bool step_answer(struct conn *c)
 
 static bool step_linger(struct conn *c)
 {
-    ssize_t got = c->peer_closed ? IO_EOF : recv(c->fd, c->net->scratch, READ_BYTES, 0);
-    if (got > 0) return true;
-    if (got == 0 || c->peer_closed || errno != EAGAIN) conn_kill(c);
+    ssize_t got = recv(c->fd, c->net->scratch, READ_BYTES, 0);
+    if (got > 0) return true; /* to the end: what is unread at a close resets the connection */
+    if (got == 0 || errno != EAGAIN) conn_kill(c);
     return false;
 }
 

@@ -402,7 +402,7 @@ static void run_ends(struct exchange *x)
 void exchange_run(struct exchange *x)
 {
     exchange_ref(x);
-    x->route->handle(x, x->net->o.ctx);
+    if (!exchange_gone(x)) x->route->handle(x, x->net->o.ctx); /* else: gone while it waited */
     if (!x->over && !x->wake) exchange_end(x);
     run_ends(x);
     exchange_drop(x);

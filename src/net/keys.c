@@ -11,20 +11,33 @@
 
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20 };
 
-/* Equal? All bytes are looked at, whatever they are. */
-static bool same_secret(const char *a, size_t n_a, const char *b, size_t n_b)
+struct padded {
+    uint64_t word[SECRET_MAX / 8];
+};
+
+static struct padded pad(const char *secret, size_t n)
 {
-    unsigned char differ = n_a != n_b;
-    for (size_t i = 0; i < SECRET_MAX; i++)
-        differ |= (unsigned char)((i < n_a ? a[i] : 0) ^ (i < n_b ? b[i] : 0));
+    struct padded p = {0};
+    memcpy(p.word, secret, n < SECRET_MAX ? n : SECRET_MAX);
+    return p;
+}
+
+/* Equal? All words are looked at, whatever they are. (No secret holds a NUL.) */
+static bool same_secret(const struct padded *a, const struct padded *b)
+{
+    uint64_t differ = 0;
+    for (size_t i = 0; i < SECRET_MAX / 8; i++) differ |= a->word[i] ^ b->word[i];
     return differ == 0;
 }
 
 struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size_t n)
 {
     struct net_key *found = NULL;
-    for (size_t i = 0; i < k->n; i++)
-        if (same_secret(k->v[i].secret, strlen(k->v[i].secret), secret, n)) found = &k->v[i];
+    struct padded wanted = pad(secret, n);
+    for (size_t i = 0; i < k->n; i++) {
+        struct padded known = pad(k->v[i].secret, strlen(k->v[i].secret));
+        if (same_secret(&known, &wanted)) found = &k->v[i];
+    }
     return n <= SECRET_MAX ? found : NULL;
 }
 
@@ -67,10 +80,17 @@ static int read_number(double *out, const char *text, const char *what, struct e
     return 0;
 }
 
+static int read_share(double *out, const char *text, struct err *e)
+{
+    int rc = read_number(out, text, "share", e);
+    if (rc == 0 && *out == 0) rc = err_set(e, ERR_FORMAT, "share: it is 0, which is no share");
+    return rc;
+}
+
 static int read_field(struct net_key *key, const char *word, struct err *e)
 {
     if (strncmp(word, "rate=", 5) == 0) return read_number(&key->per_minute, word + 5, "rate", e);
-    if (strncmp(word, "share=", 6) == 0) return read_number(&key->share, word + 6, "share", e);
+    if (strncmp(word, "share=", 6) == 0) return read_share(&key->share, word + 6, e);
     if (strncmp(word, "name=", 5) != 0 || !word[5])
         return err_set(e, ERR_FORMAT, "\"%.40s\" is not name=, rate= or share=", word);
     char *name = strdup(word + 5);

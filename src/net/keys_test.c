@@ -24,7 +24,7 @@ TEST(net_keys_from_a_file)
 
 TEST(net_keys_refused)
 {
-    static const char *const bad[] = {"a\na\n",  "a rate=x\n", "a rate=-1",  "a share=nan",
+    static const char *const bad[] = {"a\na\n",  "a rate=x\n", "a rate=-1",  "a share=nan", "a share=0",
                                       "a name=", "a b",        "a rate=inf", "\x7f\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct net_keys k = {0};

@@ -128,12 +128,17 @@ static void pump_hot(struct net *n)
     }
 }
 
+/* A dead one may still be on the hot list: until the next round. */
 static void free_dead(struct net *n)
 {
-    while (n->dead && !n->hot) { /* a dead one may still be on the hot list until the next round */
-        struct conn *c = n->dead;
-        n->dead = c->next;
-        free(c);
+    struct conn *c = n->dead;
+    n->dead = NULL;
+    for (struct conn *next; c; c = next) {
+        next = c->next;
+        if (c->hot)
+            c->next = n->dead, n->dead = c;
+        else
+            free(c);
     }
 }
 
@@ -168,6 +173,7 @@ void *loop_run(void *net)
         if (atomic_load(&n->draining)) sweep_draining(n, now);
         free_dead(n);
     }
+    pump_hot(n); /* nobody is alive: only forgotten */
     free_dead(n);
     return NULL;
 }

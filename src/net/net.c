@@ -1,6 +1,7 @@
 /* net.c - opening and closing the server, and the threads that handlers run on. */
 #include "net_impl.h"
 
+#include "base/log.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -111,6 +112,15 @@ static int open_parts(struct net *n, struct err *e)
     return 0;
 }
 
+/* A descriptor for each connection, and some for the rest of the program. */
+static void make_room(const struct net *n)
+{
+    int64_t want = (int64_t)n->o.n_conn_max + N_REFUSED_MAX + 128, may = os_open_files(want);
+    if (may < want)
+        log_warn("this process may open %lld files, so there may be fewer connections than %d",
+                 (long long)may, n->o.n_conn_max);
+}
+
 static int open_tls(struct net *n, struct err *e)
 {
     const char *cert = n->o.tls_cert, *key = n->o.tls_key;
@@ -128,6 +138,7 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     if (!n) return err_memory(e, "a server", sizeof *n);
     n->o = with_defaults(o);
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
+    make_room(n);
     /* Those whose client has gone may take a while to end. */
     n->n_exchange_max = 2 * (size_t)n->o.n_conn_max + N_REFUSED_MAX;
     int rc = open_access_log(n, e);

@@ -86,7 +86,7 @@ struct net_options {
 };
 
 /* Open the sockets and start the threads. Uses sockets that systemd passed (LISTEN_FDS) instead of
- * host, port and uds. SIGPIPE is not needed and never raised. */
+ * host, port and uds. Raises the process's limit of open files to what n_conn_max needs. SIGPIPE is not needed and never raised. */
 int net_open(struct net **out, const struct net_options *o, struct err *e);
 int net_port(const struct net *n); /* 0: a unix socket */
 /* "http://127.0.0.1:8000", "https://...", "unix:/path"; borrowed */

@@ -117,6 +117,25 @@ TEST(net_refuses)
     rig_close();
 }
 
+TEST(net_closes_without_a_reset)
+{
+    /* Goal: who has said more than was read of it, and then has nothing more to say, gets the refusal
+     * and an orderly end: a reset could take the refusal with it. */
+    NEED(rig_open(&(struct net_options){.n_head_max = 1000}));
+    struct client c;
+    char more[1 << 18], piece[256];
+    memset(more, 'x', sizeof more);
+    for (int i = 0; i < 20; i++) {
+        NEED(client_open(&c));
+        client_say(&c, more, sizeof more);
+        shutdown(c.fd, SHUT_WR);
+        EXPECT(client_hears(&c, "HTTP/1.1 431", SOON) && client_hears(&c, "}}", SOON));
+        EXPECT_INT(recv(c.fd, piece, sizeof piece, 0), 0);
+        client_close(&c);
+    }
+    rig_close();
+}
+
 TEST(net_bodies_are_held_within_a_limit)
 {
     struct net_options o = {.n_body_total_max = 1000};
