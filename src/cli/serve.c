@@ -21,7 +21,7 @@
 static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file,
                                *access_log = "-", *log_format = "text";
 static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
-               drain_s = 30, idle_s = 75, write_s = 30;
+               drain_s = 30, head_s = 15, body_s = 30, idle_s = 75, write_s = 30;
 static bool no_access_log, separate;
 static struct text_list keys, origins, hosts, names;
 
@@ -125,6 +125,20 @@ static const struct option options[] = {
      .hi = 86400,
      .help = "seconds that a connection may be idle (75)"},
     {.kind = OPTION_INT,
+     .name = "timeout-head",
+     .arg = "S",
+     .target = &head_s,
+     .lo = 1,
+     .hi = 86400,
+     .help = "seconds that a request's line and headers may take to arrive (15)"},
+    {.kind = OPTION_INT,
+     .name = "timeout-body",
+     .arg = "S",
+     .target = &body_s,
+     .lo = 1,
+     .hi = 86400,
+     .help = "seconds that a body may take, and one more per 4 KiB of it (30)"},
+    {.kind = OPTION_INT,
      .name = "timeout-write",
      .arg = "S",
      .target = &write_s,
@@ -225,6 +239,8 @@ static struct net_options net_flags(struct net_keys *k)
         .n_head_max = (size_t)head_kib << 10,
         .n_body_max = (size_t)body_mib << 20,
         .n_body_total_max = (size_t)(body_mib > 32 ? body_mib : 32) << 23,
+        .head_ms = (int)head_s * 1000,
+        .body_ms = (int)body_s * 1000,
         .idle_ms = (int)idle_s * 1000,
         .write_ms = (int)write_s * 1000,
     };
@@ -246,9 +262,9 @@ static void serve(struct server *s, const char *name)
     server_drain(s, (int)drain_s * 1000);
 }
 
-static int serve_session(const struct session *s, const struct chat *chat, struct err *e)
+static int serve_session(const struct session *s, const struct chat *chat, struct net_keys *k,
+                         struct err *e)
 {
-    struct net_keys k = {0};
     struct server *server = NULL;
     const char *own = model_info(s->model)->name;
     struct api api = {.session = s,
@@ -256,18 +272,16 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
                       .name = names.n ? names.v[0] : own,
                       .defaults = session_sample_defaults(s->checkpoint, 1),
                       .streams = true};
-    struct server_options o = {.net = net_flags(&k),
+    struct server_options o = {.net = net_flags(k),
                                .api = &api,
                                .name = names.n ? names.v : &own,
                                .n_name = names.n ? (int)names.n : 1,
                                .version = quoth_version(),
                                .separate_caches = separate};
-    int rc = read_keys(&k, e);
-    if (rc == 0) rc = catch_stop(e);
+    int rc = catch_stop(e);
     if (rc == 0) rc = server_open(&server, &o, e);
     if (rc == 0) serve(server, api.name);
     server_close(server);
-    net_keys_deinit(&k);
     return rc;
 }
 
@@ -287,16 +301,20 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct session s = {0};
     struct chat chat = {0};
+    struct net_keys k = {0};
     log_as_json = strcmp(log_format, "json") == 0;
     if (!log_as_json && strcmp(log_format, "text") != 0)
         return fprintf(stderr, "quoth serve: --log-format is text or json\n"), 2;
     const char *model = n_arg ? arg[0] : model_flag ? model_flag : session_bundled(NULL, &e);
-    int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
+    int rc = model ? read_keys(&k, &e) : ERR_MISSING;
+    if (k.n > 1 && strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
+    if (rc == 0) rc = session_open_sized(&s, model, &session_many, &e);
     if (rc == 0) rc = start_engine(&s, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
-    if (rc == 0) rc = serve_session(&s, &chat, &e);
+    if (rc == 0) rc = serve_session(&s, &chat, &k, &e);
     chat_close(&chat);
     session_close(&s);
+    net_keys_deinit(&k);
     return rc ? fail("serve", &e) : 0;
 }
 

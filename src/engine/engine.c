@@ -148,6 +148,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     en->executor = *x;
     en->tokenizer = o->tokenizer;
     en->queue_max = o->queue_max ? o->queue_max : QUEUE_MAX;
+    en->byte_max = o->byte_max;
     en->keep_prefixes = !o->no_prefix_cache;
     en->check = o->check;
     en->prefill_rate = x->prefill_rate > 0 ? x->prefill_rate : 1e-4;
@@ -299,6 +300,40 @@ static int check_all(const struct engine *en, struct request *r, struct err *e)
     return rc;
 }
 
+static int memory_full(struct engine *en, struct err *e)
+{
+    return refused(en, err_set(e, ERR_BUSY,
+                               "the requests that were taken hold the %lld MiB that they may; try "
+                               "again later",
+                               (long long)en->byte_max >> 20));
+}
+
+/* The sequences of r, if what all requests hold stays within the limit. */
+static int open_group(struct group **out, struct engine *en, struct request *r, struct err *e)
+{
+    int64_t held = atomic_load(&en->n_byte), most = en->byte_max;
+    if (most && held >= most) return memory_full(en, e);
+    int rc = group_open(out, en, r, most ? most - held : 0, e);
+    if (rc == ERR_LIMIT) return held ? memory_full(en, e) : refused(en, rc);
+    if (rc == 0) atomic_fetch_add(&en->n_byte, (*out)->n_byte);
+    return rc;
+}
+
+/* Into the inbox; false: there are as many as may wait. */
+static bool enqueue(struct engine *en, struct group *g)
+{
+    atomic_fetch_add(&en->n_open, 1);
+    if (atomic_fetch_add(&en->n_queued, 1) < en->queue_max &&
+        queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
+        return true;
+    atomic_fetch_sub(&en->n_queued, 1);
+    atomic_fetch_sub(&en->n_open, 1);
+    atomic_fetch_sub(&en->n_byte, g->n_byte);
+    g->request = NULL; /* stays the caller's */
+    group_close(g);
+    return false;
+}
+
 int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 {
     struct request *r = take_r;
@@ -308,17 +343,10 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     if (rc == 0 && atomic_load(&en->draining))
         rc = err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
-    if (rc == 0) rc = group_open(&g, en, r, e);
+    if (rc == 0) rc = open_group(&g, en, r, e);
     if (rc != 0) return rc;
     r->submit_us = engine_now(en);
-    atomic_fetch_add(&en->n_open, 1);
-    if (atomic_fetch_add(&en->n_queued, 1) < en->queue_max &&
-        queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
-        return 0;
-    atomic_fetch_sub(&en->n_queued, 1);
-    atomic_fetch_sub(&en->n_open, 1);
-    g->request = NULL; /* stays the caller's */
-    group_close(g);
+    if (enqueue(en, g)) return 0;
     return refused(en, err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later",
                                en->queue_max));
 }
@@ -354,6 +382,11 @@ int engine_n_running(const struct engine *en)
 int engine_n_waiting(const struct engine *en)
 {
     return en->waiting.n;
+}
+
+int engine_queue_max(const struct engine *en)
+{
+    return en->queue_max;
 }
 
 struct stats *engine_stats(const struct engine *en)

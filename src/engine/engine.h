@@ -111,6 +111,7 @@ struct engine_options {
     const struct tokenizer *tokenizer; /* borrowed; for the vocabulary's end-of-generation ids */
     const char *cpu_level;             /* of the kernels that sample; NULL: the best */
     int queue_max;                     /* requests waiting at most; 0: 1024 */
+    int64_t byte_max;                  /* that requests may hold besides pages; 0: any */
     bool no_prefix_cache;              /* forget pages when their sequence ends */
     const char *scheduler;             /* a policy's name; NULL: fcfs */
     double itl_target_ms;              /* of a step while sequences decode (budget.h); 0: ... */
@@ -143,7 +144,8 @@ struct queue *engine_reply_queue(void);
 
 /* Check the request and hand it over. On success the engine owns it and its id will see exactly
  * one EVENT_DONE; on failure (ERR_ARG with the field's name, ERR_LIMIT: can never fit, ERR_BUSY:
- * the queue is full) it stays the caller's. Any thread. */
+ * the queue is full, or those that were taken hold as much memory as they may) it stays the
+ * caller's. Any thread. */
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
 /* any thread; idempotent; takes effect within a step */
 void engine_cancel(struct engine *en, uint64_t request_id);
@@ -160,6 +162,7 @@ bool engine_step(struct engine *en);
 const char *engine_check(const struct engine *en);
 int engine_n_running(const struct engine *en);
 int engine_n_waiting(const struct engine *en);
+int engine_queue_max(const struct engine *en); /* requests that may wait; any thread */
 /* What it counts about itself; stats_read from any thread. */
 struct stats *engine_stats(const struct engine *en);
 

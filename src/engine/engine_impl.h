@@ -98,7 +98,8 @@ struct answer {
 /* A request and its sequences, one for each choice or beam. The first one computes the prompt; the
  * others are forked from it when its first logits are there. */
 struct group {
-    struct arena arena;      /* all memory of its sequences */
+    struct arena arena;      /* all memory of its sequences but their samplers' */
+    int64_t n_byte;          /* of both, once it is submitted                   */
     struct request *request; /* owned */
     struct seq *seq;         /* [n_seq] */
     int n_seq, n_live;       /* n_live: not yet DONE */
@@ -158,6 +159,8 @@ struct engine {
     const int32_t **table; /* scratch of engine_check [limits.n_seq] */
     int *n_table;
     int queue_max;
+    int64_t byte_max;        /* of requests, 0: any                   */
+    _Atomic int64_t n_byte;  /* that they hold                        */
     _Atomic int n_queued; /* requests submitted and not yet scheduled */
     _Atomic int n_open;   /* requests submitted and not yet done      */
     _Atomic bool draining;
@@ -170,8 +173,10 @@ int64_t engine_now(const struct engine *en);
 
 /* ---- seq.c ---- */
 
-/* Any thread. On failure the request stays the caller's. */
-int group_open(struct group **out, const struct engine *en, struct request *take_r, struct err *e);
+/* Any thread. On failure the request stays the caller's; ERR_LIMIT: it needs more than byte_max
+ * (0: any). */
+int group_open(struct group **out, const struct engine *en, struct request *take_r,
+               int64_t byte_max, struct err *e);
 void group_close(struct group *g); /* its sequences hold no pages any more */
 void list_push(struct seq_list *l, struct seq *s);
 void list_remove(struct seq_list *l, struct seq *s);

@@ -328,6 +328,46 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     queue_close(q);
 }
 
+TEST(requests_hold_so_much_memory_at_most)
+{
+    /* Goal: what requests hold besides pages is bounded, whatever n they ask for, and given back; one
+     * that alone needs more is refused for good. The limit is met before the memory is taken. */
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    struct rig r;
+    struct err e;
+    NEED_OK(rig_open(&r, "llama3", 64, 8, 8, &e), &e);
+    enum { LIMIT = 40000 };
+    r.en->byte_max = LIMIT;
+    struct queue *q = engine_reply_queue();
+    int32_t ids[5] = {0};
+    struct request *rq = make(ids, 5, 200, q);
+    rq->n = 128;
+    EXPECT_INT(engine_submit(r.en, rq, &e), ERR_LIMIT);
+    EXPECT(strstr(e.text, "n: 128 sequences"));
+    rq->n = 1;
+    rq->best_of = 2; /* what is told at the end is kept until then */
+    rq->params.n_logprob = 20;
+    EXPECT_INT(engine_submit(r.en, rq, &e), ERR_LIMIT);
+    request_close(rq);
+    EXPECT_INT(r.en->n_byte, 0);
+    int n = 0, rc = 0;
+    for (; rc == 0; n += rc == 0) {
+        rq = make(ids, 5, 200, q);
+        rc = engine_submit(r.en, rq, &e);
+        if (rc != 0) request_close(rq);
+        EXPECT(r.en->n_byte <= LIMIT);
+        if (rc == 0) engine_cancel(r.en, rq->id);
+    }
+    EXPECT_INT(rc, ERR_BUSY);
+    EXPECT(strstr(e.text, "MiB") && n > 1 && n < 32);
+    while (engine_step(r.en)) continue;
+    EXPECT_INT(r.en->n_byte, 0);
+    NEED_OK(engine_submit(r.en, make(ids, 5, 200, q), &e), &e);
+    EXPECT(r.en->n_byte > 0);
+    golden_close(&r);
+    queue_close(q);
+}
+
 TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
 {
     if (!repo_path("tests/golden/qwen2")) SKIP("tests/golden is not here");

@@ -125,6 +125,7 @@ static void group_end(struct engine *en, struct group *g)
     *g->at = g->next;
     if (g->next) g->next->at = g->at;
     if (g->queued) atomic_fetch_sub(&en->n_queued, 1);
+    atomic_fetch_sub(&en->n_byte, g->n_byte);
     group_close(g);
     atomic_fetch_sub(&en->n_open, 1);
 }

@@ -53,7 +53,14 @@ static int open_sampler(struct seq *s, const struct engine *en, struct err *e)
     return rc;
 }
 
-static int open_seqs(struct group *g, const struct engine *en, struct err *e)
+static int fail_memory(const struct group *g, struct err *e)
+{
+    if (!g->arena.n_byte_max) return err_memory(e, "a request's sequences", g->arena.n_byte);
+    return err_set(e, ERR_LIMIT, "n: %d sequences of up to %d tokens need more memory than a request may have",
+                   g->n_seq, (int)g->request->prompt.n + g->request->max_tokens);
+}
+
+static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max, struct err *e)
 {
     int rc = 0;
     g->seq = arena_push0(&g->arena, (size_t)g->n_seq, sizeof *g->seq);
@@ -62,25 +69,32 @@ static int open_seqs(struct group *g, const struct engine *en, struct err *e)
     if (g->held && ok)
         g->answer = arena_push0(&g->arena, (size_t)g->n_answer, sizeof *g->answer), ok = g->answer;
     if (ok && g->request->beam_width) ok = beam_open(g, en);
-    if (!ok) return err_memory(e, "a request's sequences", g->arena.n_byte);
+    if (!ok) return fail_memory(g, e);
     struct seq *first = &g->seq[0];
     for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
         first->name[first->n_name] = seq_page_name(en, first, first->n_name);
-    for (int i = 0; i < g->n_seq && rc == 0 && !g->beam; i++) rc = open_sampler(&g->seq[i], en, e);
+    g->n_byte = (int64_t)g->arena.n_byte;
+    for (int i = 0; i < g->n_seq && rc == 0 && !g->beam; i++) {
+        rc = open_sampler(&g->seq[i], en, e);
+        if (rc == 0) g->n_byte += sampler_bytes(g->seq[i].sampler);
+        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_memory(g, e);
+    }
     return rc;
 }
 
-int group_open(struct group **out, const struct engine *en, struct request *take_r, struct err *e)
+int group_open(struct group **out, const struct engine *en, struct request *take_r,
+               int64_t byte_max, struct err *e)
 {
     struct group *g = calloc(1, sizeof *g);
     if (!g) return err_memory(e, "a request", sizeof *g);
+    g->arena.n_byte_max = (size_t)byte_max;
     g->request = take_r;
     g->n_seq = take_r->best_of > take_r->n ? take_r->best_of : take_r->n;
     if (take_r->beam_width) g->n_seq = take_r->beam_width;
     g->held = g->n_seq > take_r->n || take_r->beam_width;
     g->n_answer = take_r->n;
     g->n_live = g->n_seq;
-    int rc = open_seqs(g, en, e);
+    int rc = open_seqs(g, en, byte_max, e);
     if (rc == 0) {
         *out = g;
         return 0;

@@ -72,6 +72,11 @@ void sampler_close(struct sampler *s)
     free(s);
 }
 
+int64_t sampler_bytes(const struct sampler *s)
+{
+    return (int64_t)(sizeof *s + s->mem.n_byte);
+}
+
 /* ---- history --------------------------------------------------------------------------------- */
 
 static void links_accept(const struct link *link, int n, const struct sampler *s, int32_t id)

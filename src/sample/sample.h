@@ -95,6 +95,7 @@ void sample_work_close(struct sample_work *w);
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);
 void sampler_close(struct sampler *s); /* NULL is fine */
+int64_t sampler_bytes(const struct sampler *s); /* that it holds */
 
 /* Tell the history: tokens of the prompt (before the first pick), then every accepted token. */
 void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n);

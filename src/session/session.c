@@ -136,7 +136,7 @@ int session_engine_options(struct engine_options *eo, const struct session *s,
     *eo = (struct engine_options){.executor = executor_of_model(s->model),
                                   .tokenizer = s->tokenizer,
                                   .cpu_level = o->cpu,
-                                  .scheduler = o->scheduler,
+                                  .scheduler = strcmp(o->scheduler, "auto") ? o->scheduler : NULL,
                                   .starvation_us = o->starvation_ms * 1000,
                                   .window_us = o->window_ms * 1000,
                                   .trace_path = o->trace_file,
@@ -144,11 +144,20 @@ int session_engine_options(struct engine_options *eo, const struct session *s,
     return read_itl_target(eo, o->itl_target_ms, e);
 }
 
+/* What requests may hold besides pages: what their sequences need is taken when they come, and a
+ * request may ask for many long ones. */
+static int64_t request_bytes(void)
+{
+    int64_t least = 1 << 30, share = (int64_t)(os_memory_free() / 8);
+    return share > least ? share : least;
+}
+
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e)
 {
     struct engine_options eo;
     int rc = session_engine_options(&eo, s, o, e);
     eo.queue_max = queue_max;
+    eo.byte_max = request_bytes();
     if (rc == 0) rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }
