@@ -113,6 +113,7 @@ long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/batch.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/metrics.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/abuse.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	tool/fuzz build-address-undefined -n 100000

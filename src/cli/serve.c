@@ -292,6 +292,7 @@ static int start_engine(struct session *s, struct err *e)
     int rc = session_engine_options(&eo, s, &session_flags, e);
     if (names.n) eo.executor.name = names.v[0];
     eo.queue_max = (int)n_queue;
+    eo.byte_max = session_request_bytes();
     if (rc == 0) rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }

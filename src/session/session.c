@@ -144,9 +144,7 @@ int session_engine_options(struct engine_options *eo, const struct session *s,
     return read_itl_target(eo, o->itl_target_ms, e);
 }
 
-/* What requests may hold besides pages: what their sequences need is taken when they come, and a
- * request may ask for many long ones. */
-static int64_t request_bytes(void)
+int64_t session_request_bytes(void)
 {
     int64_t least = 1 << 30, share = (int64_t)(os_memory_free() / 8);
     return share > least ? share : least;
@@ -157,7 +155,7 @@ int session_start(struct session *s, const struct session_options *o, int queue_
     struct engine_options eo;
     int rc = session_engine_options(&eo, s, o, e);
     eo.queue_max = queue_max;
-    eo.byte_max = request_bytes();
+    eo.byte_max = session_request_bytes();
     if (rc == 0) rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }

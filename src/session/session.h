@@ -64,6 +64,10 @@ extern const struct session_size session_many;
 /* Everything but the engine. On failure nothing stays open. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e);
+/* A byte_max for an engine whose clients are strangers: what a request's sequences need is taken when
+ * it comes, and it may ask for many long ones. */
+int64_t session_request_bytes(void);
+
 /* The engine on a thread of its own; queue_max: requests that may wait (0: the engine's default).
  */
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e);

@@ -1,292 +1,291 @@
 #!/usr/bin/env python3
 """Goal: nothing that a client sends, holds back or does to its connection hurts the server or another client.
-Method: a seeded crowd of bad clients (malformed requests, dribbled ones, a thousand connections, half-closed ones, hang-ups
-while queued and while streaming, readers that do not read) beside healthy ones whose every answer is compared; then the server's
-descriptors and memory must be what they were.
+Method: a seeded crowd of bad clients (badclients.py: malformed requests, dribbled ones, a thousand connections, half-closed
+ones, hang-ups while queued, in a long prompt and while streaming, readers that do not read), plain and over TLS, beside
+healthy ones whose every answer is compared; then the server's descriptors, memory and pages must be what they were.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 100,000 malformed requests instead of some thousand.
 Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import json
+import os
 import random
 import resource
+import select
 import socket
-import struct
-import sys
+import ssl
+
 import threading
 import time
 
-from server import LONG, SLOW, Failed, Server, check, run
+from badclients import STORY, Client, Healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
+from server import LONG, SLOW, TMP, Failed, Server, certificate, check, run
 
-N_MALFORMED = 100000 if LONG else 1000 if SLOW else 3000
-STORY = {"prompt": "Once upon a time", "max_tokens": 16, "temperature": 0}
+N_MALFORMED = 100000 if LONG else 400 if SLOW else 2000  # a fifth of it over TLS
+N_LEAVING = 50 if LONG else 2 if SLOW else 4
+N_LONG = 4000 if SLOW else 16000  # tokens of a long prompt
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-N_CONNECTION = min(1000, (hard - 300) // 2)
-resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
-plain = None
+N_CONNECTION = min(1000, hard - 300)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
+
+# few pages, so that all are touched in the first round
+OPTIONS = ("--disable-access-log", "--num-gpu-blocks-override", "128", "--timeout-write", "5", "--max-connections", "1200")
+servers = {}
 
 
-class Client:
-    """A connection to a server."""
-
-    def __init__(self, server, timeout=60):
-        self.s = socket.create_connection(("127.0.0.1", server.port), timeout=timeout)
-
-    def say(self, data):
-        try:
-            self.s.sendall(data)
-        except OSError:
-            pass  # refused half way: what it said is still to be read
-
-    def hear(self, n=1 << 20):
-        data = b""
-        try:
-            while len(data) < n and (piece := self.s.recv(65536)):
-                data += piece
-        except OSError:
-            pass
-        return data
-
-    def reset(self):
-        """Away without a goodbye."""
-        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close()
-
-    def close(self):
-        try:
-            self.s.close()
-        except OSError:
-            pass
+def tls_options():
+    pair = certificate()
+    return ("--ssl-certfile", pair[0], "--ssl-keyfile", pair[1]) if pair else None
 
 
-def post(body, path="/v1/completions", more=""):
-    body = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{more}Content-Length: {len(body)}\r\n\r\n".encode() + body
+def round_of(server, n_malformed, scale):
+    """Everything that the crowd can do; how many healthy answers there were meanwhile."""
+    healthy = Healthy(server)
+    try:
+        in_threads(lambda i: malformed(server, n_malformed // 4, 10 * scale + i))
+        in_threads(lambda i: hang_ups(server, 10 if SLOW else 20, 10 * scale + i))
+        half_closed(server, 5)
+        crowd(server, healthy, N_CONNECTION)
+    finally:
+        healthy.end()
+    return healthy
 
 
-class Healthy(threading.Thread):
-    """Asks for the same answer again and again, whole and in pieces."""
-
-    def __init__(self, server):
-        super().__init__()
-        self.server, self.n, self.wrong, self.over = server, 0, None, False
-        self.want = self.whole()
-        self.start()
-
-    def whole(self):
-        c = Client(self.server)
-        c.say(post(STORY, more="Connection: close\r\n"))
-        data = c.hear()
-        c.close()
-        return json.loads(data.split(b"\r\n\r\n", 1)[1])["choices"][0]["text"]
-
-    def pieces(self):
-        c = Client(self.server)
-        c.say(post({**STORY, "stream": True}).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
-        rows = c.hear().split(b"\r\n\r\n", 1)[1].split(b"\n\n")
-        c.close()
-        return "".join(json.loads(r[6:])["choices"][0]["text"] for r in rows if r.startswith(b"data: {"))
-
-    def run(self):
-        while not self.over:
-            try:
-                got = self.pieces() if self.n % 2 else self.whole()
-                if got != self.want:
-                    self.wrong = repr(got)
-            except Exception as e:
-                self.wrong = repr(e)
-            self.n += 1
-
-    def end(self):
-        self.over = True
-        self.join()
-        check(self.wrong is None and self.n >= 2, f"a healthy client, {self.n} answers: {self.wrong}")
-
-
-# ---- bad requests ----
-
-def nested(rng):
-    depth = rng.choice((10, 300, 100000))
-    return post(rng.choice((b"[" * depth, b'{"prompt":' * depth, b"[" * depth + b"]" * depth)))
-
-
-def wrong_types(rng):
-    field = rng.choice(("prompt", "max_tokens", "temperature", "top_p", "n", "stop", "stream", "logit_bias", "logprobs", "seed",
-                        "messages", "tools", "model", "stream_options", "bad_words", "priority"))
-    value = rng.choice(("NaN", "1e999", "-1", "[]", "{}", '"x"', "[[]]", "99999999999999999999", "null", '[{"a":1}]', "true",
-                        '{"a": {}}', "-1e308", '"' + "a" * 5000 + '"'))
-    path = rng.choice(("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/apply-template"))
-    return post(f'{{"max_tokens": 1, "prompt": "a", "{field}": {value}}}'.encode(), path)
-
-
-def bad_text(rng):
-    return post(b'{"prompt": "' + bytes(rng.randrange(128, 256) for _ in range(20)) + b'", "max_tokens": 1}')
-
-
-def truncated(rng):
-    whole = post(STORY)
-    return whole[:rng.randrange(1, len(whole))]
-
-
-def oversized(rng):
-    return rng.choice((b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 70000 + b"\r\n\r\n",
-                       b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n\r\n", b"A" * 70000,
-                       b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 3000 + b"\r\n",
-                       b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n{"))
-
-
-def mutated(rng):
-    data = bytearray(post(STORY, more="Transfer-Encoding: chunked\r\n" if rng.random() < 0.2 else ""))
-    for _ in range(rng.randrange(1, 8)):
-        at = rng.randrange(len(data))
-        how = rng.randrange(3)
-        if how == 0:
-            data[at] = rng.randrange(256)
-        elif how == 1:
-            del data[at:at + rng.randrange(1, 9)]
-        else:
-            data[at:at] = data[at:at + rng.randrange(1, 30)]
-        data = data or bytearray(b"x")
-    return bytes(data)
-
-
-def noise(rng):
-    return rng.randbytes(rng.randrange(1, 3000))
-
-
-def malformed_on(server, count, seed):
-    rng = random.Random(seed)
-    kinds = (nested, wrong_types, wrong_types, bad_text, truncated, oversized, mutated, mutated, mutated, noise)
-    for _ in range(count):
-        c = Client(server, timeout=20)
-        c.say(rng.choice(kinds)(rng))
-        try:
-            socket.socket.shutdown(c.s, socket.SHUT_WR)  # so that half a request is answered by a close
-        except OSError:
-            pass
-        answer = c.hear()
-        c.close()
-        check(not answer or answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4", b"HTTP/1.1 1", b"HTTP/1.1 503")), answer[:200])
-
-
-def in_threads(work, n=4):
-    failed = []
-
-    def one(i):
-        try:
-            work(i)
-        except Exception as e:
-            failed.append(e)
-
-    threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if failed:
-        raise failed[0]
-
-
-# ---- bad manners ----
-
-def hang_ups_on(server, count, seed):
-    rng = random.Random(seed)
-    body = {"prompt": "Once", "max_tokens": 500, "ignore_eos": True, "stream": True}
-    for i in range(count):
-        c = Client(server)
-        c.say(post({**body, "stream": rng.random() < 0.7}))
-        if rng.random() < 0.5:
-            c.s.settimeout(0.2)  # the whole may be shorter
-            c.hear(rng.randrange(1, 20000))
-        else:
-            time.sleep(rng.random() * 0.05)
-        if rng.random() < 0.5:
-            c.reset()
-        else:
-            c.close()
-
-
-def crowd_on(server, healthy):
-    """Many connections: idle, half a head, half a body, a stream that nobody reads."""
-    before, clients = healthy.n, []
-    for i in range(N_CONNECTION):
-        c = Client(server)
-        c.say((b"", b"GET /health HT", post(STORY)[:-10],
-               post({**STORY, "stream": True, "max_tokens": 900, "ignore_eos": True}))[i % 4 if i < 200 else i % 3])
-        clients.append(c)
-    until = time.monotonic() + 60
-    while healthy.n < before + 4 and time.monotonic() < until:
-        time.sleep(0.05)
-    check(healthy.n >= before + 4, "healthy clients wait")
-    for c in clients:
-        c.close()
-
-
-def half_closed_on(server, count):
-    for _ in range(count):
-        c = Client(server)
-        c.say(post({**STORY, "stream": True}))
-        c.s.shutdown(socket.SHUT_WR)
-        data = c.hear()
-        c.close()
-        check(b"data: [DONE]" in data, data[-200:])
-
-
-def abuse(server):
-    def all_of_it(scale):
-        healthy = Healthy(server)
-        try:
-            n = N_MALFORMED * scale / 4
-            in_threads(lambda i: malformed_on(server, int(n), i))
-            in_threads(lambda i: hang_ups_on(server, int(25 * scale), i))
-            half_closed_on(server, 5)
-            crowd_on(server, healthy)
-        finally:
-            healthy.end()
-        return healthy.n
-
-    def still():
-        server.settle(60)
-        time.sleep(1)
-        return server.n_fd(), server.rss_kib()
-
+def abuse(server, n_malformed):
     fd0 = server.n_fd()
-    all_of_it(1)  # until then memory grows to what such a crowd takes
-    first = still()
-    n = all_of_it(1)
-    fd, rss = still()
-    check(fd <= fd0 + 1, f"{fd0} descriptors became {fd}")
-    check(SLOW or rss < first[1] + 16384, f"{first[1]} KiB became {rss}")
+    round_of(server, min(n_malformed, 2000) // 4, 1)  # until then memory grows to what such a crowd takes
+    _, first, _ = server.still()
+    healthy = round_of(server, n_malformed, 2)
+    fd, rss, kv = server.still()
     check(server.process.poll() is None)
-    print(f"     {n} healthy answers meanwhile; {fd0} -> {fd} descriptors, {first[1]} -> {rss} KiB")
+    check(fd <= fd0 + 1, f"{fd0} descriptors became {fd}")
+    check(kv == 0, f"{kv} of the pages are still held")
+    check(SLOW or rss < first + 16384, f"{first} KiB became {rss}")
+    print(f"     {healthy.n} healthy answers meanwhile, the slowest {healthy.worst:.2f} s; {fd0} -> {fd} descriptors, "
+          f"{first} -> {rss} KiB")
 
 
 def over_tcp():
     """bad clients over TCP hurt nobody, and leave nothing behind"""
-    abuse(plain)
+    servers["plain"] = Server(*OPTIONS)
+    abuse(servers["plain"], N_MALFORMED)
 
 
-def under_load():
-    """SIGTERM while all that goes on: it ends well"""
-    workers = [threading.Thread(target=lambda i=i: ignore(hang_ups_on, plain, 40, i)) for i in range(4)]
-    for t in workers:
+def over_tls():
+    """bad clients over TLS hurt nobody, and leave nothing behind"""
+    more = tls_options()
+    if not more:
+        return "no openssl"
+    servers["tls"] = Server(*OPTIONS, *more)
+    abuse(servers["tls"], N_MALFORMED // 5)
+
+
+# ---- slow ones ----
+
+def client_hello():
+    """The first bytes of a TLS handshake."""
+    out = ssl.MemoryBIO()
+    half = ssl._create_unverified_context().wrap_bio(ssl.MemoryBIO(), out, server_hostname="localhost")
+    try:
+        half.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return out.read()
+
+
+class Drip:
+    """A client that says a byte at a time."""
+
+    def __init__(self, server, kind):
+        self.kind, self.heard, self.ended = kind, b"", None
+        if kind == "handshake":
+            self.s, self.left = socket.create_connection(("127.0.0.1", server.port)), client_hello()
+        else:
+            self.s = Client(server).s
+            self.left = b"x" * 1000
+            self.s.sendall(b"GET /health HTTP/1.1\r\nX: " if kind == "head" else post(b" " * 2000)[:-2000])
+        self.start = time.monotonic()
+
+    def go_on(self):
+        try:
+            self.s.settimeout(0.01)
+            if select.select([self.s], [], [], 0)[0]:
+                piece = self.s.recv(65536)
+                self.heard += piece
+                if not piece:
+                    raise OSError("closed")
+            self.s.sendall(self.left[:1])
+            self.left = self.left[1:]
+        except socket.timeout:
+            pass  # of TLS, not of the request
+        except OSError:
+            self.ended = self.ended or time.monotonic() - self.start
+
+
+def slow_loris_on(*options):
+    server = Server(*OPTIONS, "--timeout-head", "2", "--timeout-body", "2", *options)
+    healthy = Healthy(server)
+    try:
+        kinds = ("head", "body", "handshake") if server.tls else ("head", "body")
+        drips = [Drip(server, kind) for kind in kinds * (10 if SLOW else 40)]
+        until = time.monotonic() + 30
+        while any(not d.ended for d in drips) and time.monotonic() < until:
+            for d in drips:
+                if not d.ended:
+                    d.go_on()
+            time.sleep(0.05)
+        check(all(d.ended for d in drips), f"{sum(not d.ended for d in drips)} still drip after 30 s")
+        check(all(b" 408 " in d.heard for d in drips if d.kind != "handshake"), [d.heard[:40] for d in drips][:6])
+        check(SLOW or max(d.ended for d in drips) < 8, max(d.ended for d in drips))
+    finally:
+        healthy.end()
+        server.stop()
+
+
+def slow_loris():
+    """heads, bodies and handshakes that drip get 408 in time, and hold nobody up"""
+    slow_loris_on()
+    if tls_options():
+        slow_loris_on(*tls_options())
+
+
+# ---- who leaves early ----
+
+def long_model():
+    """Random weights with a context that a long prompt fits into."""
+    folder = os.path.join(TMP, "long")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({"model_type": "qwen3", "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2,
+                   "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 64, "vocab_size": 400,
+                   "max_position_embeddings": 20000, "rms_norm_eps": 1e-06, "rope_theta": 10000.0,
+                   "tie_word_embeddings": True}, f)
+    return folder
+
+
+class Leaving:
+    """Requests with a long prompt of their own each, and what the engine does when their clients go."""
+
+    def __init__(self, *options):
+        self.server = Server("--disable-access-log", "--load-format", "dummy", "--max-num-seqs", "1", "--max-model-len", "20000",
+                             "--max-num-batched-tokens", "256", *options, model=long_model())
+        self.rng = random.Random(5)
+
+    def ask(self, stream=False, max_tokens=4, n_prompt=N_LONG):
+        c = Client(self.server)
+        ids = [self.rng.randrange(300) for _ in range(n_prompt)]  # nobody finds them in the cache
+        c.say(post({"prompt": ids, "max_tokens": max_tokens, "ignore_eos": True, "stream": stream}, more="Connection: close\r\n"))
+        return c
+
+    def until(self, what, seconds=60):
+        """Wait for a state of /load; the steps computed so far."""
+        end = time.monotonic() + seconds
+        while not what(load := self.server.ask("GET", "/load")[2]):
+            check(time.monotonic() < end, load)
+            time.sleep(0.002)
+        return self.server.metric("quoth:steps_total")
+
+    def gone(self, c):
+        """Steps that were still computed after its client went, and its pages with them."""
+        before = self.server.metric("quoth:steps_total")
+        self.rng.choice((c.reset, c.close))()
+        after = self.until(lambda load: load["running"] == 0)
+        check(self.server.metric("vllm:kv_cache_usage_perc") == 0, "pages are still held")
+        return after - before
+
+    def in_prompt(self, count):
+        start = self.server.metric("quoth:steps_total")
+        begun = time.monotonic()
+        c, most = self.ask(), 0
+        check(b" 200 OK" in c.hear(), "no answer to a long prompt")
+        took, n_step = time.monotonic() - begun, self.until(lambda load: load["running"] == 0) - start
+        check(n_step >= N_LONG / 256, n_step)
+        for _ in range(count):
+            c = self.ask(self.rng.random() < 0.5)
+            self.until(lambda load: load["running"] == 1)
+            time.sleep(self.rng.random() * took * 0.7)
+            most = max(most, self.gone(c))
+        check(most <= 4, f"{most} of {n_step} steps after its client went")
+        return most, n_step
+
+    def in_queue(self, count):
+        first = self.ask()
+        self.until(lambda load: load["running"] == 1)
+        others = [self.ask(i % 2 == 0) for i in range(count)]
+        self.until(lambda load: load["waiting"] == count)
+        for c in self.rng.sample(others, count):
+            time.sleep(self.rng.random() * 0.01)
+            self.rng.choice((c.reset, c.close))()
+        self.until(lambda load: load["waiting"] == 0 and load["running"] == 1, 10)  # before it would have been their turn
+        first.half_close()
+        check(b" 200 OK" in first.hear(), "who only closed half got no answer")
+
+    def in_stream(self, count):
+        start = self.server.metric("vllm:generation_tokens_total")
+        for _ in range(count):
+            c = self.ask(True, 3000, 100)
+            c.hear(self.rng.randrange(400, 20000))
+            self.gone(c)
+        done = self.server.metric("vllm:generation_tokens_total") - start
+        check(done < 3000 * count / 2, f"{done} tokens for {count} clients that left")
+
+
+def leaving_on(*options):
+    leaving = Leaving(*options)
+    try:
+        most, n_step = leaving.in_prompt(N_LEAVING)
+        leaving.in_queue(4)
+        leaving.in_stream(N_LEAVING)
+        hangups = leaving.server.metric("quoth:http_hangups_total")
+        check(hangups >= N_LEAVING + 4, hangups)  # some may have had all of their answer
+    finally:
+        leaving.server.stop()
+    return f"{most:.0f} steps of {n_step:.0f}"
+
+
+def leaving():
+    """who leaves in a long prompt, in the queue or in a stream frees its pages within a step or two"""
+    text = leaving_on()
+    if tls_options():
+        text += ", over TLS " + leaving_on(*tls_options())
+    print(f"     a prompt of {N_LONG} tokens whose client goes is computed for at most {text} more")
+
+
+# ---- the end ----
+
+def stopped_under_load(server):
+    story = {**STORY, "max_tokens": 200, "ignore_eos": True}
+    want, busy = pieces(server, story), []
+    bad = [threading.Thread(target=quietly, args=(f, server, 10000, i), daemon=True)
+           for i, f in enumerate((hang_ups, hang_ups, malformed, malformed))]
+    for t in bad:
         t.start()
-    time.sleep(0.5)
-    plain.stop()
-    for t in workers:
+    for _ in range(8):
+        busy.append(Client(server))
+        busy[-1].say(post({**story, "stream": True}, minor=0))
+    first = [c.s.recv(1) for c in busy]
+    check(all(first), "they have not begun")
+    server.terminate()
+    for c in busy:
+        rows = c.hear().split(b"\r\n\r\n", 1)[1].split(b"\n\n")
+        got = "".join(json.loads(r[6:])["choices"][0]["text"] for r in rows if r.startswith(b"data: {"))
+        check(rows[-2:] == [b"data: [DONE]", b""] and got == want, (got, want))
+    server.stop()
+    for t in bad:
         t.join()
 
 
-def ignore(f, *args):
+def quietly(f, *args):
+    """Until the server is gone."""
     try:
         f(*args)
-    except OSError:
+    except (OSError, Failed):
         pass
 
 
-try:
-    few_pages = ("--disable-access-log", "--num-gpu-blocks-override", "128")  # all touched in the first round
-    plain = Server(*few_pages, "--timeout-write", "5")
-except Failed as e:
-    print(f"FAIL quoth serve: {e}")
-    sys.exit(1)
-run([over_tcp, under_load])
+def under_load():
+    """SIGTERM while all that goes on: who is being answered gets the rest, and it ends well"""
+    for server in servers.values():
+        stopped_under_load(server)
+
+
+run([over_tcp, over_tls, slow_loris, leaving, under_load])

@@ -92,6 +92,7 @@ def refusals():
         ("/v1/completions", {"prompt": [1, 99999999]}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "stream_options": {}}, 400, "stream_options"),
         ("/v1/completions", {"prompt": "word " * 5000}, 400, "prompt"),
+        ("/v1/completions", {"prompt": ["a"] * 1025, "max_tokens": 1}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "model": "gpt-9"}, 404, "model"),
         ("/v1/chat/completions", {"messages": []}, 400, "messages"),
         ("/v1/chat/completions", {"messages": "x"}, 400, "messages"),

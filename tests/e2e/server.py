@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -31,10 +32,12 @@ def check(ok, why="it did not hold"):
 class Server:
     """quoth serve in the background; its standard error is in self.log."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, model=MODEL):
+        self.headers = {}  # of every request that is asked with `ask`
+        self.tls = ssl._create_unverified_context() if "--ssl-certfile" in options else None
         self.log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([QUOTH, "serve", MODEL, "--port", "0", "--threads", "2", *options], stderr=log,
+            self.process = subprocess.Popen([QUOTH, "serve", model, "--port", "0", "--threads", "2", *options], stderr=log,
                                             stdout=log)
         until = time.monotonic() + 60
         found = None
@@ -50,16 +53,24 @@ class Server:
         with open(self.log, errors="replace") as f:
             return f.read()
 
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=60)
+    def connect(self, timeout=60):
+        """A socket to it, with TLS where it wants that."""
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            return self.tls.wrap_socket(s, server_hostname="localhost") if self.tls else s
+        except OSError:
+            s.close()
+            raise
 
     def ask(self, method, path, body=None, headers=None):
         """(status, headers, JSON or bytes)"""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        c.sock = self.connect(120)
         try:
             if body is not None and not isinstance(body, (bytes, str)):
                 body = json.dumps(body)
-            c.request(method, path, body, headers or {})
+            c.request(method, path, body, {**self.headers, **(headers or {})})
             r = c.getresponse()
             data = r.read()
         finally:
@@ -87,6 +98,12 @@ class Server:
                 return
             time.sleep(0.1)
         raise Failed(f"somebody is still there: {load}")
+
+    def still(self):
+        """What it holds when nobody is being answered: descriptors, KiB of memory, share of the KV pages."""
+        self.settle(60)
+        time.sleep(1)
+        return self.n_fd(), self.rss_kib(), self.metric("vllm:kv_cache_usage_perc")
 
     def terminate(self):
         """SIGTERM, once: a second one would end it at once."""

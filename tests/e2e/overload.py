@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Goal: a server that is asked for too much says so, and gives everybody a share of what there is.
+Method: the bundled model behind limits that are soon reached; keys that compete; readers that do not read; addresses, names
+and origins that are not the usual ones. (A full queue and rates: serve.py. Malice: abuse.py.)
+
+Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+import os
+import resource
+import socket
+import threading
+import time
+
+from badclients import STORY, Client, in_threads, post, whole
+from server import SLOW, TMP, Server, certificate, check, run
+
+
+def key_file(text):
+    path = os.path.join(TMP, f"keys-{time.monotonic_ns()}")
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def bearer(name):
+    return {"Authorization": f"Bearer sk-{name}"}
+
+
+def connections_on(*options):
+    s = Server("--max-connections", "4", *options)
+    try:
+        held = [Client(s) for _ in range(4)]
+        for c in held:
+            c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            check(b" 200 OK" in c.s.recv(4096))
+        status, headers, answer = s.ask("POST", "/v1/completions", STORY)
+        check(status == 503 and headers["Retry-After"] == "1" and headers["Connection"] == "close", (status, answer))
+        check(answer["error"]["type"] == "service_unavailable_error" and "connections" in answer["error"]["message"], answer)
+        for c in held:
+            c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        check(all(b" 200 OK" in c.s.recv(4096) for c in held), "those that were there before have lost their connection")
+        held[0].close()
+        until = time.monotonic() + 10
+        while s.ask("GET", "/health")[0] != 200 and time.monotonic() < until:
+            time.sleep(0.02)
+        check(s.ask("POST", "/v1/completions", STORY)[0] == 200)
+        for c in held:
+            c.close()
+    finally:
+        s.stop()
+
+
+def connections():
+    """above the limit of connections there is 503 with Retry-After, and those that are there stay"""
+    connections_on()
+    pair = certificate()
+    if pair:
+        connections_on("--ssl-certfile", pair[0], "--ssl-keyfile", pair[1])
+
+
+def descriptors():
+    """a low limit of descriptors is raised to what the connections need"""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 600:
+        return f"no more than {hard} descriptors"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, hard))
+    try:
+        s = Server("--max-connections", "300")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < 4096 else 4096, hard))
+    try:
+        held = [Client(s, 5) for _ in range(250)]
+        for c in held:
+            c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        check(all(b" 200 OK" in c.s.recv(4096) for c in held))
+        for c in held:
+            c.close()
+    finally:
+        s.stop()
+
+
+# ---- keys that compete ----
+
+class Rival:
+    """A key with many requests at once."""
+
+    def __init__(self, server, name, count, max_tokens):
+        self.server, self.name, self.n_done, self.wrong = server, name, 0, []
+        self.body = {"prompt": "Once", "max_tokens": max_tokens, "ignore_eos": True}
+        self.threads = [threading.Thread(target=self.one, daemon=True) for _ in range(count)]
+        for t in self.threads:
+            t.start()
+
+    def one(self):
+        status, _, answer = self.server.ask("POST", "/v1/completions", self.body, bearer(self.name))
+        if status != 200:
+            self.wrong.append(answer)
+        self.n_done += 1
+
+    def join(self):
+        for t in self.threads:
+            t.join()
+        check(not self.wrong, self.wrong[:1])
+
+
+def fair_shares():
+    """keys share the machine by their weights, and one that floods holds nobody up"""
+    n = 16 if SLOW else 48
+    s = Server("--api-key-file", key_file("sk-a name=a\nsk-b name=b share=3\nsk-c name=c\n"), "--max-num-seqs", "2",
+               "--disable-access-log")
+    s.headers = bearer("c")
+    try:
+        flood = Rival(s, "a", n, 60)
+        until = time.monotonic() + 60
+        while s.metric("vllm:num_requests_waiting") < n / 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        before = flood.n_done
+        check(s.ask("POST", "/v1/completions", {**STORY, "max_tokens": 8}, bearer("c"))[0] == 200)
+        passed = flood.n_done - before
+        check(passed <= n / 4, f"{passed} of {n} requests went before that of a key that had had nothing")
+        flood.join()
+        a, b = Rival(s, "a", n, 60), Rival(s, "b", n, 60)
+        b.join()
+        share = a.n_done / n
+        check(0.15 < share < 0.55, f"a key of weight 3 has had all of {n}, one of weight 1 {a.n_done}")
+        a.join()
+        print(f"     {passed} of {n} went before another key's first; {share:.2f} of weight 1 were done with all of weight 3")
+    finally:
+        s.stop()
+
+
+def separate_caches():
+    """keys find each other's prefixes in the cache, but not with --separate-caches"""
+    body = {"prompt": "Once upon a time there was a little girl. " * 20, "max_tokens": 1}
+
+    def cached(server, name):
+        status, _, answer = server.ask("POST", "/v1/completions", body, bearer(name))
+        check(status == 200, answer)
+        return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    keys = key_file("sk-a name=a\nsk-b name=b\n")
+    for options in ((), ("--separate-caches",)):
+        s = Server("--api-key-file", keys, *options)
+        try:
+            got = [cached(s, name) for name in "aab"]
+            check(got[0] == 0 and got[1] > 0 and got[2] == (0 if options else got[1]), (options, got))
+        finally:
+            s.stop()
+
+
+# ---- who does not read, and who wants too much ----
+
+def slow_readers():
+    """who does not read stops being computed for, is cut off in time, and holds nobody up"""
+    s = Server("--timeout-write", "3", "--max-num-seqs", "8", "--disable-access-log")
+    want = {"prompt": "Once", "n": 4, "logprobs": 20, "max_tokens": 900, "ignore_eos": True, "stream": True, "temperature": 1}
+    try:
+        slow = []
+        for _ in range(2):
+            c = socket.socket()
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            c.connect(("127.0.0.1", s.port))
+            c.sendall(post(want))
+            slow.append(c)
+        check(all(c.recv(1, socket.MSG_PEEK) for c in slow))
+        text = whole(s)
+        until, n = time.monotonic() + 60, -1
+        while n != s.metric("vllm:generation_tokens_total") and time.monotonic() < until:  # until they are held back
+            n = s.metric("vllm:generation_tokens_total")
+            time.sleep(0.2 if not SLOW else 1)
+        check(n < 2 * 4 * 900 * 0.9, f"{n} tokens for those who do not read")
+        in_threads(lambda i: check(whole(s) == text))
+        start = time.monotonic()
+        while s.metric("quoth:http_hangups_total") < 2 and time.monotonic() < start + 15:
+            time.sleep(0.05)
+        check(s.metric("quoth:http_hangups_total") == 2, "they are still there")
+        s.settle(10)
+        check(s.metric("vllm:kv_cache_usage_perc") == 0)
+        print(f"     {n:.0f} of {2 * 4 * 900} tokens were computed for them")
+        for c in slow:
+            c.close()
+    finally:
+        s.stop()
+
+
+def much_memory():
+    """bodies that would take much memory are refused before they take it"""
+    s = Server("--disable-access-log")
+    peak, over = [0], []
+
+    def watch():
+        while not over:
+            peak[0] = max(peak[0], s.rss_kib())
+            time.sleep(0.002)
+
+    watcher = threading.Thread(target=watch)
+    before = s.rss_kib()
+    watcher.start()
+    try:
+        for item in ("{}", "[]", "1", '""'):
+            body = '{"prompt": [' + f"{item}," * 3000000 + f"{item}]}}"
+            status, _, answer = s.ask("POST", "/v1/completions", body)
+            check(status == 400 and "values" in answer["error"]["message"], (item, answer))
+    finally:
+        over.append(True)
+        watcher.join()
+        s.stop()
+    took = (peak[0] - before) / 1024
+    check(SLOW or took < 150, f"{took:.0f} MiB")
+    print(f"     {took:.0f} MiB at most")
+
+
+# ---- who may come ----
+
+def warnings():
+    """an address that others reach is warned about where there is no key"""
+    for options, warned in (((), False), (("--host", "0.0.0.0"), True), (("--host", "0.0.0.0", "--api-key", "sk-a"), False)):
+        s = Server(*options)
+        s.stop()
+        check(("everybody who reaches" in s.text()) == warned, (options, s.text()))
+
+
+def names_and_origins():
+    """other names and origins are let in where they are listed, and a browser's question is answered"""
+    s = Server("--allowed-origins", "https://app.example", "--allowed-hosts", "box.example", "--api-key", "sk-a")
+    ask = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization, content-type"}
+    try:
+        for headers, status in (({"Host": "box.example"}, 200), ({"Host": "box.example:80"}, 200), ({"Host": "box.examples"}, 403),
+                                ({"Host": "evil.example"}, 403), ({"Origin": "https://app.example"}, 200),
+                                ({"Origin": "https://app.example.evil"}, 403), ({"Origin": "null"}, 403),
+                                ({"Origin": "http://127.0.0.1:3000"}, 200)):
+            got, said, _ = s.ask("GET", "/health", headers=headers)
+            check(got == status, (headers, got))
+            check(said.get("Access-Control-Allow-Origin") == (headers.get("Origin") if got == 200 else None), dict(said))
+        status, said, _ = s.ask("OPTIONS", "/v1/completions", headers={**ask, "Origin": "https://app.example"})
+        check(status == 204 and said["Access-Control-Allow-Origin"] == "https://app.example", (status, dict(said)))
+        check("POST" in said["Access-Control-Allow-Methods"] and "authorization" in said["Access-Control-Allow-Headers"])
+        check(s.ask("OPTIONS", "/v1/completions", headers={**ask, "Origin": "https://evil.example"})[0] == 403)
+        check(s.ask("POST", "/v1/completions", STORY, {"Origin": "https://app.example"})[0] == 401)
+    finally:
+        s.stop()
+
+
+run([connections, descriptors, fair_shares, separate_caches, slow_readers, much_memory, warnings, names_and_origins])
