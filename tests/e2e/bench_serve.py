@@ -13,7 +13,7 @@ import subprocess
 import threading
 import time
 
-from server import QUOTH, TMP, Failed, Server, certificate, check, run
+from server import MODEL, QUOTH, TMP, Failed, Server, certificate, check, run
 
 GAPS = (0.02, 0.04, 0.06)  # between tokens, in turns
 FIRST = (0.15, 0.30)  # before the first one: of every other request
@@ -78,7 +78,7 @@ class Delays:
             return await self.complete(json.loads(body), writer, start)
         if path == "/v1/models":
             reply = {"data": [{"id": "delays", "root": "delays", **({"meta": self.meta} if self.meta else {})}]}
-        elif path == "/tokenize":
+        elif path == "/tokenize" and self.text:
             n = sum(size(w) for w in re.findall(r"\w+|[^\w\s]", json.loads(body).get(self.text, "")))
             reply = {"count": n} if self.text == "prompt" else {"tokens": [1] * n}
         elif path == "/metrics":
@@ -406,6 +406,24 @@ def datasets():
     server.stop()
 
 
+def lengths():
+    """prompts are as long as asked by whoever counts, and a word a token where nobody does"""
+    server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, text=None)
+    options = ["--num-prompts", "4", "--random-input-len", "33", "--random-output-len", "2"]
+    bench(server, *options)
+    check([len(r["request"]["prompt"].split()) for r in server.requests] == [33] * 4, server.requests[0]["request"])
+    server.requests.clear()
+    bench(server, *options, "--tokenizer", MODEL)
+    check(all(len(r["request"]["prompt"]) == 33 and max(r["request"]["prompt"]) < 4096 for r in server.requests))
+    server.requests.clear()
+    bench(server, *options, "--tokenizer", MODEL, "--backend", "openai-chat")
+    texts = "".join(json.dumps(r["request"]["messages"][0]["content"]) + "\n" for r in server.requests)
+    out = subprocess.run([QUOTH, "tokenize", MODEL, "--jsonl", "--no-special"], input=texts, capture_output=True, text=True, timeout=60)
+    n = [len(re.findall(r"\d+", row)) for row in out.stdout.splitlines()]
+    check(n == [33] * 4, (n, texts, out.stderr))
+    server.stop()
+
+
 def reports():
     """the table is vllm's, files are written, the page has its curves"""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)})
@@ -470,6 +488,6 @@ def built():
 
 
 without = subprocess.run([QUOTH, "bench", "serve", "--base-url", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
-tests = [steady(closed_loop), steady(open_loop), steady(tokens_together), failures, steady(datasets), reports, against_itself]
+tests = [steady(closed_loop), steady(open_loop), steady(tokens_together), failures, steady(datasets), lengths, reports, against_itself]
 if __name__ == "__main__":
     run([built] if "without libcurl" in without.stderr else tests)
