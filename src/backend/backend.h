@@ -35,7 +35,8 @@ struct batch_span {
 };
 
 struct batch_limits {
-    int n_row, n_seq, page_stride, n_out, n_copy;
+    int n_row, n_seq, page_stride, n_copy;
+    int n_out;                                  /* OUT_LOGITS; as many OUT_HIDDEN as rows */
     int n_embd, d_embd, n_rope_section, n_span; /* 0 where nothing uses them */
 };
 
@@ -51,7 +52,7 @@ struct batch {
     int32_t *page;           /* [n_seq, page_stride] page table; -1: a hole that no row sees */
     int32_t *state;          /* [n_seq] slot of its recurrent state, or -1                  */
     int32_t *adapter;        /* [n_seq] LoRA number, or -1                                  */
-    int32_t *out_row;        /* [n_out] rows whose result is wanted                         */
+    int32_t *out_row;        /* [n_out <= n_row] rows whose result is wanted, each once     */
     int32_t *out_kind;       /* [n_out] OUT_LOGITS or OUT_HIDDEN                            */
     struct batch_copy *copy; /* [n_copy] page and state copies, done in order before the step */
     int32_t *embd_row;       /* [n_embd] rows that arrive as embeddings                     */

@@ -11,7 +11,7 @@ enum { N_ARRAY = 16 };
 static int array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRAY])
 {
     const struct batch_limits *l = &b->limits;
-    size_t row = (size_t)l->n_row, seq = (size_t)l->n_seq, out = (size_t)l->n_out;
+    size_t row = (size_t)l->n_row, seq = (size_t)l->n_seq;
     int n = 0;
 #define ARRAY(field, count) (at[n] = (void **)&b->field, n_byte[n++] = (count) * sizeof *b->field)
     ARRAY(token, row);
@@ -22,8 +22,8 @@ static int array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRAY
     ARRAY(page, seq * (size_t)l->page_stride);
     ARRAY(state, seq);
     ARRAY(adapter, seq);
-    ARRAY(out_row, out);
-    ARRAY(out_kind, out);
+    ARRAY(out_row, row);
+    ARRAY(out_kind, row);
     ARRAY(copy, (size_t)l->n_copy);
     ARRAY(embd_row, (size_t)l->n_embd);
     ARRAY(embd, (size_t)l->n_embd * (size_t)l->d_embd);
@@ -91,10 +91,18 @@ static bool copy_out_of_range(const struct batch_copy *c, int n_page)
     return (c->kind != COPY_IN && c->src >= n_page) || (c->kind != COPY_OUT && c->dst >= n_page);
 }
 
+static int n_logits(const struct batch *b)
+{
+    int n = 0;
+    for (int i = 0; i < b->n_out; i++) n += b->out_kind[i] == OUT_LOGITS;
+    return n;
+}
+
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;
-    if (b->n_row > l->n_row || b->n_seq > l->n_seq || b->n_out > l->n_out || b->n_copy > l->n_copy)
+    if (b->n_row > l->n_row || b->n_seq > l->n_seq || b->n_out > b->n_row ||
+        b->n_copy > l->n_copy || n_logits(b) > l->n_out)
         return "more than the batch has room for";
     if (b->row0[0] != 0 || b->row0[b->n_seq] != b->n_row) return "rows and sequences do not match";
     for (int s = 0; s < b->n_seq; s++) {

@@ -55,7 +55,9 @@ struct page_watch {
 void pages_watch(struct pages *p, const struct page_watch *w);
 void pages_now(struct pages *p, int64_t now_us);
 
-void pages_forget(struct pages *p); /* every cached page becomes free (held ones stay findable) */
+void pages_forget(
+    struct pages
+        *p); /* every cached page becomes free, and none that is held can be found any more */
 
 /* Asserts the invariants of pages.c against the tables given: table[i] names n[i] pages, or -1 where
  * it has a hole. Returns NULL or what is wrong. For tests, and for the engine's debug builds after every step. */

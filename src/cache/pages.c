@@ -278,9 +278,10 @@ void pages_forget(struct pages *p)
     while (p->oldest != NONE) {
         int32_t page = p->oldest;
         lru_remove(p, page);
-        unname(p, page);
         p->free_list[p->n_free++] = page;
     }
+    for (int i = 0; i < p->n_page; i++) p->page[i].named = false;
+    memset(p->slot, 0xFF, p->n_slot * sizeof *p->slot);
 }
 
 int page_refs(const struct pages *p, int32_t page)

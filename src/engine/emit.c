@@ -138,8 +138,13 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
     if (s->choice == 0 && s->n_reached < s->n_prompt && s->n_kv >= s->n_prompt)
         stats_prompt(en->stats, s->n_prompt, s->n_cached);
     for (int i = 0; i < s->n_out; i++) {
-        const float *logits = out.logits + (int64_t)(s->out0 + i) * en->vocab.n_vocab;
+        int64_t result = s->result0 + i;
         int pos = en->batch.pos[en->batch.out_row[s->out0 + i]];
+        if (g->request->pooling) {
+            pooling_row(en, s, pos, out.hidden + result * en->executor.d_hidden);
+            continue;
+        }
+        const float *logits = out.logits + result * en->vocab.n_vocab;
         if (pos < s->n_prompt - 1) {
             emit_prompt(en, s, pos + 1, logits);
             continue;

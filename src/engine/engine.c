@@ -21,10 +21,17 @@ int64_t engine_now(const struct engine *en)
 
 static void take_message(struct engine *en, const struct message *m)
 {
-    if (m->kind == MESSAGE_SUBMIT)
+    switch (m->kind) {
+    case MESSAGE_SUBMIT:
         sched_submit(en, m->group);
-    else
+        break;
+    case MESSAGE_CANCEL:
         sched_cancel(en, m->request_id, m->choice);
+        break;
+    case MESSAGE_FORGET:
+        pages_forget(en->pages);
+        break;
+    }
 }
 
 static void inbox_drain(struct engine *en)
@@ -297,7 +304,14 @@ static int check_all(const struct engine *en, struct request *r, struct err *e)
     if (rc == 0) rc = check_choices(r, e);
     if (rc == 0) rc = fit_length(en, r, e);
     if (rc == 0 && r->beam_width) rc = beam_check(en, r, e);
+    if (rc == 0 && r->pooling) rc = pooling_check(en, r, e);
     return rc;
+}
+
+int engine_may_take(struct engine *en, struct request *r, struct err *e)
+{
+    int rc = check_all(en, r, e);
+    return rc == ERR_LIMIT ? refused(en, rc) : rc;
 }
 
 static int memory_full(struct engine *en, struct err *e)
@@ -338,8 +352,8 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 {
     struct request *r = take_r;
     struct group *g;
-    int rc = check_all(en, r, e);
-    if (rc == ERR_LIMIT) return refused(en, rc);
+    int rc = engine_may_take(en, r, e);
+    if (rc == ERR_LIMIT) return rc;
     if (rc == 0 && atomic_load(&en->draining))
         rc = err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
@@ -351,16 +365,25 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
                                en->queue_max));
 }
 
+/* Something that has no answer; the inbox is drained every step. */
+static void tell(struct engine *en, const struct message *m)
+{
+    while (!queue_push(en->inbox, m) && !atomic_load(&en->quit)) sched_yield();
+}
+
 void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice)
 {
-    struct message m = {.kind = MESSAGE_CANCEL, .request_id = request_id, .choice = choice};
-    /* drained every step */
-    while (!queue_push(en->inbox, &m) && !atomic_load(&en->quit)) sched_yield();
+    tell(en, &(struct message){.kind = MESSAGE_CANCEL, .request_id = request_id, .choice = choice});
 }
 
 void engine_cancel(struct engine *en, uint64_t request_id)
 {
     engine_cancel_choice(en, request_id, -1);
+}
+
+void engine_forget_prefixes(struct engine *en)
+{
+    tell(en, &(struct message){.kind = MESSAGE_FORGET});
 }
 
 bool engine_drain(struct engine *en, int64_t wait_us)

@@ -60,6 +60,10 @@ struct event {
 enum beam_stop { BEAM_HOPE, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
 
+/* What becomes of a prompt that is not answered but pooled: one vector of its final hidden states (behind the
+ * output norm), their mean, or the last or first token's. */
+enum pooling { POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_FIRST };
+
 /* What a client asks. Made with request_open, filled in, given away with engine_submit. */
 struct request {
     uint64_t id;                 /* unique, set by request_open                              */
@@ -74,6 +78,9 @@ struct request {
     int beam_width;              /* > 0: beam search instead of sampling, the best n are told */
     float length_penalty;        /* scores are divided by length ^ this                      */
     enum beam_stop beam_stop;
+    enum pooling pooling; /* not NONE: max_tokens is 0, n 1, and no logprobs are wanted       */
+    /* borrowed f32 [d_hidden], of this request alone, outlives it: complete at FINISH_LENGTH */
+    float *pooled;
     int64_t deadline_us; /* after submission; 0: none. Then it ends: FINISH_TIMEOUT  */
     uint64_t cache_salt; /* prefixes are shared among equal ones alone               */
     int adapter;         /* LoRA number, -1: none                                    */
@@ -93,6 +100,7 @@ struct engine; /* opaque */
 struct executor {
     void *ctx; /* borrowed */
     int n_vocab, n_page, page_rows, context_max;
+    int d_hidden;        /* of a row's hidden state; 0: there are none to be had                */
     int n_host_page;     /* pages that fit into host memory (COPY_OUT, COPY_IN), 0: none        */
     int64_t page_bytes;  /* of all layers                                                       */
     double copy_rate;    /* bytes a microsecond between pages and host memory; 0: no swapping   */
@@ -147,8 +155,13 @@ struct queue *engine_reply_queue(void);
  * the queue is full, or those that were taken hold as much memory as they may) it stays the
  * caller's. Any thread. */
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
+/* Would engine_submit take it, if its queue were not full? What it asks beyond the context is cut. Any thread. */
+int engine_may_take(struct engine *en, struct request *r, struct err *e);
 /* any thread; idempotent; takes effect within a step */
 void engine_cancel(struct engine *en, uint64_t request_id);
+/* Forget the prefixes that are cached: requests submitted later compute theirs anew, but for pages that sequences
+ * complete which run now. Any thread. */
+void engine_forget_prefixes(struct engine *en);
 /* One choice of it alone: the others go on. */
 void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice);
 

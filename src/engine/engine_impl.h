@@ -1,12 +1,13 @@
 /* engine_impl.h - private to src/engine: requests as groups of sequences, and the engine's state.
  *
- *   seq.c    their memory, all of it taken when a request is submitted: a step allocates nothing
- *   sched.c  who is admitted, who computes which rows
- *   hold.c   who holds which pages: prefixes, growth, copy on write, preemption, swapping
- *   emit.c   logits -> tokens -> events
- *   record.c what a trace tells of all that
- *   group.c  several choices of a request: forking, ranking, telling the best ones
- *   beam.c   beam search
+ *   seq.c      their memory, all of it taken when a request is submitted: a step allocates nothing
+ *   sched.c    who is admitted, who computes which rows
+ *   hold.c     who holds which pages: prefixes, growth, copy on write, preemption, swapping
+ *   emit.c     logits -> tokens -> events
+ *   record.c   what a trace tells of all that
+ *   pooling.c  hidden states of a prompt -> one vector
+ *   group.c    several choices of a request: forking, ranking, telling the best ones
+ *   beam.c     beam search
  * Engine thread only, but for group_open and what engine.h says. */
 #ifndef QUOTH_ENGINE_IMPL_H
 #define QUOTH_ENGINE_IMPL_H
@@ -44,12 +45,12 @@ struct seq {
     struct turn turn;        /* its place among the others */
     int64_t rank;            /* as of this step            */
     bool stuck;              /* its client does not read, or it is spent: behind all others */
-    struct sampler *sampler; /* owned; NULL: beam search   */
+    struct sampler *sampler; /* owned; NULL: it picks none */
     int n_prompt, n_token, n_kv;
     int n_output;   /* generated so far, the stop token included */
     int32_t *token; /* [n_token_max] */
     int n_token_max;
-    int n_told; /* prompt tokens whose logprobs were told */
+    int n_told; /* rows of the prompt whose results are out, of those that are wanted */
 
     int32_t *page;  /* [n_page_max]                                              */
     int32_t *host;  /* [n_page_max] where page i waits in host memory, -1: it does not */
@@ -58,7 +59,9 @@ struct seq {
     int n_cached; /* tokens found in the cache when it was first admitted */
 
     int row0, n_row; /* rows of this step's batch          */
-    int out0, n_out; /* its outputs of this step           */
+    int out0, n_out; /* its results of this step           */
+    int result0;     /* the first among those of its kind  */
+    int n_logits;    /* how many of them are logits        */
     int n_event;     /* events that they will make         */
 
     enum finish finish; /* set: seq_end at the step's end     */
@@ -109,13 +112,14 @@ struct group {
     enum finish ended; /* all that were left of it at once: cancelled, too late */
     bool held;         /* tells nothing before all is done: best_of > n, beams */
     int n_reserved;    /* events that this step's rows will make               */
+    double *sum;       /* [d_hidden] of the rows that were pooled, for their mean */
     struct beam *beam;
     struct answer *answer; /* [n], when it tells: n_live = 0 */
     int n_answer, i_answer, i_token;
     struct group *next, **at; /* in engine.groups */
 };
 
-enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL };
+enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL, MESSAGE_FORGET };
 struct message {
     enum message_kind kind;
     struct group *group; /* SUBMIT: owned */
@@ -143,10 +147,11 @@ struct engine {
     double prefill_rate; /* rows a microsecond, a running mean          */
     struct batch batch;  /* owned */
     struct {
-        int n_row, n_out; /* planned for this step */
-        bool preempted;   /* somebody was: admit nobody        */
-        bool idle;        /* nobody who runs has anything to compute */
-        bool deferred;    /* the policy lets those who wait wait, though there may be room */
+        int n_row, n_logits; /* planned for this step */
+        int n_result[2];     /* in the batch, by kind */
+        bool preempted;      /* somebody was: admit nobody        */
+        bool idle;           /* nobody who runs has anything to compute */
+        bool deferred;       /* the policy lets those who wait wait, though there may be room */
     } plan;
     struct sample_work *work;  /* owned */
     struct sample_vocab vocab; /* eog owned */
@@ -180,7 +185,12 @@ int group_open(struct group **out, const struct engine *en, struct request *take
 void group_close(struct group *g); /* its sequences hold no pages any more */
 void list_push(struct seq_list *l, struct seq *s);
 void list_remove(struct seq_list *l, struct seq *s);
-bool seq_wants_prompt_logprobs(const struct seq *s);
+/* Positions [from, to) of its prompt whose results (logits or hidden states) are still wanted; from is its
+ * length where none are. What was computed before `from` may come from anywhere. */
+struct wanted {
+    int from, to;
+};
+struct wanted seq_wanted(const struct seq *s);
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i); /* needs name[i - 1] */
 
 /* ---- sched.c ---- */
@@ -249,6 +259,13 @@ void record_run_end(struct engine *en, struct seq *s); /* it is done, or waits a
 void record_rows(struct engine *en, struct seq *s);    /* its rows of this step are computed */
 void record_done(struct engine *en, const struct group *g, const struct event *done);
 void record_step(struct engine *en, const struct batch *b, const struct stats_level *l);
+
+/* ---- pooling.c ---- */
+
+int pooling_check(const struct engine *en, const struct request *r, struct err *e);
+bool pooling_open(struct group *g, const struct engine *en); /* false: no memory */
+/* hidden f32 [d_hidden] of the row at pos, the next one that is wanted */
+void pooling_row(const struct engine *en, struct seq *s, int pos, const float *hidden);
 
 /* ---- group.c ---- */
 

@@ -25,6 +25,7 @@ struct executor executor_of_model(struct model *m)
     return (struct executor){
         .ctx = m,
         .n_vocab = info->n_vocab,
+        .d_hidden = info->d_model,
         .n_page = info->n_page,
         .page_rows = info->page_rows,
         .context_max = info->context_max,

@@ -50,13 +50,13 @@ static int32_t look(const struct engine *en, const struct seq *s, int i)
     return page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
 
-/* How many leading pages of s need not be computed: those that the cache has, and one token at least
- * is left over, whose logits are wanted. Only pages that row n * page_rows sees have to be there. Prompt
- * logprobs want every token computed. */
+/* How many leading pages of s need not be computed: those that the cache has, as far as no row's result
+ * is wanted, and one token at least is left over. Only pages that row n * page_rows sees have to be there. */
 static int n_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), most = (s->n_token - 1) / rows;
-    if (seq_wants_prompt_logprobs(s) && s->n_told < s->n_prompt - 1) return 0;
+    int wanted = seq_wanted(s).from / rows;
+    if (most > wanted) most = wanted;
     if (most > s->n_name) most = s->n_name;
     if (en->executor.window == 0) {
         int n = 0;

@@ -8,12 +8,11 @@
 int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                const struct reply_options *o, struct err *e)
 {
-    *r = (struct reply){
-        .engine = en,
-        .request_id = request_id,
-        .choice = o->choice,
-        .include_stop = o->include_stop,
-        .stop_index = -1};
+    *r = (struct reply){.engine = en,
+                        .request_id = request_id,
+                        .choice = o->choice,
+                        .include_stop = o->include_stop,
+                        .stop_index = -1};
     detok_init(&r->detok, o->tokenizer, o->keep_special ? 0 : DECODE_SKIP_SPECIAL);
     r->detok.started = true; /* the answer goes on behind a prompt: its first space is its own */
     return stop_match_open(&r->stop, o->stop, o->n_stop, e);

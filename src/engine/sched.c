@@ -84,7 +84,7 @@ void seq_run(struct engine *en, struct seq *s)
     record_run(en, s);
     policy_admitted(en->policy, &s->turn, en->now_us);
     s->admit_us = en->now_us;
-    s->n_row = s->n_out = 0;
+    s->n_row = s->n_out = s->n_logits = 0;
     s->rank = policy_rank(en->policy, &s->turn, en->now_us);
     insert(en, s);
 }
@@ -93,9 +93,9 @@ void seq_run(struct engine *en, struct seq *s)
 static void unplan(struct engine *en, struct seq *s)
 {
     en->plan.n_row -= s->n_row;
-    en->plan.n_out -= s->n_out;
+    en->plan.n_logits -= s->n_logits;
     s->group->n_reserved -= s->n_event;
-    s->n_row = s->n_out = s->n_event = 0;
+    s->n_row = s->n_out = s->n_logits = s->n_event = 0;
 }
 
 void seq_preempt(struct engine *en, struct seq *s)
@@ -220,7 +220,7 @@ static void rank_running(struct engine *en)
     en->n_running = 0;
     for (int i = 0; i < n; i++) {
         struct seq *s = en->running[i];
-        s->n_row = s->n_out = s->n_event = 0;
+        s->n_row = s->n_out = s->n_logits = s->n_event = 0;
         s->turn.n_left = s->n_token - s->n_kv;
         s->rank = policy_rank(en->policy, &s->turn, en->now_us);
         s->stuck = s->spent || emit_room(s->group) < emit_events(s, 0, 1);
@@ -230,20 +230,29 @@ static void rank_running(struct engine *en)
 
 /* ---- rows ---- */
 
-/* Outputs of s if it computes n rows now. */
-static int n_out(const struct seq *s, int n)
+/* What s makes if it computes n rows now: results of its prompt's rows, a pick of its next token, and
+ * events of both. Hidden states are pooled without a word, and cost the step nothing. */
+static void plan_results(struct seq *s, int n)
 {
-    int out = s->n_kv + n == s->n_token && s->group->request->max_tokens > 0;
-    if (!seq_wants_prompt_logprobs(s)) return out;
-    int from = s->n_kv > s->n_told ? s->n_kv : s->n_told;
-    int to = s->n_kv + n < s->n_prompt - 1 ? s->n_kv + n : s->n_prompt - 1;
-    return to > from ? out + to - from : out;
+    const struct request *r = s->group->request;
+    struct wanted w = seq_wanted(s);
+    int from = s->n_kv > w.from ? s->n_kv : w.from, to = s->n_kv + n < w.to ? s->n_kv + n : w.to;
+    int prompt = to > from ? to - from : 0;
+    int pick = n > 0 && s->n_kv + n == s->n_token && r->max_tokens > 0;
+    s->n_out = prompt + pick;
+    s->n_logits = r->pooling ? 0 : s->n_out;
+    s->n_event = r->pooling ? 0 : emit_events(s, prompt, pick);
 }
 
-static int n_event(const struct seq *s, int n)
+/* The most of n rows whose results the step has room for. */
+static int rows_in_room(const struct engine *en, struct seq *s, int n)
 {
-    int pick = s->n_kv + n == s->n_token && s->group->request->max_tokens > 0;
-    return emit_events(s, n_out(s, n) - pick, pick);
+    int n_logits = en->batch.limits.n_out - en->plan.n_logits, n_event = emit_room(s->group);
+    for (; n > 0; n--) {
+        plan_results(s, n);
+        if (s->n_logits <= n_logits && s->n_event <= n_event) break;
+    }
+    return n;
 }
 
 static void plan_rows(struct engine *en, struct seq *s, bool decoding)
@@ -251,19 +260,16 @@ static void plan_rows(struct engine *en, struct seq *s, bool decoding)
     const struct batch_limits *l = &en->batch.limits;
     int n = s->n_token - s->n_kv;
     if (n > l->n_row - en->plan.n_row) n = l->n_row - en->plan.n_row;
-    while (n > 0 &&
-           (n_out(s, n) > l->n_out - en->plan.n_out || n_event(s, n) > emit_room(s->group)))
-        n--;
+    n = rows_in_room(en, s, n);
     if (n > 0 && !decoding) n = budget_rows(&en->budget, &en->load, s->n_kv, n);
     if (n > 0) n = hold_rows(en, s, n);
+    plan_results(s, n > 0 ? n : 0);
     if (n <= 0) return;
     if (!decoding) step_load_add(&en->load, s->n_kv, n, true);
     s->n_row = n;
-    s->n_out = n_out(s, n);
-    s->n_event = n_event(s, n);
     s->group->n_reserved += s->n_event;
     en->plan.n_row += n;
-    en->plan.n_out += s->n_out;
+    en->plan.n_logits += s->n_logits;
 }
 
 /* Sequences behind the one that is planned may be preempted by it, none before it. */
@@ -284,9 +290,9 @@ static void plan_spent(struct engine *en)
     const struct batch_limits *l = &en->batch.limits;
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (!s->spent || en->plan.n_row == l->n_row || en->plan.n_out == l->n_out) continue;
-        s->n_row = s->n_out = 1;
-        en->plan.n_row++, en->plan.n_out++;
+        if (!s->spent || en->plan.n_row == l->n_row || en->plan.n_logits == l->n_out) continue;
+        s->n_row = s->n_out = s->n_logits = 1;
+        en->plan.n_row++, en->plan.n_logits++;
     }
 }
 
@@ -376,7 +382,7 @@ static void start(struct engine *en, struct seq *s)
     atomic_fetch_sub(&en->n_queued, 1);
     s->sched_us = en->now_us;
     s->n_cached = s->n_kv;
-    if (!seq_wants_prompt_logprobs(s)) stats_queried(en->stats, s->n_prompt, s->n_cached);
+    if (seq_wanted(s).from > 0) stats_queried(en->stats, s->n_prompt, s->n_cached);
 }
 
 /* Beams that wait for one that waits: nothing goes on unless room is made for it. */
@@ -407,26 +413,31 @@ static void admit(struct engine *en)
 static void add_rows(struct engine *en, struct seq *s)
 {
     struct batch *b = &en->batch;
-    int page_rows = pages_rows(en->pages), iseq = b->n_seq++, max = s->group->request->max_tokens;
+    const struct request *r = s->group->request;
+    const struct wanted w = seq_wanted(s);
+    int page_rows = pages_rows(en->pages), iseq = b->n_seq++;
     const int from = s->spent ? s->n_kv - 1 : s->n_kv;
+    int kind = r->pooling ? OUT_HIDDEN : OUT_LOGITS;
     memcpy(b->page + (int64_t)iseq * b->page_stride, s->page, (size_t)s->n_page * sizeof *s->page);
     s->row0 = b->n_row;
     s->out0 = b->n_out;
+    s->result0 = en->plan.n_result[kind];
+    en->plan.n_result[kind] += s->n_out;
     for (int i = 0; i < s->n_row; i++) {
         int row = b->n_row++, pos = from + i;
         b->token[row] = s->token[pos];
         b->pos[row] = pos;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
-        bool prompt = seq_wants_prompt_logprobs(s) && pos >= s->n_told && pos < s->n_prompt - 1;
-        if (!prompt && !s->spent && (pos < s->n_token - 1 || max == 0)) continue;
+        bool wanted = (pos >= w.from && pos < w.to) || s->spent;
+        if (!wanted && (pos < s->n_token - 1 || r->max_tokens == 0)) continue;
         b->out_row[b->n_out] = row;
-        b->out_kind[b->n_out++] = OUT_LOGITS;
+        b->out_kind[b->n_out++] = kind;
     }
     assert(b->n_out - s->out0 == s->n_out);
     b->row0[iseq + 1] = b->n_row;
     b->kv_len[iseq] = from + s->n_row;
     b->state[iseq] = -1;
-    b->adapter[iseq] = s->group->request->adapter;
+    b->adapter[iseq] = r->adapter;
 }
 
 bool sched_next(struct engine *en)

@@ -69,12 +69,14 @@ static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max,
     if (g->held && ok)
         g->answer = arena_push0(&g->arena, (size_t)g->n_answer, sizeof *g->answer), ok = g->answer;
     if (ok && g->request->beam_width) ok = beam_open(g, en);
+    if (ok && g->request->pooling) ok = pooling_open(g, en);
     if (!ok) return fail_memory(g, e);
     struct seq *first = &g->seq[0];
     for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
         first->name[first->n_name] = seq_page_name(en, first, first->n_name);
     g->n_byte = (int64_t)g->arena.n_byte;
-    for (int i = 0; i < g->n_seq && rc == 0 && !g->beam; i++) {
+    bool samples = !g->beam && !g->request->pooling;
+    for (int i = 0; i < g->n_seq && rc == 0 && samples; i++) {
         rc = open_sampler(&g->seq[i], en, e);
         if (rc == 0) g->n_byte += sampler_bytes(g->seq[i].sampler);
         if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_memory(g, e);
@@ -113,9 +115,15 @@ void group_close(struct group *g)
     free(g);
 }
 
-bool seq_wants_prompt_logprobs(const struct seq *s)
+/* Whoever is pooled has no logprobs, and a choice that was forked finds its prompt told. */
+struct wanted seq_wanted(const struct seq *s)
 {
-    return s->group->request->n_prompt_logprob >= 0 && s->choice == 0;
+    const struct request *r = s->group->request;
+    int from = s->n_told, to = 0;
+    if (r->n_prompt_logprob >= 0 && s->choice == 0) to = s->n_prompt - 1;
+    if (r->pooling) to = r->pooling == POOLING_FIRST ? 1 : s->n_prompt;
+    if (r->pooling == POOLING_LAST && from < to - 1) from = to - 1;
+    return to > from ? (struct wanted){from, to} : (struct wanted){s->n_token, s->n_token};
 }
 
 void list_push(struct seq_list *l, struct seq *s)

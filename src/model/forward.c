@@ -10,8 +10,8 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n)
     if (f->m->trace) f->m->trace(f->m->trace_ctx, f->il, name, x, f->n_row, n);
 }
 
-/* The scratch, in this order: x h y | q attn | k v | gate up | picked logits hidden. Each buffer
- * begins on a 64-byte border. */
+/* The scratch, in this order: x h y | q attn | k v | gate up | logits. Each buffer begins on a 64-byte
+ * border. Behind the layers, the rows that are wanted lie in h, and hidden states in y. */
 static int64_t take(float **at, int64_t n)
 {
     n = (n + 15) / 16 * 16;
@@ -21,7 +21,7 @@ static int64_t take(float **at, int64_t n)
 
 struct scratch {
     struct fwd f;
-    float *picked, *logits, *hidden;
+    float *logits;
 };
 
 /* Lay the buffers out from `base` (NULL: only measure). Returns the floats used. */
@@ -34,10 +34,10 @@ static int64_t lay_out(struct scratch *s, float *base, const struct config *c,
         float **at;
         int64_t n;
     } part[] = {
-        {&s->f.x, row * c->d},    {&s->f.h, row * c->d},       {&s->f.y, row * c->d},
-        {&s->f.q, row * d_q},     {&s->f.attn, row * d_q},     {&s->f.k, row * d_kv},
-        {&s->f.v, row * d_kv},    {&s->f.gate, row * c->d_ff}, {&s->f.up, row * c->d_ff},
-        {&s->picked, out * c->d}, {&s->hidden, out * c->d},    {&s->logits, out * c->n_vocab},
+        {&s->f.x, row * c->d},          {&s->f.h, row * c->d},       {&s->f.y, row * c->d},
+        {&s->f.q, row * d_q},           {&s->f.attn, row * d_q},     {&s->f.k, row * d_kv},
+        {&s->f.v, row * d_kv},          {&s->f.gate, row * c->d_ff}, {&s->f.up, row * c->d_ff},
+        {&s->logits, out * c->n_vocab},
     };
     float *at = base;
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
@@ -89,24 +89,25 @@ static struct model_out outputs(struct scratch *s)
     struct model *m = f->m;
     const struct batch *b = f->batch;
     struct backend *be = m->backend;
+    float *picked = f->h, *hidden = f->y;
     int d = m->config.d, n_logits = 0, n_hidden = 0;
-    be->op->gather(be, s->picked, f->x, b->out_row, b->n_out, d);
-    be->op->rms_norm(be, s->picked, s->picked, m->out_norm.g, b->n_out, d, m->out_norm.eps);
+    be->op->gather(be, picked, f->x, b->out_row, b->n_out, d);
+    be->op->rms_norm(be, picked, picked, m->out_norm.g, b->n_out, d, m->out_norm.eps);
     f->n_row = b->n_out;
-    trace(f, "out_norm", s->picked, d);
+    trace(f, "out_norm", picked, d);
     for (int i = 0, n; i < b->n_out; i += n) {
         for (n = 1; i + n < b->n_out && b->out_kind[i + n] == b->out_kind[i];) n++;
-        const float *from = s->picked + (int64_t)i * d;
+        const float *from = picked + (int64_t)i * d;
         if (b->out_kind[i] == OUT_LOGITS) {
             be->op->linear(be, s->logits + (int64_t)n_logits * m->config.n_vocab, &m->head, from,
                            n);
             n_logits += n;
         } else {
-            memcpy(s->hidden + (int64_t)n_hidden * d, from, (size_t)n * (size_t)d * sizeof(float));
+            memcpy(hidden + (int64_t)n_hidden * d, from, (size_t)n * (size_t)d * sizeof(float));
             n_hidden += n;
         }
     }
-    return (struct model_out){.logits = s->logits, .hidden = s->hidden};
+    return (struct model_out){.logits = s->logits, .hidden = hidden};
 }
 
 struct model_out model_forward(struct model *m, const struct batch *b)

@@ -260,6 +260,13 @@ def logits_of(model, tokens):
         return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].to(torch.float64).numpy()
 
 
+def hidden_of(model, tokens):
+    """The final hidden states, behind the output norm: what embeddings are pooled from."""
+    with torch.no_grad():
+        ids = torch.from_numpy(tokens.astype(np.int64))[None]
+        return model.model(ids).last_hidden_state[0].to(torch.float64).numpy()
+
+
 def distance(a, b):
     """max|a - b| / max|b|, the tests' measure."""
     return float(np.abs(a - b).max() / np.abs(b).max())
@@ -327,6 +334,7 @@ def make(name, root):
     margin = verify(name, spec, out, model, tokens, logits, greedy)
     tokens.tofile(out / "tokens.i32")
     logits.astype("<f4").tofile(out / "logits.f32")
+    hidden_of(model, tokens).astype("<f4").tofile(out / "hidden.f32")
     greedy.tofile(out / "greedy.i32")
     print(f"{name}: {sum(p.numel() for p in model.parameters())} weights, max|logit| "
           f"{np.abs(logits).max():.1f}, smallest greedy margin {margin:.4f}")
@@ -342,7 +350,7 @@ def compare(name, root):
         if (root / name / file).read_bytes() != (HERE / name / file).read_bytes():
             print(f"{name}/{file} differs")
             same = False
-    for file in ("logits.f32", *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
+    for file in ("logits.f32", "hidden.f32", *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
         d = distance(read(root, file, "<f4"), read(HERE, file, "<f4"))
         if d > 1e-6:
             print(f"{name}/{file} differs by {d}")

@@ -1,0 +1,41 @@
+/* pooling.c - a prompt becomes one vector: the mean of its rows' final hidden states, or the last or the first one.
+ *
+ * Rows arrive in the order of their positions and each once, however the prompt is cut into chunks and however often it is
+ * preempted (seq_wanted), and are added in f64 in that order: so the vector depends on the prompt alone (docs/design.md 5).
+ * Normalizing and shortening are the client's. */
+#include "engine_impl.h"
+
+#include <string.h>
+
+int pooling_check(const struct engine *en, const struct request *r, struct err *e)
+{
+    if (en->executor.d_hidden == 0)
+        return err_set(e, ERR_UNSUPPORTED, "pooling: the model tells no hidden states");
+    if (r->max_tokens || r->n > 1 || r->best_of > 1 || r->beam_width || r->n_prompt_logprob >= 0)
+        return err_set(e, ERR_ARG, "pooling: nothing is generated or told beside the vector");
+    return 0;
+}
+
+bool pooling_open(struct group *g, const struct engine *en)
+{
+    if (g->request->pooling != POOLING_MEAN) return true;
+    g->sum = arena_push0(&g->arena, (size_t)en->executor.d_hidden, sizeof *g->sum);
+    return g->sum != NULL;
+}
+
+static void add_row(struct group *g, int n_row, const float *hidden, int d)
+{
+    for (int i = 0; i < d; i++) g->sum[i] += (double)hidden[i];
+    for (int i = 0; i < d && n_row > 0; i++) g->request->pooled[i] = (float)(g->sum[i] / n_row);
+}
+
+void pooling_row(const struct engine *en, struct seq *s, int pos, const float *hidden)
+{
+    struct group *g = s->group;
+    int d = en->executor.d_hidden;
+    s->n_told = pos + 1;
+    if (g->sum)
+        add_row(g, s->n_told == s->n_prompt ? s->n_prompt : 0, hidden, d);
+    else
+        memcpy(g->request->pooled, hidden, (size_t)d * sizeof *hidden);
+}
