@@ -2,7 +2,27 @@
  * text, ids, log probabilities, and how each ended. */
 #include "api_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+static void note(struct part *p, struct answer_log *log, const struct event *ev)
+{
+    struct token_logprobs t = {.n_top = ev->n_top, .chosen = ev->chosen};
+    for (int i = 0; i < ev->n_top; i++) t.top[i] = ev->top[i];
+    p->no_memory |= !vec_push(log, t);
+}
+
+/* The prompt, where it is wanted back: the engine owns the request's soon. */
+static bool keep_prompt(struct part *p, const struct api_call *c)
+{
+    const struct ids *ids = &p->request->prompt;
+    if (ids->n && p->request->n_prompt_logprob >= 0)
+        note(p, &p->prompt_log, &(struct event){.chosen = {.id = ids->v[0], .logprob = NAN}});
+    if (!c->ids_back) return true;
+    for (size_t i = 0; i < ids->n; i++)
+        if (!vec_push(&p->prompt, ids->v[i])) return false;
+    return true;
+}
 
 /* Everything that can fail is done before the engine hears of the request. */
 int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e)
@@ -13,20 +33,14 @@ int part_ready(struct part *p, const struct api_call *c, struct queue *bell, str
     if (bell) queue_ring(p->queue, bell);
     p->request->reply = p->queue;
     p->wants_log = p->request->params.n_logprob >= 0;
-    int rc = 0;
+    p->ranked = p->request->best_of > 0;
+    int rc = keep_prompt(p, c) ? 0 : err_memory(e, "a prompt", p->request->prompt.n);
     for (; rc == 0 && p->n < p->request->n; p->n++) {
         struct reply_options o = p->reply;
         o.choice = p->n;
         rc = reply_open(&p->choice[p->n].reply, c->api->session->engine, p->id, &o, e);
     }
     return rc;
-}
-
-static void note(struct part *p, struct answer_log *log, const struct event *ev)
-{
-    struct token_logprobs t = {.n_top = ev->n_top, .chosen = ev->chosen};
-    for (int i = 0; i < ev->n_top; i++) t.top[i] = ev->top[i];
-    p->no_memory |= !vec_push(log, t);
 }
 
 static void choice_event(struct part *p, struct choice *a, const struct event *ev)
@@ -61,6 +75,8 @@ void part_deinit(struct part *p)
     }
     free(p->choice);
     vec_deinit(&p->prompt_log);
+    vec_deinit(&p->prompt);
+    free(p->pooled);
     buf_deinit(&p->echo);
     queue_close(p->queue);
     request_close(p->request);

@@ -19,7 +19,9 @@
 struct api {
     const struct session *session; /* borrowed, with an engine that runs */
     const struct chat *chat;       /* borrowed */
-    const char *name; /* borrowed: what responses call the model where a body does not */
+    const char *name;        /* borrowed: what responses call the model where a body does not */
+    const char *fingerprint; /* borrowed: responses' "system_fingerprint"; NULL: they have none */
+    enum pooling pooling;    /* of embeddings */
     struct sample_params defaults; /* of fields that a body does not have */
     uint64_t seed;                 /* of requests without one, mixed with what api_call_salt said */
     bool seeded;                   /* false: they get random ones */
@@ -51,7 +53,8 @@ void api_call_salt(struct api_call *c, uint64_t salt);
 void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64_t cache_salt);
 /* What a trace calls its requests. Before api_call_submit. */
 void api_call_name(struct api_call *c, const char *name);
-/* ERR_BUSY: the engine's queue is full; call again when something else is done. */
+/* ERR_BUSY: the engine's queue is full; call again when something else is done. Of a call with many prompts the
+ * first ones are submitted, and the others as they are done (api_call_poll). */
 int api_call_submit(struct api_call *c, struct err *e);
 /* Take the events there are. true: complete. */
 bool api_call_poll(struct api_call *c);

@@ -19,6 +19,14 @@ int body_ids(const struct json *body, const char *name, struct arena *a, const i
 /* A text, or a list of at most n_max texts, copied into the arena. */
 int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
                const struct text_span **out, int *n, struct err *e);
+/* A text of at most n_max bytes (borrowed from the body), or *out stays what it was. */
+int body_text(const struct json *body, const char *name, size_t n_max, const char **out,
+              struct err *e);
+
+/* ---- fields.c: is there one that asks for what cannot be given? where: the endpoint's kind ---- */
+
+enum { ENDPOINT_CHAT = 1, ENDPOINT_TEXT = 2, ENDPOINT_EMBED = 4 };
+int fields_check(const struct json *body, unsigned where, struct err *e);
 
 /* ---- log probabilities: logprobs.c ---- */
 
@@ -40,15 +48,20 @@ struct choice { /* one answer to a prompt */
     int32_t stop_id; /* the token that stopped it, or -1 */
     /* of answers in pieces: what the client has */
     struct chat_parser *parser; /* owned; of conversations */
-    size_t n_text_sent, n_log_sent, log_offset;
-    bool begun, called, ended;
+    size_t n_text_sent, n_log_sent, n_id_sent, log_offset;
+    bool begun, ids_begun, called, ended;
 };
 
 void put_logprobs_chat(struct buf *b, const struct tokenizer *t, const struct answer_log *log);
-void put_logprobs_completion(struct buf *b, const struct tokenizer *t, const struct answer_log *log,
+/* Of the prompt's tokens (there may be none) and those behind it; the first one stands at text_offset. */
+void put_logprobs_completion(struct buf *b, const struct tokenizer *t,
+                             const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset);
 /* vLLM's prompt_logprobs: null for the first token, then an object by id each. */
 void put_prompt_logprobs(struct buf *b, const struct tokenizer *t, const struct answer_log *log);
+size_t log_bytes(const struct tokenizer *t,
+                 const struct answer_log *log);            /* of its tokens' texts */
+void put_ids(struct buf *b, const int32_t *ids, size_t n); /* [1,2,3] */
 
 /* ---- call.c ---- */
 
@@ -59,9 +72,13 @@ struct part {                /* one prompt of a call */
     struct reply_options reply; /* arrays in the call's arena */
     struct choice *choice;      /* owned [n] */
     int n;
-    bool wants_log;               /* of generated tokens */
-    struct answer_log prompt_log; /* of the prompt's, where they were asked for */
-    struct usage usage;           /* of the whole */
+    bool wants_log; /* of generated tokens */
+    bool ranked;    /* more is computed than told: best_of */
+    /* of the prompt's, where they were asked for: its first token, which has none, and the others */
+    struct answer_log prompt_log;
+    struct ids prompt;  /* where it is wanted back */
+    float *pooled;      /* owned [d_model], of embeddings; NULL: tokens are generated */
+    struct usage usage; /* of the whole */
     bool done, no_memory;
     struct buf echo; /* the prompt's text, where it is wanted back */
 };
@@ -73,28 +90,38 @@ struct api_call {
     const struct api *api; /* borrowed */
     const struct endpoint *endpoint;
     struct arena arena;
-    char id[40];
+    char id[256];
     const char *model; /* arena, or borrowed from api */
     int64_t created;
     uint64_t salt;
-    struct part *part; /* owned [n_part] */
-    int n_part, n_open;
-    bool logprobs, echo;
+    struct part *part;             /* owned [n_part] */
+    int n_part, n_open, n_running; /* n_running: submitted, and not done */
+    int rc;                        /* why the rest of them was given up, with its sentence */
+    struct err why;
+    bool logprobs, prompt_logprobs, echo, ids_back;
     bool stream, include_usage, stream_ended;
-    /* of conversations: how the text is read */
+    /* of conversations: how the text is read, and what is told of it */
     const char *tool_parser, *reasoning_parser;
+    bool one_tool_call, no_reasoning;
     char *begun; /* arena: what the prompt holds of the answer already */
     size_t n_begun;
+    struct text_span told; /* arena: said before what the model says, of a message that is echoed */
+    /* of embeddings */
+    int dimensions; /* 0: all */
+    bool base64;
 };
 
 struct endpoint {
+    unsigned kind; /* ENDPOINT_* */
     const char *url, *object, *object_piece, *id_prefix;
+    const char *list;   /* the response's field of choices         */
+    const char *prompt; /* the body's field that becomes the prompt */
     /* Fill the call's parts from a body. */
     int (*read)(struct api_call *c, const struct json *body, struct err *e);
-    /* Append a choice's members behind "index". */
-    int (*put)(const struct api_call *c, const struct part *p, const struct choice *a,
+    /* Append a choice's members between "index" and how it ended. *called: it ended in a tool call. */
+    int (*put)(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct buf *b, struct err *e);
-    /* Append frames with what the client does not have yet of a choice. */
+    /* Append frames with what the client does not have yet of a choice. NULL: it comes as a whole. */
     void (*put_pieces)(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b);
 };
@@ -102,11 +129,18 @@ struct endpoint {
 /* Is there an answer? A negative code and a sentence where the model gave none. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
 void put_usage(const struct api_call *c, struct buf *b);
+/* A response up to the beginning of its list. */
+void put_head(const struct api_call *c, const char *object, struct buf *b);
+/* ,"token_ids":[...]: from ids[from] on, with the one that stopped it */
+void put_token_ids(struct buf *b, const struct choice *a, size_t from);
+void put_prompt_ids(const struct api_call *c, const struct part *p, struct buf *b); /* if wanted */
 
 /* ---- stream.c: the frame of a piece, up to its choice's index and from its end on ---- */
 
 void frame_begin(const struct api_call *c, int index, struct buf *b);
-void frame_end(const struct api_call *c, struct buf *b);
+/* last: with how the choice ended */
+void frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
+               struct buf *b);
 /* The log probabilities that the client does not have yet; they count as sent. */
 struct answer_log log_unsent(struct choice *a);
 
@@ -118,5 +152,23 @@ int call_parts(struct api_call *c, int n, struct err *e);
 void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called);
 /* A zeroed part of a call gets a request with the sampling fields of the body. */
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);
+/* The fields that tell a request's payer, salt and rank. */
+int read_owner(struct request *r, const struct json *body, struct err *e);
+int read_format(const struct json *body, struct err *e); /* response_format: text alone */
+int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
+                         struct err *e);
+
+/* ---- prompt.c ---- */
+
+/* The prompts in the endpoint's field: a text, a list of texts, a list of ids, or a list of lists of ids. Makes the
+ * call's parts and calls open for each, then reads its prompt. */
+typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
+int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e);
+/* truncate_prompt_tokens and truncation_side. */
+int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e);
+
+/* ---- message.c ---- */
+
+void put_message_members(struct buf *b, const struct chat_message *m); /* without its braces */
 
 #endif

@@ -2,6 +2,7 @@
 #include "api_impl.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { LIST_MAX = 1 << 20 };
 
@@ -79,6 +80,20 @@ int body_ids(const struct json *body, const char *name, struct arena *a, const i
     }
     *out = ids;
     *n = (int)count;
+    return 0;
+}
+
+int body_text(const struct json *body, const char *name, size_t n_max, const char **out,
+              struct err *e)
+{
+    const struct json *j = body_field(body, name);
+    size_t n;
+    const char *text = json_text(j, &n);
+    if (!j) return 0;
+    if (!text) return body_wrong(name, "a text", j, e);
+    if (n > n_max || strlen(text) != n)
+        return err_set(e, ERR_ARG, "%s: expected a text of at most %zu bytes", name, n_max);
+    *out = text;
     return 0;
 }
 

@@ -41,6 +41,7 @@ static size_t field_of(const char *text)
 static const char *code_of(int rc, const char *param, size_t n)
 {
     bool prompt = (n == 6 && memcmp(param, "prompt", n) == 0) ||
+                  (n == 5 && memcmp(param, "input", n) == 0) ||
                   (n == 8 && memcmp(param, "messages", n) == 0);
     if (rc == ERR_LIMIT && prompt) return "context_length_exceeded";
     if (rc == ERR_BUSY) return "rate_limit_exceeded";

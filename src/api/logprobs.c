@@ -1,6 +1,8 @@
 /* logprobs.c - log probabilities as each endpoint writes them. */
 #include "api_impl.h"
 
+#include <math.h>
+
 static void put_token(struct buf *b, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;
@@ -37,7 +39,7 @@ void put_logprobs_chat(struct buf *b, const struct tokenizer *t, const struct an
         }
         buf_add_text(b, "]}");
     }
-    buf_add_text(b, "]}");
+    buf_add_text(b, "],\"refusal\":null}");
 }
 
 static void put_top(struct buf *b, const struct tokenizer *t, const struct token_logprobs *p)
@@ -52,32 +54,54 @@ static void put_top(struct buf *b, const struct tokenizer *t, const struct token
     buf_add_char(b, '}');
 }
 
-void put_logprobs_completion(struct buf *b, const struct tokenizer *t, const struct answer_log *log,
-                             size_t text_offset)
+size_t log_bytes(const struct tokenizer *t, const struct answer_log *log)
 {
-    buf_add_text(b, "{\"tokens\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        if (i) buf_add_char(b, ',');
-        put_token(b, t, log->v[i].chosen.id);
-    }
-    buf_add_text(b, "],\"token_logprobs\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        if (i) buf_add_char(b, ',');
-        json_put_real(b, (double)log->v[i].chosen.logprob);
-    }
-    buf_add_text(b, "],\"top_logprobs\":[");
-    for (size_t i = 0; i < log->n; i++) {
-        if (i) buf_add_char(b, ',');
-        put_top(b, t, &log->v[i]);
-    }
-    buf_add_text(b, "],\"text_offset\":[");
+    size_t all = 0;
     for (size_t i = 0; i < log->n; i++) {
         size_t n = 0;
-        buf_addf(b, "%s%zu", i ? "," : "", text_offset);
         (void)tokenizer_bytes(t, log->v[i].chosen.id, &n);
-        text_offset += n;
+        all += n;
+    }
+    return all;
+}
+
+/* A prompt's first token, which nothing was before, has no logprob. */
+static void put_top_or_null(struct buf *b, const struct tokenizer *t,
+                            const struct token_logprobs *p)
+{
+    if (isnan(p->chosen.logprob))
+        buf_add_text(b, "null");
+    else
+        put_top(b, t, p);
+}
+
+void put_logprobs_completion(struct buf *b, const struct tokenizer *t,
+                             const struct answer_log *prompt, const struct answer_log *log,
+                             size_t text_offset)
+{
+    static const char *const name[] = {"{\"tokens\":[", "],\"token_logprobs\":[",
+                                       "],\"top_logprobs\":[", "],\"text_offset\":["};
+    for (int list = 0; list < 4; list++) {
+        buf_add_text(b, name[list]);
+        for (size_t i = 0; i < prompt->n + log->n; i++) {
+            const struct token_logprobs *p = i < prompt->n ? &prompt->v[i] : &log->v[i - prompt->n];
+            if (i) buf_add_char(b, ',');
+            if (list == 0) put_token(b, t, p->chosen.id);
+            if (list == 1) json_put_real(b, (double)p->chosen.logprob);
+            if (list == 2) put_top_or_null(b, t, p);
+            if (list == 3) buf_addf(b, "%zu", text_offset);
+            if (list == 3)
+                text_offset += log_bytes(t, &(struct answer_log){.v = (void *)p, .n = 1});
+        }
     }
     buf_add_text(b, "]}");
+}
+
+void put_ids(struct buf *b, const int32_t *ids, size_t n)
+{
+    buf_add_char(b, '[');
+    for (size_t i = 0; i < n; i++) buf_addf(b, i ? ",%d" : "%d", ids[i]);
+    buf_add_char(b, ']');
 }
 
 static void put_by_id(struct buf *b, const struct tokenizer *t, const struct logprob *p)
@@ -92,7 +116,7 @@ static void put_by_id(struct buf *b, const struct tokenizer *t, const struct log
 void put_prompt_logprobs(struct buf *b, const struct tokenizer *t, const struct answer_log *log)
 {
     buf_add_text(b, "[null");
-    for (size_t i = 0; i < log->n; i++) {
+    for (size_t i = 1; i < log->n; i++) {
         const struct token_logprobs *p = &log->v[i];
         buf_add_text(b, ",{");
         put_by_id(b, t, &p->chosen);

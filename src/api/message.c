@@ -1,5 +1,5 @@
 /* message.c - a message of the assistant in OpenAI's form. */
-#include "api.h"
+#include "api_impl.h"
 
 #include <string.h>
 
@@ -22,9 +22,9 @@ static void put_call(struct buf *b, const struct chat_call *c, size_t i)
     buf_add_text(b, "}}");
 }
 
-void message_put(struct buf *b, const struct chat_message *m)
+void put_message_members(struct buf *b, const struct chat_message *m)
 {
-    buf_add_text(b, "{\"role\":\"assistant\",\"content\":");
+    buf_add_text(b, "\"role\":\"assistant\",\"content\":");
     if (m->content.n == 0 && m->n_call > 0)
         buf_add_text(b, "null");
     else
@@ -37,5 +37,12 @@ void message_put(struct buf *b, const struct chat_message *m)
         if (i == 0) buf_add_text(b, ",\"tool_calls\":[");
         put_call(b, &m->call[i], i);
     }
-    buf_add_text(b, m->n_call ? "]}" : "}");
+    if (m->n_call) buf_add_char(b, ']');
+}
+
+void message_put(struct buf *b, const struct chat_message *m)
+{
+    buf_add_char(b, '{');
+    put_message_members(b, m);
+    buf_add_char(b, '}');
 }

@@ -162,16 +162,13 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     return rc;
 }
 
-/* How many answers, and who comes first where policies ask. */
 static int read_choices(struct request *r, const struct json *body, struct err *e)
 {
-    int64_t n = 1, best_of = 0, priority = 0;
+    int64_t n = 1, best_of = 0;
     int rc = body_int(body, "n", 1, CHOICES_MAX, &n, e);
     if (rc == 0) rc = body_int(body, "best_of", n, CHOICES_MAX, &best_of, e);
-    if (rc == 0) rc = body_int(body, "priority", INT32_MIN, INT32_MAX, &priority, e);
     r->n = (int)n;
     r->best_of = best_of > n ? (int)best_of : 0;
-    r->priority = (int)priority;
     return rc;
 }
 
@@ -196,11 +193,18 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Who pays, and with whom prefixes may be shared: texts of any kind, known by their hashes. */
-static int read_owner(struct request *r, const struct json *body, struct err *e)
+/* Who pays, and with whom prefixes may be shared (texts of any kind, known by their hashes), and who comes
+ * first where policies ask. */
+int read_owner(struct request *r, const struct json *body, struct err *e)
 {
     static const char *const name[2] = {"user", "cache_salt"};
     uint64_t *const hash[2] = {&r->share_id, &r->cache_salt};
+    int64_t priority = 0;
+    bool shared = true;
+    int rc = body_int(body, "priority", INT32_MIN, INT32_MAX, &priority, e);
+    if (rc == 0) rc = body_flag(body, "cache_prompt", &shared, e);
+    if (rc != 0) return rc;
+    r->priority = (int)priority;
     for (int i = 0; i < 2; i++) {
         const struct json *j = body_field(body, name[i]);
         size_t n;
@@ -208,6 +212,7 @@ static int read_owner(struct request *r, const struct json *body, struct err *e)
         if (j && !text) return body_wrong(name[i], "a text", j, e);
         if (text && n) *hash[i] = hash_bytes(text, n, 0);
     }
+    if (!shared) r->cache_salt ^= hash_bytes(&r->id, sizeof r->id, 1);
     return 0;
 }
 
@@ -232,6 +237,18 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     return rc;
 }
 
+int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
+                         struct err *e)
+{
+    int64_t n = -1;
+    int rc = body_int(body, "prompt_logprobs", 0, TOP_LOGPROB_MAX, &n, e);
+    if (rc == 0 && n >= 0 && c->stream)
+        rc = err_set(e, ERR_ARG, "prompt_logprobs: they do not come in a stream");
+    c->prompt_logprobs = n >= 0;
+    r->n_prompt_logprob = (int)n;
+    return rc;
+}
+
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
 {
     int64_t n = -1, n_prompt = -1;
@@ -240,4 +257,14 @@ int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
     r->params.n_logprob = (int32_t)n;
     r->n_prompt_logprob = (int)n_prompt;
     return rc;
+}
+
+/* Formats that need a grammar are refused, not ignored. */
+int read_format(const struct json *body, struct err *e)
+{
+    const struct json *format = body_field(body, "response_format");
+    const char *type = json_text(json_field(format, "type"), NULL);
+    if (!format || (type && strcmp(type, "text") == 0)) return 0;
+    if (!type) return err_set(e, ERR_ARG, "response_format.type: expected a text");
+    return err_set(e, ERR_UNSUPPORTED, "response_format: only \"text\" is supported");
 }

@@ -1,22 +1,18 @@
 /* post_apply_template.c - POST /apply-template: the prompt that a conversation becomes, as llama.cpp's server has it. */
 #include "server_impl.h"
 
+static int put_prompt(const struct api *a, const struct json *body, struct buf *b, struct err *e)
+{
+    struct buf prompt = {0};
+    int rc = api_render(a, body, &prompt, NULL, e);
+    buf_add_text(b, "{\"prompt\":");
+    json_put_text(b, prompt.data ? prompt.data : "", prompt.n);
+    buf_add_char(b, '}');
+    buf_deinit(&prompt);
+    return rc;
+}
+
 void post_apply_template(struct exchange *x, void *server)
 {
-    const struct server *s = server;
-    struct json *body = server_body(s, x);
-    struct err e = {0};
-    struct buf prompt = {0}, b = {0};
-    if (!body) return;
-    int rc = api_render(s->api, body, &prompt, NULL, &e);
-    json_drop(body);
-    buf_add_text(&b, "{\"prompt\":");
-    json_put_text(&b, prompt.data ? prompt.data : "", prompt.n);
-    buf_add_char(&b, '}');
-    if (rc == 0)
-        server_reply(x, &b);
-    else
-        server_fail(x, rc, &e);
-    buf_deinit(&b);
-    buf_deinit(&prompt);
+    server_answer(server, x, put_prompt);
 }

@@ -3,13 +3,6 @@
 
 #include <stdlib.h>
 
-static void put_ids(struct buf *b, const struct ids *ids)
-{
-    buf_addf(b, "\"tokens\":[");
-    for (size_t i = 0; i < ids->n; i++) buf_addf(b, i ? ",%d" : "%d", ids->v[i]);
-    buf_add_char(b, ']');
-}
-
 static void put_pieces(struct buf *b, const struct tokenizer *t, const struct ids *ids)
 {
     buf_add_text(b, ",\"token_strs\":[");
@@ -26,7 +19,7 @@ static void put_pieces(struct buf *b, const struct tokenizer *t, const struct id
 static int encode(const struct api *a, const struct json *body, struct ids *ids, struct err *e)
 {
     struct buf rendered = {0};
-    bool chat = body_field(body, "messages") != NULL, special = !chat;
+    bool chat = body_field(body, "messages") != NULL, special = true;
     size_t n;
     const char *text = json_text(body_field(body, "prompt"), &n);
     int rc = body_flag(body, "add_special_tokens", &special, e);
@@ -44,36 +37,32 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
     return rc;
 }
 
-void post_tokenize(struct exchange *x, void *server)
+static int put_tokens(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
-    const struct server *s = server;
-    struct json *body = server_body(s, x);
     struct ids ids = {0};
-    struct err e = {0};
-    struct buf b = {0};
     bool texts = false;
-    if (!body) return;
-    int rc = body_flag(body, "return_token_strs", &texts, &e);
-    if (rc == 0) rc = encode(s->api, body, &ids, &e);
-    json_drop(body);
-    buf_addf(&b, "{\"count\":%zu,\"max_model_len\":%d,", ids.n,
-             model_info(s->api->session->model)->context_max);
-    put_ids(&b, &ids);
+    int rc = body_flag(body, "return_token_strs", &texts, e);
+    if (rc == 0) rc = encode(a, body, &ids, e);
+    buf_addf(b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":", ids.n,
+             model_info(a->session->model)->context_max);
+    put_ids(b, ids.v, ids.n);
     if (texts)
-        put_pieces(&b, s->api->session->tokenizer, &ids);
+        put_pieces(b, a->session->tokenizer, &ids);
     else
-        buf_add_text(&b, ",\"token_strs\":null");
-    buf_add_char(&b, '}');
-    if (rc == 0)
-        server_reply(x, &b);
-    else
-        server_fail(x, rc, &e);
-    buf_deinit(&b);
+        buf_add_text(b, ",\"token_strs\":null");
+    buf_add_char(b, '}');
     vec_deinit(&ids);
+    return rc;
 }
 
-static int decode(const struct api *a, const struct json *body, struct buf *text, struct err *e)
+void post_tokenize(struct exchange *x, void *server)
 {
+    server_answer(server, x, put_tokens);
+}
+
+static int put_text(const struct api *a, const struct json *body, struct buf *b, struct err *e)
+{
+    struct buf text = {0};
     struct arena arena = {0};
     const int32_t *ids = NULL;
     int n = 0, n_vocab = model_info(a->session->model)->n_vocab;
@@ -83,28 +72,17 @@ static int decode(const struct api *a, const struct json *body, struct buf *text
     for (int i = 0; rc == 0 && i < n; i++)
         if (ids[i] < 0 || ids[i] >= n_vocab)
             rc = err_set(e, ERR_ARG, "tokens[%d]: %d is not an id below %d", i, ids[i], n_vocab);
-    if (rc == 0 && !tokenizer_decode(a->session->tokenizer, ids, (size_t)n, 0, text))
+    if (rc == 0 && !tokenizer_decode(a->session->tokenizer, ids, (size_t)n, 0, &text))
         rc = err_memory(e, "a text", (size_t)n);
     arena_deinit(&arena);
+    buf_add_text(b, "{\"prompt\":");
+    json_put_text(b, text.data ? text.data : "", text.n);
+    buf_add_char(b, '}');
+    buf_deinit(&text);
     return rc;
 }
 
 void post_detokenize(struct exchange *x, void *server)
 {
-    const struct server *s = server;
-    struct json *body = server_body(s, x);
-    struct err e = {0};
-    struct buf text = {0}, b = {0};
-    if (!body) return;
-    int rc = decode(s->api, body, &text, &e);
-    json_drop(body);
-    buf_add_text(&b, "{\"prompt\":");
-    json_put_text(&b, text.data ? text.data : "", text.n);
-    buf_add_char(&b, '}');
-    if (rc == 0)
-        server_reply(x, &b);
-    else
-        server_fail(x, rc, &e);
-    buf_deinit(&b);
-    buf_deinit(&text);
+    server_answer(server, x, put_text);
 }

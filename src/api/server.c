@@ -68,6 +68,21 @@ void server_reply(struct exchange *x, struct buf *json)
     buf_deinit(json);
 }
 
+void server_answer(const struct server *s, struct exchange *x, server_put_fn *put)
+{
+    struct json *body = server_body(s, x);
+    struct err e = {0};
+    struct buf b = {0};
+    if (!body) return;
+    int rc = put(s->api, body, &b, &e);
+    json_drop(body);
+    if (rc == 0)
+        server_reply(x, &b);
+    else
+        server_fail(x, rc, &e);
+    buf_deinit(&b);
+}
+
 int server_model(const struct server *s, const char *name, struct err *e)
 {
     for (int i = 0; i < s->o.n_name; i++)

@@ -20,6 +20,10 @@ struct server {
 /* The body as an object with a `model` that is ours, if it names one; NULL: it was refused, and the exchange is over.
  * The caller drops it. */
 struct json *server_body(const struct server *s, struct exchange *x);
+/* The whole of a handler that needs no engine: a body is read, `put` appends the answer, or says why not. */
+typedef int server_put_fn(const struct api *a, const struct json *body, struct buf *b,
+                          struct err *e);
+void server_answer(const struct server *s, struct exchange *x, server_put_fn *put);
 /* Is that a name of the model? Else a sentence. */
 int server_model(const struct server *s, const char *name, struct err *e);
 /* The load of the moment into the answer's head, if the client asked for it. Before the answer begins. */

@@ -11,10 +11,8 @@
 
 static void put_object(const struct api_call *c, struct buf *b)
 {
-    buf_addf(b, "data: {\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", c->id,
-             c->endpoint->object_piece, (long long)c->created);
-    json_put_text(b, c->model, strlen(c->model));
-    buf_add_text(b, ",\"choices\":[");
+    buf_add_text(b, "data: ");
+    put_head(c, c->endpoint->object_piece, b);
 }
 
 void frame_begin(const struct api_call *c, int index, struct buf *b)
@@ -23,19 +21,27 @@ void frame_begin(const struct api_call *c, int index, struct buf *b)
     buf_addf(b, "{\"index\":%d", index);
 }
 
-void frame_end(const struct api_call *c, struct buf *b)
+void frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
+               struct buf *b)
 {
-    buf_add_text(b, c->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+    bool first = !a->ids_begun, of_choice = c->endpoint->kind == ENDPOINT_TEXT;
+    a->ids_begun = true;
+    if (first && of_choice) put_prompt_ids(c, p, b);
+    if (c->ids_back) put_token_ids(b, a, a->n_id_sent);
+    a->n_id_sent = a->ids.n;
+    if (last)
+        put_finish(b, p, a, a->called);
+    else
+        buf_add_text(b, ",\"finish_reason\":null,\"stop_reason\":null");
+    buf_add_text(b, "}]");
+    if (first && !of_choice) put_prompt_ids(c, p, b);
+    buf_add_text(b, c->include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
 }
 
 struct answer_log log_unsent(struct choice *a)
 {
     struct answer_log log = {.v = a->log.v + a->n_log_sent, .n = a->log.n - a->n_log_sent};
-    for (size_t i = 0; i < log.n; i++) {
-        size_t n = 0;
-        (void)tokenizer_bytes(a->reply.detok.t, log.v[i].chosen.id, &n);
-        a->log_offset += n;
-    }
+    a->log_offset += log_bytes(a->reply.detok.t, &log);
     a->n_log_sent = a->log.n;
     return log;
 }
@@ -79,6 +85,10 @@ static bool put_choice(const struct api_call *c, struct part *p, struct choice *
 void api_call_stream(struct api_call *c, struct buf *b)
 {
     int index = 0;
+    if (c->rc != 0 && !c->stream_ended) {
+        put_error(b, c->rc, &c->why);
+        c->stream_ended = true;
+    }
     for (int i = 0; i < c->n_part && !c->stream_ended; i++)
         for (int k = 0; k < c->part[i].n && !c->stream_ended; k++)
             c->stream_ended = !put_choice(c, &c->part[i], &c->part[i].choice[k], index++, b);

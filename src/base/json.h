@@ -62,6 +62,8 @@ double json_real(const struct json *j, double otherwise);  /* integers and reals
  * becomes U+FFFD. */
 void json_put_text(struct buf *b, const char *text, size_t n);
 void json_put_real(struct buf *b, double x);
+void json_put_float(struct buf *b,
+                    float x); /* the fewest digits that read back to the same float */
 void json_put(struct buf *b, const struct json *j); /* a whole value, compact */
 
 #endif

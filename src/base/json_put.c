@@ -44,20 +44,29 @@ void json_put_text(struct buf *b, const char *text, size_t n)
     buf_add_char(b, '"');
 }
 
-void json_put_real(struct buf *b, double x)
+/* With so many digits, or as many more as it takes to be read back. */
+static void put_number(struct buf *b, double x, int digits, bool as_float)
 {
+    char text[48];
     if (!isfinite(x)) {
         buf_add_text(b, "null");
         return;
     }
-    /* Any decimal of 15 digits survives a normal double, so fewer than 15 need trying only below
-     * them. */
-    char text[32];
-    int digits = fabs(x) < 1e-300 ? 1 : 15;
     do snprintf(text, sizeof text, "%.*g", digits, x);
-    while (strtod(text, NULL) != x && ++digits <= 17);
+    while ((as_float ? (double)strtof(text, NULL) : strtod(text, NULL)) != x && ++digits <= 17);
     char *comma = strchr(text, ','); /* the decimal point of the user's locale */
     if (comma) *comma = '.';
     buf_add_text(b, text);
     if (!strpbrk(text, ".e")) buf_add_text(b, ".0");
+}
+
+/* Any decimal of 15 (of a float: 6) digits survives a normal number, so fewer need trying only below those. */
+void json_put_real(struct buf *b, double x)
+{
+    put_number(b, x, fabs(x) < 1e-300 ? 1 : 15, false);
+}
+
+void json_put_float(struct buf *b, float x)
+{
+    put_number(b, (double)x, fabsf(x) < 1e-37f ? 1 : 6, true);
 }

@@ -67,6 +67,8 @@ struct conversation {
      * object whose fields the template sees as variables, or NULL. */
     const struct json *messages, *tools, *documents, *kwargs;
     const char *bos_token, *eos_token; /* text of the special tokens; NULL: "" */
+    /* A variable of templates that know it; "none" turns enable_thinking off. NULL: not said */
+    const char *reasoning_effort;
     bool add_generation_prompt;
     enum chat_continue continue_final; /* not NO: add_generation_prompt is ignored */
     int64_t now; /* clock of strftime_now, seconds since 1970; 0: the time of the call */

@@ -170,6 +170,11 @@ int shape_conversation(struct render *r, const struct template *t, const struct 
     if (json_count(c->tools) > 0) dict_set(r, r->globals, "tools", val_from_json(r, c->tools));
     if (json_count(c->documents) > 0)
         dict_set(r, r->globals, "documents", val_from_json(r, c->documents));
+    if (c->reasoning_effort) {
+        set_text(r, "reasoning_effort", c->reasoning_effort);
+        if (strcmp(c->reasoning_effort, "none") == 0)
+            dict_set(r, r->globals, "enable_thinking", val_bool(false));
+    }
     for (void *it = json_first(c->kwargs); it && r->rc == 0; it = json_next(c->kwargs, it)) {
         size_t n;
         const char *key = json_it_key(it, &n);

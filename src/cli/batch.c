@@ -363,6 +363,7 @@ static int run(int n_arg, char **arg)
                       .seed = (uint64_t)seed,
                       .seeded = true};
     if (rc == 0) api.defaults = session_sample_defaults(s.checkpoint, 1);
+    if (rc == 0) rc = session_pooling(&api.pooling, &s, "auto", &e);
     if (rc == 0) rc = answer_file(&api, &e);
     chat_close(&chat);
     session_close(&s);
@@ -374,7 +375,8 @@ const struct command command_batch = {
     .summary = "answer a file of requests (OpenAI's batch format)",
     .usage = "[MODEL] -i IN.jsonl -o OUT.jsonl [OPTIONS]",
     .detail =
-        "Urls are /v1/chat/completions and /v1/completions. A line that cannot be answered gets an "
+        "Urls are /v1/chat/completions, /v1/completions and /v1/embeddings. A line that cannot be "
+        "answered gets an "
         "error in its place, and the others go on. Answers are appended as they are complete; "
         "after "
         "an interruption, whatever it was, the same command goes on where it stopped.",

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file,
-                               *access_log = "-", *log_format = "text";
+                               *access_log = "-", *log_format = "text", *pooling = "auto";
 static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, head_s = 15, body_s = 30, idle_s = 75, write_s = 30;
 static bool no_access_log, separate;
@@ -79,6 +79,13 @@ static const struct option options[] = {
      .arg = "NAME",
      .target = &names,
      .help = "what clients call the model; may be repeated (default: its own name)"},
+    {.kind = OPTION_TEXT,
+     .name = "pooling",
+     .arg = "KIND",
+     .target = &pooling,
+     .help =
+         "what /v1/embeddings makes of a text's tokens: mean, last or first (auto: what the model "
+         "says, else last)"},
     {.kind = OPTION_LIST,
      .name = "allowed-origins",
      .arg = "ORIGIN",
@@ -267,9 +274,12 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
 {
     struct server *server = NULL;
     const char *own = model_info(s->model)->name;
+    char fingerprint[40];
+    snprintf(fingerprint, sizeof fingerprint, "quoth-%s", quoth_version());
     struct api api = {.session = s,
                       .chat = chat,
                       .name = names.n ? names.v[0] : own,
+                      .fingerprint = fingerprint,
                       .defaults = session_sample_defaults(s->checkpoint, 1),
                       .streams = true};
     struct server_options o = {.net = net_flags(k),
@@ -278,7 +288,8 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
                                .n_name = names.n ? (int)names.n : 1,
                                .version = quoth_version(),
                                .separate_caches = separate};
-    int rc = catch_stop(e);
+    int rc = session_pooling(&api.pooling, s, pooling, e);
+    if (rc == 0) rc = catch_stop(e);
     if (rc == 0) rc = server_open(&server, &o, e);
     if (rc == 0) serve(server, api.name);
     server_close(server);
@@ -323,8 +334,8 @@ const struct command command_serve = {
     .name = "serve",
     .summary = "answer OpenAI's clients over HTTP",
     .usage = "[MODEL] [OPTIONS]",
-    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/models, /tokenize, "
-              "/detokenize, /apply-template, "
+    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, "
+              "/tokenize, /detokenize, /apply-template, /reset_prefix_cache, "
               "/health, /metrics, /load, /version. SIGTERM lets what is being answered end.",
     .options = options,
     .n_arg_max = 1,

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/os.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,6 +169,34 @@ void session_close(struct session *s)
     tokenizer_close(s->tokenizer);
     checkpoint_close(s->checkpoint);
     *s = (struct session){0};
+}
+
+/* GGUF's numbers for it. */
+static enum pooling own_pooling(const struct session *s)
+{
+    enum { MEAN = 1, CLS = 2 };
+    char key[96];
+    snprintf(key, sizeof key, "%s.pooling_type", model_info(s->model)->arch);
+    int64_t type = meta_int(checkpoint_meta(s->checkpoint, key), 0);
+    return type == MEAN ? POOLING_MEAN : type == CLS ? POOLING_FIRST : POOLING_LAST;
+}
+
+int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum pooling pooling;
+    } known[] = {{"auto", POOLING_NONE},
+                 {"mean", POOLING_MEAN},
+                 {"last", POOLING_LAST},
+                 {"first", POOLING_FIRST},
+                 {"cls", POOLING_FIRST}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].name, name) == 0) {
+            *out = known[i].pooling ? known[i].pooling : own_pooling(s);
+            return 0;
+        }
+    return err_set(e, ERR_ARG, "--pooling is auto, mean, last or first, not \"%.40s\"", name);
 }
 
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)

@@ -90,6 +90,9 @@ int session_n_thread(const struct session *s); /* that run; more may have been a
 struct weights_options session_weights(const struct session_options *o, struct filecache *cache);
 const char *pack_cache_dir(void); /* NULL: there is no place for it */
 
+/* How prompts become vectors: "mean", "last", "first" (or "cls"), or as the model says ("auto", else last). */
+int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e);
+
 /* What the model's authors recommend (generation_config) over quoth's defaults. */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature);
 

@@ -5,6 +5,8 @@
  * and whether a leading space goes. */
 #include "token_impl.h"
 
+#include "base/base64.h"
+
 #include <stdlib.h>
 #include <string.h>
 

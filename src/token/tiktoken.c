@@ -6,6 +6,8 @@
  * hint, file name or number of ranks. */
 #include "token_impl.h"
 
+#include "base/base64.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -333,10 +333,6 @@ int alphabet_byte(uint32_t cp);                   /* -1: not in it */
 bool alphabet_decode(const char *p, size_t n, char *out,
                      uint32_t *n_out); /* false: some character is not in it */
 
-/* ---- base64.c ---- */
-
-bool base64_decode(const char *p, size_t n, struct buf *out); /* false: not base64, or no memory */
-
 /* ---- lines.c ---- */
 
 /* Hand every line of a file, without its end, to `line`; stops at the first that is not 0. */

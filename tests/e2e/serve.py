@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 
-from server import MODEL, QUOTH, ROOT, TMP, Failed, Server, certificate, check, run
+from server import DATA, MODEL, QUOTH, TMP, Failed, Server, certificate, check, run
+from venv_for import python_with
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 24, "temperature": 0}
 main = None
@@ -291,26 +292,94 @@ def tls_and_unix():
     check(not os.path.exists(path))
 
 
+def client_python():
+    return python_with("openai", {"openai": "openai", "jsonschema": "jsonschema", "yaml": "pyyaml"})
+
+
+def run_script(python, name, *args):
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+    r = subprocess.run([python, script, *args], capture_output=True, text=True, timeout=240)
+    check(r.returncode == 0, (r.stdout + r.stderr)[-1200:])
+    return r.stdout.strip()
+
+
 def openai_client():
-    """the official openai client: models, completions, chat, streams, errors as its exceptions"""
-    venv = os.path.join(ROOT, "build", "openai")
-    python = os.path.join(venv, "bin", "python")
-    ready = [python, "-c", "import openai"]
-    if not os.path.exists(python) or subprocess.run(ready, capture_output=True).returncode:
-        made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True)
-        if made.returncode:
-            return "no venv module"
-        subprocess.run([python, "-m", "pip", "install", "-q", "--timeout", "10", "--retries", "1", "openai"],
-                       capture_output=True, timeout=200)
-    if subprocess.run(ready, capture_output=True).returncode:
-        return "the openai package cannot be installed"
-    keyed = Server("--api-key", "sk-test")
+    """the official openai client: every endpoint and parameter, streams, errors as its exceptions"""
+    python, why = client_python()
+    if not python:
+        return why
+    path = os.path.join(TMP, "openai-keys")
+    with open(path, "w") as f:
+        f.write("sk-test\nsk-slow rate=1\n")
+    keyed = Server("--api-key-file", path, "--max-body-size", "1")
     try:
-        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "serve_openai.py")
-        r = subprocess.run([python, script, main.url, keyed.url], capture_output=True, text=True, timeout=240)
-        check(r.returncode == 0, (r.stdout + r.stderr)[-600:])
+        said = run_script(python, "serve_openai.py", main.url, keyed.url)
     finally:
         keyed.stop()
+    print("     " + said)
+
+
+def described():
+    """answers are as OpenAI's API description says"""
+    if not os.path.exists(os.path.join(DATA, "api", "openapi_subset.json")):
+        return "../shared/data/api is not here"
+    if not client_python()[0]:
+        return "without the openai package"
+
+
+def recorded():
+    """what a real client once asked of OpenAI is answered"""
+    if not os.path.exists(os.path.join(DATA, "api", "recorded")):
+        return "../shared/data/api is not here"
+    python, why = client_python()
+    if not python:
+        return why
+    names = ["quoth-tiny", "gpt-4o-mini", "gpt-4.1-mini", "muse-spark-1.1"]
+    s = Server(*(f for n in names for f in ("--served-model-name", n)))
+    try:
+        print("     " + run_script(python, "serve_recorded.py", s.url))
+    finally:
+        s.stop()
+
+
+def reset_prefix_cache():
+    """cached prefixes are forgotten when told to"""
+    long = {"prompt": "Once upon a time there was a small mouse that lived in a house. " * 6, "max_tokens": 1}
+
+    def cached():
+        return main.ask("POST", "/v1/completions", long)[2]["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+    cached()
+    check(cached() > 0)
+    check(main.ask("POST", "/reset_prefix_cache")[0] == 200)
+    check(cached() == 0 and cached() > 0)
+    check(main.ask("POST", "/reset_prefix_cache?reset_running_requests=true")[2] == {"success": True})
+    check(cached() == 0 and main.ask("GET", "/reset_prefix_cache")[0] == 405)
+
+
+def embeddings():
+    """pooling kinds differ as they should, and a batch file has the server's vectors"""
+    ask = {"input": ["Once upon a time", "Once upon a hill", "The"]}
+    got = {}
+    for kind in ("mean", "last", "first"):
+        s = Server("--pooling", kind)
+        try:
+            got[kind] = [d["embedding"] for d in s.ask("POST", "/v1/embeddings", ask)[2]["data"]]
+        finally:
+            s.stop()
+    check(got["first"][0] == got["first"][1] != got["first"][2], "the first token is the same in two of them")
+    check(got["last"][0] != got["mean"][0] != got["first"][0] and got["last"][0] != got["last"][1])
+    # one token: no difference
+    check(len(main.ask("POST", "/tokenize", {"prompt": "The"})[2]["tokens"]) > 1 or got["mean"][2] == got["last"][2])
+    with open(os.path.join(TMP, "embed.jsonl"), "w") as f:
+        f.write(json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": ask}) + "\n")
+    out = os.path.join(TMP, "embed-out.jsonl")
+    subprocess.run([QUOTH, "batch", MODEL, "-i", os.path.join(TMP, "embed.jsonl"), "-o", out], check=True, capture_output=True,
+                   timeout=120)
+    with open(out) as f:
+        body = json.loads(f.readline())["response"]["body"]
+    check([d["embedding"] for d in body["data"]] == got["last"], str(body)[:300])
+    check(main.ask("POST", "/v1/embeddings", {"input": "a", "stream": True})[0] == 400)
 
 
 try:
@@ -328,4 +397,4 @@ def stop():
 
 
 run([endpoints, same_answers, refusals, tools, browsers, api_keys, overload, hang_up, drain, systemd, tls_and_unix,
-     openai_client, stop])
+     reset_prefix_cache, embeddings, openai_client, described, recorded, stop])

@@ -1,76 +1,334 @@
-"""What the official openai package gets from the server at argv[1], and with keys at argv[2]. Run by serve.py."""
+"""What the official openai package gets from the server at argv[1], and from one with keys
+at argv[2]. Every answer is held against OpenAI's API description where that is here. Run by serve.py."""
+import array
+import json
+import math
 import sys
+import threading
 
 import openai
 
-client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="any", max_retries=0, timeout=120)
-keyed = sys.argv[2] + "/v1"
+from openapi import http_client
+
+http, schemas = http_client()
+client = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="any", max_retries=0, http_client=http)
 TALK = [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "Tell me a story."}]
+ONCE = "Once upon a time"
+TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather in a city.", "parameters":
+        {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+model = client.models.list().data[0].id
 
 
-def fails(kind, call, param=None, code=None):
+def complete(**more):
+    return client.completions.create(**{"model": model, "prompt": ONCE, "max_tokens": 16, "temperature": 0, **more})
+
+
+def chat(**more):
+    return client.chat.completions.create(**{"model": model, "messages": TALK, "max_tokens": 24, "temperature": 0, **more})
+
+
+def embed(**more):
+    return client.embeddings.create(**{"model": model, "input": ONCE, **more})
+
+
+def extra(call, **fields):
+    """With fields that the package has no names for."""
+    return call(extra_body=fields)
+
+
+def fails(kind, call, param=None, code=None, status=None):
     try:
         call()
     except kind as e:
         assert type(e) is kind, type(e)
-        assert param is None or e.param == param, e.param
-        assert code is None or e.code == code, e.code
-        return
+        assert param is None or e.param == param, (param, e.param, e.message)
+        assert code is None or e.code == code, (code, e.code)
+        assert status is None or e.status_code == status, e.status_code
+        return e
     raise AssertionError(f"no {kind.__name__}")
 
 
-models = client.models.list()
-model = models.data[0].id
-assert client.models.retrieve(model).id == model
+def refused(call, param):
+    e = fails(openai.BadRequestError, call, param)
+    assert e.type == "invalid_request_error" and param in e.message, e.message
 
-done = client.completions.create(model=model, prompt="Once upon a time", max_tokens=16, temperature=0, logprobs=2)
-assert done.choices[0].finish_reason == "length" and done.usage.completion_tokens == 16
-assert len(done.choices[0].logprobs.tokens) == 16 and len(done.choices[0].logprobs.top_logprobs[0]) == 2
-assert "".join(done.choices[0].logprobs.tokens) == done.choices[0].text
-stream = client.completions.create(model=model, prompt="Once upon a time", max_tokens=16, temperature=0, logprobs=2, stream=True)
-pieces = list(stream)
-assert "".join(p.choices[0].text for p in pieces) == done.choices[0].text
-assert sum((p.choices[0].logprobs.token_logprobs for p in pieces), []) == done.choices[0].logprobs.token_logprobs
-assert sum((p.choices[0].logprobs.text_offset for p in pieces), []) == done.choices[0].logprobs.text_offset
-assert pieces[-1].choices[0].finish_reason == "length"
 
-chat = client.chat.completions.create(model=model, messages=TALK, max_tokens=40, temperature=0, logprobs=True, top_logprobs=3)
-message = chat.choices[0].message
-assert message.role == "assistant" and message.content
-assert len(chat.choices[0].logprobs.content) >= 1 and len(chat.choices[0].logprobs.content[0].top_logprobs) == 3
-stream = client.chat.completions.create(model=model, messages=TALK, max_tokens=40, temperature=0, logprobs=True, top_logprobs=3,
-                                        stream=True, stream_options={"include_usage": True})
-chunks = list(stream)
-assert chunks[0].choices[0].delta.role == "assistant"
-assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == message.content
-assert chunks[-1].usage.total_tokens == chat.usage.total_tokens and not chunks[-1].choices
-assert all(c.usage is None for c in chunks[:-1])
-logprobs = sum((c.choices[0].logprobs.content for c in chunks if c.choices and c.choices[0].logprobs), [])
-assert [p.token for p in logprobs] == [p.token for p in chat.choices[0].logprobs.content]
-assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == chat.choices[0].finish_reason
+def text(answer):
+    return answer.choices[0].text
 
-stopped = client.completions.create(model=model, prompt="Once upon a time", max_tokens=64, temperature=0, stop=["."])
-assert stopped.choices[0].finish_reason == "stop" and "." not in stopped.choices[0].text
-several = client.chat.completions.create(model=model, messages=TALK, max_tokens=12, n=3, seed=7, temperature=1)
-assert [c.index for c in several.choices] == [0, 1, 2] and len({c.message.content for c in several.choices}) > 1
-again = client.chat.completions.create(model=model, messages=TALK, max_tokens=12, n=3, seed=7, temperature=1, stream=True)
-texts = ["", "", ""]
-for chunk in again:
-    texts[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
-assert texts == [c.message.content for c in several.choices], (texts, several)
 
-with client.chat.completions.create(model=model, messages=TALK, max_tokens=400, stream=True) as stream:
-    for chunk in stream:
-        break  # and close: the server must take it well
+def said(answer):
+    return answer.choices[0].message.content
 
-bad = openai.BadRequestError
-fails(bad, lambda: client.completions.create(model=model, prompt="a", temperature=-1), "temperature")
-fails(bad, lambda: client.completions.create(model=model, prompt="word " * 5000), "prompt", "context_length_exceeded")
-fails(bad, lambda: client.chat.completions.create(model=model, messages=TALK, max_tokens="x"), "max_tokens")
-fails(openai.NotFoundError, lambda: client.completions.create(model="gpt-9", prompt="a"), "model", "model_not_found")
-fails(openai.NotFoundError, lambda: client.models.retrieve("gpt-9"))
-fails(openai.NotFoundError, lambda: client.images.generate(model=model, prompt="a"))
-stranger = openai.OpenAI(base_url=keyed, api_key="sk-wrong", max_retries=0)
-fails(openai.AuthenticationError, stranger.models.list, code="invalid_api_key")
-assert openai.OpenAI(base_url=keyed, api_key="sk-test").models.list().data
-print("all is well")
+
+def models():
+    assert client.models.retrieve(model).id == model
+    assert client.models.list().object == "list"
+
+
+def completions():
+    done = complete(logprobs=2)
+    assert done.choices[0].finish_reason == "length" and done.usage.completion_tokens == 16
+    assert done.id.startswith("cmpl-") and done.object == "text_completion" and done.system_fingerprint
+    logprobs = done.choices[0].logprobs
+    assert len(logprobs.tokens) == 16 and len(logprobs.top_logprobs[0]) == 2
+    assert "".join(logprobs.tokens) == text(done)
+    pieces = list(complete(logprobs=2, stream=True))
+    assert "".join(text(p) for p in pieces) == text(done)
+    assert sum((p.choices[0].logprobs.token_logprobs for p in pieces), []) == logprobs.token_logprobs
+    assert sum((p.choices[0].logprobs.text_offset for p in pieces), []) == logprobs.text_offset
+    assert pieces[-1].choices[0].finish_reason == "length"
+    stopped = complete(max_tokens=64, stop=["."])
+    assert stopped.choices[0].finish_reason == "stop" and "." not in text(stopped)
+    ids = complete(prompt=[5, 6, 7], max_tokens=4)
+    assert ids.usage.prompt_tokens == 3 and ids.usage.completion_tokens == 4
+    two = complete(prompt=[ONCE, "The"], n=2, max_tokens=4)
+    assert [c.index for c in two.choices] == [0, 1, 2, 3] and two.choices[0].text == two.choices[1].text
+    lists = complete(prompt=[[5, 6, 7], [8, 9]], max_tokens=4, stream=True, stream_options={"include_usage": True})
+    lists = list(lists)
+    assert {c.choices[0].index for c in lists[:-1]} == {0, 1} and lists[-1].usage.total_tokens == 13
+    best = complete(best_of=3, n=1, temperature=1, seed=3)
+    assert best.usage.completion_tokens == 16 and len(best.choices) == 1
+    complete(suffix="")
+    refused(lambda: complete(suffix="the end"), "suffix")
+
+
+def echo():
+    plain, echoed = complete(logprobs=1), complete(logprobs=1, echo=True)
+    assert text(echoed) == ONCE + text(plain)
+    a, b = echoed.choices[0].logprobs, plain.choices[0].logprobs
+    n = plain.usage.prompt_tokens
+    assert "".join(a.tokens) == text(echoed) and a.token_logprobs[0] is None and a.top_logprobs[0] is None
+    assert len(a.tokens) == n + 16 and a.token_logprobs[n:] == b.token_logprobs and a.top_logprobs[n:] == b.top_logprobs
+    assert all(p < 0 for p in a.token_logprobs[1:n]) and a.text_offset[n:] == [len(ONCE) + i for i in b.text_offset]
+    pieces = list(complete(logprobs=1, echo=True, stream=True))
+    assert "".join(text(p) for p in pieces) == text(echoed)
+    for field in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+        assert sum((getattr(p.choices[0].logprobs, field) for p in pieces), []) == getattr(a, field), field
+    scored = complete(logprobs=1, echo=True, max_tokens=0)  # what evaluation harnesses ask
+    assert text(scored) == ONCE and scored.choices[0].logprobs.token_logprobs == a.token_logprobs[:n]
+    assert text(complete(echo=True)) == text(echoed)
+
+
+def sampling():
+    """each parameter is there: it changes an answer that it should change, and keeps it where it has no say"""
+    whole = text(complete(max_tokens=40))
+    first = client.completions.create(model=model, prompt=ONCE, max_tokens=40, temperature=1, seed=1)
+    assert text(first) == text(complete(max_tokens=40, temperature=1, seed=1)) != whole
+    assert text(first) != text(complete(max_tokens=40, temperature=1, seed=2))
+    assert text(complete(max_tokens=40, temperature=1, top_p=1e-6, seed=1)) == whole
+    for name, value in (("top_k", 1), ("min_p", 1.0), ("typical_p", 1e-6), ("top_n_sigma", 1e-6)):
+        got = complete(max_tokens=40, temperature=1, seed=1, extra_body={name: value})
+        assert name == "typical_p" or text(got) == whole, name
+    for name, value in (("presence_penalty", 2.0), ("frequency_penalty", 2.0)):
+        assert text(complete(max_tokens=60, **{name: value})) != text(complete(max_tokens=60)), name
+    assert text(extra(complete, max_tokens=60, repetition_penalty=1.8)) != text(complete(max_tokens=60))
+    ids = extra(complete, return_token_ids=True, max_tokens=40).choices[0].token_ids
+    assert ids and extra(complete, return_token_ids=True, max_tokens=40, min_tokens=1).choices[0].token_ids == ids
+    banned = complete(max_tokens=40, logit_bias={str(ids[0]): -100}, extra_body={"return_token_ids": True})
+    assert ids[0] not in banned.choices[0].token_ids
+    only = extra(complete, allowed_token_ids=ids[:3], return_token_ids=True, ignore_eos=True)
+    assert set(only.choices[0].token_ids) <= set(ids[:3]) and len(only.choices[0].token_ids) == 16
+    stop = extra(complete, stop_token_ids=[ids[4]], return_token_ids=True)
+    assert stop.choices[0].finish_reason == "stop" and stop.choices[0].stop_reason == ids[4]
+    assert stop.choices[0].token_ids == ids[:ids.index(ids[4]) + 1]
+    word = whole.split()[2]
+    assert word not in text(extra(complete, bad_words=[word])).split()[:3]
+    kept = complete(max_tokens=64, stop=["."], extra_body={"include_stop_str_in_output": True})
+    assert text(kept).endswith(".") and kept.choices[0].stop_reason == "."
+    beams = extra(complete, use_beam_search=True, n=2, length_penalty=1.0)
+    assert len(beams.choices) == 2 and beams.choices[0].text != beams.choices[1].text
+
+
+def chats():
+    whole = chat(logprobs=True, top_logprobs=3)
+    message = whole.choices[0].message
+    assert message.role == "assistant" and message.content and message.refusal is None
+    assert whole.id.startswith("chatcmpl-") and whole.system_fingerprint
+    logprobs = whole.choices[0].logprobs.content
+    assert len(logprobs) >= 1 and len(logprobs[0].top_logprobs) == 3
+    chunks = list(chat(logprobs=True, top_logprobs=3, stream=True, stream_options={"include_usage": True}))
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == message.content
+    assert chunks[-1].usage.total_tokens == whole.usage.total_tokens and not chunks[-1].choices
+    assert all(c.usage is None for c in chunks[:-1])
+    again = sum((c.choices[0].logprobs.content for c in chunks if c.choices and c.choices[0].logprobs), [])
+    assert [p.token for p in again] == [p.token for p in logprobs]
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == whole.choices[0].finish_reason
+    assert said(chat(max_tokens=openai.NOT_GIVEN, max_completion_tokens=24)) == message.content
+    parts = [{"role": "user", "content": [{"type": "text", "text": "Tell me a story."}]}]
+    assert said(chat(messages=parts)) == said(chat(messages=TALK[1:]))
+    assert said(chat(messages=[{**TALK[0], "role": "developer"}, TALK[1]])) == message.content
+    refused(lambda: chat(messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]), "messages")
+    several = chat(n=3, seed=7, temperature=1, max_tokens=12)
+    assert [c.index for c in several.choices] == [0, 1, 2] and len({c.message.content for c in several.choices}) > 1
+    texts = ["", "", ""]
+    for chunk in chat(n=3, seed=7, temperature=1, max_tokens=12, stream=True):
+        texts[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+    assert texts == [c.message.content for c in several.choices], (texts, several)
+    with chat(max_tokens=400, stream=True) as stream:
+        for chunk in stream:
+            break  # and close: the server must take it well
+    chat(user="me", service_tier="auto", metadata={"a": "b"}, store=False, reasoning_effort="low", modalities=["text"],
+         response_format={"type": "text"}, parallel_tool_calls=False, tools=[TOOL], tool_choice="none",
+         safety_identifier="x", prompt_cache_key="y", verbosity="low", prediction={"type": "content", "content": "Once"})
+
+
+def conversations():
+    """vLLM's fields of a chat"""
+    begun = TALK + [{"role": "assistant", "content": "Once upon"}]
+    more = extra(lambda **k: chat(messages=begun, **k), add_generation_prompt=False, continue_final_message=True)
+    whole = extra(lambda **k: chat(messages=begun, **k), add_generation_prompt=False, continue_final_message=True, echo=True)
+    assert said(whole) == "Once upon" + said(more)
+    ids = extra(chat, return_token_ids=True)
+    assert len(ids.prompt_token_ids) == ids.usage.prompt_tokens
+    assert len(ids.choices[0].token_ids) == ids.usage.completion_tokens
+    chunks = list(chat(stream=True, extra_body={"return_token_ids": True}))
+    assert chunks[0].prompt_token_ids == ids.prompt_token_ids
+    assert sum((c.choices[0].token_ids for c in chunks), []) == ids.choices[0].token_ids
+    named = extra(chat, request_id="mine-1.a")
+    assert named.id == "chatcmpl-mine-1.a"
+    refused(lambda: extra(chat, request_id="a b"), "request_id")
+    logs = extra(chat, prompt_logprobs=1).choices[0].prompt_logprobs
+    assert logs[0] is None and len(logs) == ids.usage.prompt_tokens
+    refused(lambda: chat(stream=True, extra_body={"prompt_logprobs": 1}), "prompt_logprobs")
+    cut = extra(chat, truncate_prompt_tokens=5)
+    assert cut.usage.prompt_tokens == 5
+    right = extra(complete, truncate_prompt_tokens=2, truncation_side="right", return_token_ids=True)
+    assert right.choices[0].prompt_token_ids == extra(complete, return_token_ids=True).choices[0].prompt_token_ids[:2]
+    cached = chat().usage.prompt_tokens_details.cached_tokens
+    assert extra(chat, cache_salt="mine").usage.prompt_tokens_details.cached_tokens == 0
+    assert extra(chat, cache_prompt=False).usage.prompt_tokens_details.cached_tokens == 0 <= cached
+    extra(chat, priority=1, skip_special_tokens=False, spaces_between_special_tokens=True, documents=[], session_id="s",
+          chat_template_kwargs={"enable_thinking": False}, include_reasoning=False, reasoning_format="none", id_slot=-1)
+
+
+def tools():
+    body = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [TOOL], "max_tokens": 64}
+    whole = chat(**body).choices[0]
+    pieces = list(chat(**body, stream=True))
+    calls = [c for p in pieces for c in p.choices[0].delta.tool_calls or []]
+    assert bool(whole.message.tool_calls) == bool(calls) and pieces[-1].choices[0].finish_reason == whole.finish_reason
+    if calls:
+        assert calls[0].function.name == whole.message.tool_calls[0].function.name
+        json.loads(whole.message.tool_calls[0].function.arguments)
+    answered = [*body["messages"], {"role": "assistant", "content": None, "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"}}]},
+                {"role": "tool", "tool_call_id": "a", "content": "sunny"}]
+    assert chat(messages=answered, tools=[TOOL]).choices[0].message
+    strict = {**TOOL, "function": {**TOOL["function"], "strict": True}}
+    refused(lambda: chat(tools=[strict]), "tools")
+    refused(lambda: chat(tools=[{"type": "custom", "custom": {"name": "x"}}]), "tools")
+    refused(lambda: chat(tools=[TOOL], tool_choice="required"), "tool_choice")
+    refused(lambda: chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "get_weather"}}), "tool_choice")
+
+
+def embeddings():
+    one = embed().data[0].embedding  # the package asks for base64 by itself
+    assert abs(math.fsum(x * x for x in one) - 1) < 1e-5
+    written = embed(encoding_format="float").data[0].embedding
+    assert list(array.array("f", written)) == one
+    many = embed(input=[ONCE, "The cat sat.", ONCE])
+    assert [d.index for d in many.data] == [0, 1, 2] and many.data[0].embedding == many.data[2].embedding == one
+    assert many.data[1].embedding != one and many.usage.total_tokens == many.usage.prompt_tokens > 8
+    short = embed(dimensions=8).data[0].embedding
+    scale = math.sqrt(math.fsum(x * x for x in one[:8]))
+    assert len(short) == 8 and all(abs(a - b / scale) < 1e-6 for a, b in zip(short, one))
+    lists = embed(input=[[5, 6, 7], [8, 9]])
+    assert len(lists.data) == 2 and lists.usage.prompt_tokens == 5
+    assert embed(input=[5, 6, 7]).data[0].embedding == lists.data[0].embedding
+    got = [None] * 8  # beside others, some of which are answered
+    threads = [threading.Thread(target=lambda i=i: got.__setitem__(i, embed().data[0].embedding if i % 2 else complete()))
+               for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert got[1::2] == [one] * 4
+    refused(lambda: embed(dimensions=100000), "dimensions")
+    refused(lambda: embed(encoding_format="hex"), "encoding_format")
+    refused(lambda: embed(input=[]), "input")
+    refused(lambda: embed(input=[[5, -6]]), "input")
+    refused(lambda: embed(input=["a"] * 2049), "input")
+    refused(lambda: extra(embed, stream=True), "stream")
+    fails(openai.BadRequestError, lambda: embed(input="word " * 5000), "input", "context_length_exceeded")
+
+
+def fields():
+    """what cannot be given is refused, never passed over; a field that asks for nothing is fine"""
+    shape = {"type": "object", "properties": {}}
+    later = {"structured_outputs": {"json": shape}, "guided_json": shape, "guided_regex": "a+", "guided_choice": ["a"],
+             "guided_grammar": "root ::= \"a\"", "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": shape}},
+             "logprob_token_ids": [1], "return_prompt_text": True, "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1},
+             "vllm_xargs": {"a": 1}, "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 4, "watermarking": {"a": 1},
+             "thinking_token_budget": 5, "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5, "grammar": "root ::= \"a\"",
+             "json_schema": shape, "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
+             "return_tokens": True, "return_progress": True, "timings_per_token": True, "lora": [{"id": 0, "scale": 1}],
+             "response_fields": ["a"], "sse_ping_interval": 5, "debug_config": {"a": 1}}
+    of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"}, "functions": [{"name": "a"}],
+               "function_call": "auto", "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
+               "reasoning_effort": "very", "reasoning_format": "other"}
+    for call, names in ((chat, {**later, **of_chat}), (complete, later), (embed, {"embed_dtype": "int8", "endianness": "big"})):
+        for name, value in names.items():
+            refused(lambda: extra(call, **{name: value}), name)
+    for call in (chat, complete):
+        extra(call, max_tokens=1, grammar="", lora=[], n_probs=0, structured_outputs=None, return_progress=False,
+              a_field_of_tomorrow={"x": 1})
+    wrong = {"max_tokens": "x", "temperature": "x", "top_p": [], "n": 1.5, "stop": 5, "seed": "x", "logit_bias": [], "echo": 3,
+             "presence_penalty": {}, "frequency_penalty": "x", "user": 5, "stream": "yes", "stream_options": 5, "top_k": "x",
+             "stop_token_ids": "x", "bad_words": 5, "ignore_eos": "x", "min_tokens": -1, "prompt_logprobs": 1000,
+             "truncate_prompt_tokens": 0, "truncation_side": "up", "cache_prompt": 1, "return_token_ids": "x", "priority": "x",
+             "add_special_tokens": "x", "cache_salt": 5, "request_id": 5}
+    for call, more in ((chat, {"logprobs": 5, "top_logprobs": 99, "tools": 5, "documents": 5, "parallel_tool_calls": "x",
+                               "max_completion_tokens": -1, "include_reasoning": "x", "chat_template_kwargs": 5}),
+                       (complete, {"logprobs": 99, "best_of": 500, "suffix": 5})):
+        for name, value in {**wrong, **more}.items():
+            refused(lambda: extra(call, **{name: value}), name)
+
+
+def errors():
+    bad = openai.BadRequestError
+    fails(bad, lambda: complete(temperature=-1), "temperature")
+    fails(bad, lambda: complete(prompt="word " * 5000), "prompt", "context_length_exceeded")
+    fails(bad, lambda: chat(messages=[{"role": "user", "content": "word " * 5000}]), "messages", "context_length_exceeded")
+    fails(bad, lambda: chat(max_tokens="x"), "max_tokens")
+    fails(bad, lambda: chat(messages=[]), "messages")
+    fails(openai.NotFoundError, lambda: complete(model="gpt-9"), "model", "model_not_found")
+    fails(openai.NotFoundError, lambda: embed(model="gpt-9"), "model", "model_not_found")
+    fails(openai.NotFoundError, lambda: client.models.retrieve("gpt-9"))
+    fails(openai.NotFoundError, lambda: client.images.generate(model=model, prompt="a"))
+    keyed = sys.argv[2] + "/v1"
+    stranger = openai.OpenAI(base_url=keyed, api_key="sk-wrong", max_retries=0, http_client=http)
+    fails(openai.AuthenticationError, stranger.models.list, code="invalid_api_key")
+    assert openai.OpenAI(base_url=keyed, api_key="sk-test", http_client=http).models.list().data
+    hasty = openai.OpenAI(base_url=keyed, api_key="sk-slow", max_retries=0, http_client=http)
+    assert hasty.models.list().data
+    e = fails(openai.RateLimitError, hasty.models.list, status=429)
+    assert int(e.response.headers["retry-after"]) > 0
+    host = openai.OpenAI(base_url=sys.argv[1] + "/v1", api_key="any", max_retries=0, http_client=http,
+                         default_headers={"Origin": "https://evil.example"})
+    fails(openai.PermissionDeniedError, host.models.list, status=403)
+    big = openai.OpenAI(base_url=keyed, api_key="sk-test", max_retries=0, http_client=http)
+    fails(openai.APIStatusError, lambda: big.completions.create(model=model, prompt="x" * (2 << 20)), status=413)
+
+
+def description():
+    """a comparison that cannot fail compares nothing"""
+    if schemas:
+        answer = chat().model_dump(exclude_unset=True)
+        del answer["choices"][0]["message"]["refusal"]
+        try:
+            schemas.hold("CreateChatCompletionResponse", answer)
+        except AssertionError as e:
+            assert "refusal" in str(e), e
+        else:
+            raise AssertionError("a message without its refusal passes")
+
+
+for test in (description, models, completions, echo, sampling, chats, conversations, tools, embeddings, fields, errors):
+    try:
+        test()
+    except AssertionError:
+        print(f"in {test.__name__}:")
+        raise
+print("all is well; " + (f"{sum(schemas.n.values())} answers are as described" if schemas else "the API's description is not here"))

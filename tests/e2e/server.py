@@ -14,6 +14,7 @@ import time
 
 ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
+DATA = os.environ.get("QUOTH_DATA") or os.path.join(ROOT, "..", "shared", "data")
 MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
 LONG = os.environ.get("QUOTH_LONG") == "1"
 SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers

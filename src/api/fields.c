@@ -1,0 +1,62 @@
+/* fields.c - is there a field in a body that asks for what cannot be given? Readers look for the fields they know; this looks at the
+ * fields that are there, so that none is passed over in silence (fields.def). */
+#include "api_impl.h"
+
+#include "base/log.h"
+
+#include <string.h>
+
+enum { C = ENDPOINT_CHAT, T = ENDPOINT_TEXT, E = ENDPOINT_EMBED };
+
+static const struct field {
+    const char *name;
+    unsigned where;
+    bool later;
+} fields[] = {
+#define READ(name, where)      {#name, where, false},
+#define IDLE(name, where, why) {#name, where, false},
+#define LATER(name, where)     {#name, where, true},
+#include "fields.def"
+#undef READ
+#undef IDLE
+#undef LATER
+};
+
+static const struct field *find(const char *name, unsigned where)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if ((fields[i].where & where) && strcmp(fields[i].name, name) == 0) return &fields[i];
+    return NULL;
+}
+
+/* null, false, 0, "", [] and {} ask for nothing. */
+static bool asks(const struct json *j)
+{
+    size_t n = 0;
+    switch (json_kind(j)) {
+    case JK_BOOL:
+        return json_bool(j, false);
+    case JK_INT:
+    case JK_REAL:
+        return json_real(j, 0) != 0;
+    case JK_TEXT:
+        return json_text(j, &n) && n > 0;
+    case JK_LIST:
+    case JK_OBJECT:
+        return json_count(j) > 0;
+    default:
+        return false;
+    }
+}
+
+int fields_check(const struct json *body, unsigned where, struct err *e)
+{
+    for (void *it = json_first(body); it; it = json_next(body, it)) {
+        const char *name = json_it_key(it, NULL);
+        const struct field *f = find(name, where);
+        if (f && f->later && asks(json_it_value(it)))
+            return err_set(e, ERR_UNSUPPORTED, "%s: this is not there yet", name);
+        if (!f) log_debug("a request has a field that nobody knows: \"%.60s\"", name);
+    }
+    return 0;
+}

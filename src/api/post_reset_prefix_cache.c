@@ -1,0 +1,12 @@
+/* post_reset_prefix_cache.c - POST /reset_prefix_cache: what was cached of prefixes is forgotten, as vLLM has it. Its
+ * reset_running_requests is not needed: pages that running requests hold are not found any more either. */
+#include "server_impl.h"
+
+void post_reset_prefix_cache(struct exchange *x, void *server)
+{
+    const struct server *s = server;
+    struct buf b = {0};
+    engine_forget_prefixes(s->api->session->engine);
+    buf_add_text(&b, "{\"success\":true}");
+    server_reply(x, &b);
+}
