@@ -90,15 +90,6 @@ static void share(const struct server *s, struct api_call *c, const struct net_k
     api_call_share(c, id, key->share, s->o.separate_caches ? id : 0);
 }
 
-/* More prompts than ever fit into the queue would be "try again later" for ever. */
-static int check_parts(const struct server *s, const struct api_call *c, struct err *e)
-{
-    int most = engine_queue_max(s->api->session->engine);
-    if (c->n_part <= most) return 0;
-    return err_set(e, ERR_ARG, "prompt: %d prompts are more than the %d that may wait", c->n_part,
-                   most);
-}
-
 static int open_call(struct posted *p, const struct server *s, const struct json *body,
                      struct err *e)
 {
@@ -106,7 +97,6 @@ static int open_call(struct posted *p, const struct server *s, const struct json
     if (!p->bell) return err_memory(e, "a queue", 1);
     queue_listen(p->bell, wake, p->x);
     int rc = api_call_open(&p->call, s->api, exchange_path(p->x), body, p->bell, e);
-    if (rc == 0) rc = check_parts(s, p->call, e);
     if (rc == 0) share(s, p->call, exchange_key(p->x));
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
     return rc;

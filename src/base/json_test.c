@@ -222,6 +222,33 @@ TEST(json_put_real_shortest)
     buf_deinit(&b);
 }
 
+TEST(json_put_float_shortest)
+{
+    /* Goal: few digits, and back to the same float. Method: known cases, then random bit patterns. */
+    static const struct {
+        float x;
+        const char *text;
+    } known[] = {{0.1f, "0.1"},     {1.0f / 3, "0.33333334"}, {-2, "-2.0"}, {1e20f, "1e+20"},
+                 {1e-45f, "1e-45"}, {16777216, "16777216.0"}, {NAN, "null"}};
+    uint64_t rng = 3;
+    struct buf b = {0};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        buf_clear(&b);
+        json_put_float(&b, known[i].x);
+        EXPECT_TEXT(b.data, known[i].text);
+    }
+    for (int i = 0; i < 50000; i++) {
+        uint32_t bits = (uint32_t)rng_next(&rng);
+        float x;
+        memcpy(&x, &bits, sizeof x);
+        if (!isfinite(x)) continue;
+        buf_clear(&b);
+        json_put_float(&b, x);
+        NEED(strtof(b.data, NULL) == x && b.n < 18);
+    }
+    buf_deinit(&b);
+}
+
 TEST(json_put_text_repairs)
 {
     struct buf b = {0};

@@ -314,21 +314,28 @@ int engine_may_take(struct engine *en, struct request *r, struct err *e)
     return rc == ERR_LIMIT ? refused(en, rc) : rc;
 }
 
-static int memory_full(struct engine *en, struct err *e)
+/* There is no room for r now; rc says so. */
+static int full(struct engine *en, const struct request *r, int rc)
 {
-    return refused(en, err_set(e, ERR_BUSY,
-                               "the requests that were taken hold the %lld MiB that they may; try "
-                               "again later",
-                               (long long)en->byte_max >> 20));
+    return r->patient ? rc : refused(en, rc);
+}
+
+static int memory_full(struct engine *en, const struct request *r, struct err *e)
+{
+    return full(
+        en, r,
+        err_set(e, ERR_BUSY,
+                "the requests that were taken hold the %lld MiB that they may; try again later",
+                (long long)en->byte_max >> 20));
 }
 
 /* The sequences of r, if what all requests hold stays within the limit. */
 static int open_group(struct group **out, struct engine *en, struct request *r, struct err *e)
 {
     int64_t held = atomic_load(&en->n_byte), most = en->byte_max;
-    if (most && held >= most) return memory_full(en, e);
+    if (most && held >= most) return memory_full(en, r, e);
     int rc = group_open(out, en, r, most ? most - held : 0, e);
-    if (rc == ERR_LIMIT) return held ? memory_full(en, e) : refused(en, rc);
+    if (rc == ERR_LIMIT) return held ? memory_full(en, r, e) : refused(en, rc);
     if (rc == 0) atomic_fetch_add(&en->n_byte, (*out)->n_byte);
     return rc;
 }
@@ -361,8 +368,9 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     if (rc != 0) return rc;
     r->submit_us = engine_now(en);
     if (enqueue(en, g)) return 0;
-    return refused(en, err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later",
-                               en->queue_max));
+    return full(
+        en, r,
+        err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later", en->queue_max));
 }
 
 /* Something that has no answer; the inbox is drained every step. */
@@ -405,11 +413,6 @@ int engine_n_running(const struct engine *en)
 int engine_n_waiting(const struct engine *en)
 {
     return en->waiting.n;
-}
-
-int engine_queue_max(const struct engine *en)
-{
-    return en->queue_max;
 }
 
 struct stats *engine_stats(const struct engine *en)

@@ -87,6 +87,7 @@ struct request {
     int priority;        /* for policies that heed it: lower goes first              */
     uint64_t share_id;   /* the key or user who pays, 0: nobody in particular        */
     double share_weight; /* > 0                                                      */
+    bool patient; /* who asks tries again by itself when the queue is full: that is no refusal */
     /* borrowed; from engine_reply_queue, of this request alone, outlives it */
     struct queue *reply;
     int64_t submit_us; /* set by engine_submit */
@@ -175,7 +176,6 @@ bool engine_step(struct engine *en);
 const char *engine_check(const struct engine *en);
 int engine_n_running(const struct engine *en);
 int engine_n_waiting(const struct engine *en);
-int engine_queue_max(const struct engine *en); /* requests that may wait; any thread */
 /* What it counts about itself; stats_read from any thread. */
 struct stats *engine_stats(const struct engine *en);
 

@@ -93,7 +93,7 @@ def refusals():
         ("/v1/completions", {"prompt": [1, 99999999]}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "stream_options": {}}, 400, "stream_options"),
         ("/v1/completions", {"prompt": "word " * 5000}, 400, "prompt"),
-        ("/v1/completions", {"prompt": ["a"] * 1025, "max_tokens": 1}, 400, "prompt"),
+        ("/v1/completions", {"prompt": ["a"] * 2049, "max_tokens": 1}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "model": "gpt-9"}, 404, "model"),
         ("/v1/chat/completions", {"messages": []}, 400, "messages"),
         ("/v1/chat/completions", {"messages": "x"}, 400, "messages"),
@@ -380,6 +380,16 @@ def embeddings():
         body = json.loads(f.readline())["response"]["body"]
     check([d["embedding"] for d in body["data"]] == got["last"], str(body)[:300])
     check(main.ask("POST", "/v1/embeddings", {"input": "a", "stream": True})[0] == 400)
+    s = Server("--max-queued-requests", "4")  # more inputs than may wait at once
+    try:
+        status, _, answer = s.ask("POST", "/v1/embeddings", {"input": [f"Once {i}" for i in range(300)] + ["Once upon a time"]})
+        check(status == 200 and len(answer["data"]) == 301 and answer["data"][300]["embedding"] == got["last"][0], (status, str(answer)[:300]))
+        status, _, answer = s.ask("POST", "/v1/completions", {"prompt": ["Once"] * 40 + ["word " * 5000], "max_tokens": 1})
+        check(status == 400 and answer["error"]["code"] == "context_length_exceeded", answer)
+        s.settle()
+        check(s.metric("vllm:generation_tokens_total") == 0, "nothing of it was computed")
+    finally:
+        s.stop()
 
 
 try:
