@@ -211,7 +211,7 @@ class Crowd:
     def draw(self):
         with self.lock:
             self.left -= 1
-            return None if self.left < 0 else (self.rng.randrange(12), self.rng.randrange(1, 7), self.rng.choice("abcdefgh"))
+            return None if self.left < 0 else (self.rng.randrange(13), self.rng.randrange(1, 7), self.rng.choice("abcdefgh"))
 
     def work(self):
         c = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=120)
@@ -233,7 +233,8 @@ class Crowd:
             ("POST", "/v1/completions", {**text, "max_tokens": "many"}), ("POST", "/v1/completions", {"prompt": "word " * 3000}),
             ("POST", "/tokenize", {"prompt": text["prompt"]}), ("GET", "/v1/models/" + ("quoth-tiny" if n % 2 else "other"), None),
             ("HEAD" if n % 2 else "GET", "/health", None),
-            (("GET", "/nothing", None), ("PUT", "/v1/models", None), ("DELETE", "/health", None))[n % 3]][kind]
+            (("GET", "/nothing", None), ("PUT", "/v1/models", None), ("DELETE", "/health", None))[n % 3],
+            ("POST", "/v1/embeddings", {"input": [text["prompt"], letter * 9]})][kind]
         c.request(method, path, None if body is None else json.dumps(body))
         r = c.getresponse()
         data = r.read()
@@ -250,12 +251,12 @@ class Crowd:
             usage = [f["usage"] for f in frames if f.get("usage")][0]
         else:
             answer = json.loads(data)
-            choices, usage = answer["choices"], answer["usage"]
+            choices, usage = answer["choices"] if "choices" in answer else answer["data"], answer["usage"]
         with self.lock:
             self.sum["prompt"] += usage["prompt_tokens"]
-            self.sum["output"] += usage["completion_tokens"]
+            self.sum["output"] += usage.get("completion_tokens", 0)
             self.sum["cached"] += usage["prompt_tokens_details"]["cached_tokens"] if "prompt_tokens_details" in usage else 0
-            self.sum["requests"] += 2 if isinstance(body.get("prompt"), list) else 1
+            self.sum["requests"] += 2 if isinstance(body.get("prompt"), list) or "input" in body else 1
             self.sum["answers"] += len(choices)
 
 
