@@ -56,7 +56,7 @@ struct seq {
     int32_t *host;  /* [n_page_max] where page i waits in host memory, -1: it does not */
     uint64_t *name; /* [n_page_max]                                              */
     int n_page_max, n_page, n_hole, n_sealed, n_name, n_host;
-    int n_cached; /* tokens found in the cache when it was first admitted */
+    int n_cached; /* tokens found in the cache when it was first admitted or while it waited for rows */
 
     int row0, n_row; /* rows of this step's batch          */
     int out0, n_out; /* its results of this step           */
@@ -222,6 +222,8 @@ int hold_private(const struct engine *en, const struct seq *s); /* pages that s 
 int hold_least(const struct engine *en, int n);
 void hold_begin(struct engine *en,
                 struct seq *s); /* s is admitted: its prefix, or its pages from host memory */
+int hold_catch_up(struct engine *en,
+                  struct seq *s); /* tokens that others have computed for it since then */
 bool hold_can_begin(const struct engine *en,
                     const struct seq *s); /* the batch has room for its copies */
 void hold_commit(struct engine *en,

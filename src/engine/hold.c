@@ -1,7 +1,7 @@
 /* hold.c - which pages a sequence holds: what a prefix already has, growth as it goes on, copies on
  * write, and preemption when there are none left.
  *
- *              hold_begin: found by name, or copied in from host memory
+ *              hold_begin: found by name (hold_catch_up: later), or copied in from host memory
  *   (nothing) ------------------------------------------------------> pages [n_hole, n_page)
  *       ^                                                              | hold_rows: one more, when
  *       '------ hold_drop; hold_preempt: dropped, or copied out -------'   a row needs it
@@ -50,14 +50,20 @@ static int32_t look(const struct engine *en, const struct seq *s, int i)
     return page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
 
-/* How many leading pages of s need not be computed: those that the cache has, as far as no row's result
- * is wanted, and one token at least is left over. Only pages that row n * page_rows sees have to be there. */
-static int n_found(const struct engine *en, const struct seq *s)
+/* Leading pages of s that may be found: no row's result is wanted of them, and one token at least is left over. */
+static int most_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), most = (s->n_token - 1) / rows;
     int wanted = seq_wanted(s).from / rows;
     if (most > wanted) most = wanted;
-    if (most > s->n_name) most = s->n_name;
+    return most < s->n_name ? most : s->n_name;
+}
+
+/* How many leading pages of s need not be computed: those that the cache has. Only pages that row n * page_rows sees have
+ * to be there. */
+static int n_found(const struct engine *en, const struct seq *s)
+{
+    int rows = pages_rows(en->pages), most = most_found(en, s);
     if (en->executor.window == 0) {
         int n = 0;
         while (n < most && look(en, s, n) >= 0) n++;
@@ -90,6 +96,23 @@ static void find_prefix(struct engine *en, struct seq *s)
     s->n_page = s->n_sealed = n;
     s->n_hole = first < n ? first : n;
     s->n_kv = n * rows;
+}
+
+/* What others have sealed of s's prompt since it was admitted, in the place of what it has of the next page: requests that come
+ * at once with one system prompt wait behind the first one's rows, and find its pages when they get theirs. */
+int hold_catch_up(struct engine *en, struct seq *s)
+{
+    int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows, before = s->n_kv;
+    if (s->n_sealed != i || s->n_page > i + (s->n_kv % rows > 0)) return 0;
+    for (; i < most; i++) {
+        int32_t page = page_find(en->pages, s->name[i], tokens_of(en, s, i));
+        if (page < 0) break;
+        if (i < s->n_page) page_drop(en->pages, s->page[i]);
+        s->page[i] = page;
+        s->n_page = s->n_sealed = i + 1;
+        s->n_kv = s->n_page * rows;
+    }
+    return s->n_kv - before;
 }
 
 static void seal(struct engine *en, struct seq *s)

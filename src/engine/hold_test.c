@@ -130,6 +130,39 @@ TEST(prefixes_of_other_salts_and_adapters_are_not_found)
     rig_close(&r);
 }
 
+TEST(requests_at_once_compute_their_common_prefix_once)
+{
+    /* Method: four requests in one step's inbox, alike in their first 150 tokens; chunks of 32 rows, which end inside
+     * pages, too. */
+    enum { N = 4, SHARED = 150, OWN = 20 };
+    for (int n_row = 32; n_row <= 44; n_row += 6) {
+        struct rig r;
+        struct shape shape = plain;
+        struct err e;
+        shape.n_row = n_row;
+        rig_open(&r, &shape);
+        for (int i = 0; i < N; i++) {
+            struct request *rq = make(&r, SHARED, 1);
+            for (int k = 0; k < OWN; k++) (void)!vec_push(&rq->prompt, 2 + (k * k + i) % 29);
+            NEED_OK(engine_submit(r.en, rq, &e), &e);
+        }
+        int n_done = 0, n_cached = 0;
+        struct event ev;
+        for (int i = 0; i < 100 && n_done < N; i++) {
+            engine_step(r.en);
+            while (queue_pop(r.q, &ev, 0))
+                if (ev.kind == EVENT_DONE) n_done++, n_cached += ev.usage.n_cached;
+        }
+        struct stats_view v;
+        stats_read(engine_stats(r.en), &v);
+        EXPECT_INT(n_done, N);
+        /* 9 pages are common; a chunk of them at most is computed twice, beside the end of the first one's prompt */
+        EXPECT(r.m.n_row <= SHARED + N * OWN + (N - 1) * (SHARED - 144) + n_row);
+        EXPECT(n_cached >= (N - 1) * 144 - n_row && v.value[STAT_cache_hits] == n_cached);
+        rig_close(&r);
+    }
+}
+
 TEST(prompt_logprobs_compute_what_the_cache_has)
 {
     struct rig r;

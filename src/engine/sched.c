@@ -255,9 +255,20 @@ static int rows_in_room(const struct engine *en, struct seq *s, int n)
     return n;
 }
 
+/* Pages that s finds now and never computed itself count as found when it was admitted. */
+static void catch_up(struct engine *en, struct seq *s)
+{
+    bool fresh = s->n_kv >= s->n_reached;
+    int n = hold_catch_up(en, s);
+    if (n == 0 || !fresh) return;
+    s->n_cached += n;
+    stats_found(en->stats, n);
+}
+
 static void plan_rows(struct engine *en, struct seq *s, bool decoding)
 {
     const struct batch_limits *l = &en->batch.limits;
+    if (!decoding && en->plan.n_row < l->n_row) catch_up(en, s);
     int n = s->n_token - s->n_kv;
     if (n > l->n_row - en->plan.n_row) n = l->n_row - en->plan.n_row;
     n = rows_in_room(en, s, n);

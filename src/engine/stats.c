@@ -239,6 +239,11 @@ void stats_queried(struct stats *st, int n_token, int n_found)
     st->now.value[STAT_cache_hits] += n_found;
 }
 
+void stats_found(struct stats *st, int n_token)
+{
+    if (st->options.prefix_cache) st->now.value[STAT_cache_hits] += n_token;
+}
+
 void stats_prompt(struct stats *st, int n_token, int n_found)
 {
     int64_t *v = st->now.value;

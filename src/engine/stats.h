@@ -97,6 +97,7 @@ void stats_step(struct stats *st, const struct batch *b, const struct stats_leve
 
 void stats_count(struct stats *st, enum stat_id s, int64_t n);  /* a counter grows by n */
 void stats_queried(struct stats *st, int n_token, int n_found); /* a look into the prefix cache */
+void stats_found(struct stats *st, int n_token); /* more that the last look would find by now */
 /* A prompt is complete, for the first time. */
 void stats_prompt(struct stats *st, int n_token, int n_found);
 void stats_first_token(struct stats *st, int64_t us); /* since submission              */
