@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, Failed, Server, certificate, check, run
+from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, Elsewhere, Failed, Server, certificate, check, run
 
 DEPLOY = os.path.join(ROOT, "deploy")
 NOBODY = 65534
@@ -195,9 +195,7 @@ def unit_starts():
     try:
         check(notify.hear() == "READY=1")
         with open(log) as f:
-            port = int(re.search(r"http://127\.0\.0\.1:(\d+)", f.read()).group(1))
-        s = Server.__new__(Server)
-        s.port = port
+            s = Elsewhere(int(re.search(r"http://127\.0\.0\.1:(\d+)", f.read()).group(1)))
         status, _, body = s.ask("POST", "/v1/completions", {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0})
         check(status == 200 and body["usage"]["completion_tokens"] == 8, body)
         p.send_signal(signal.SIGTERM)
@@ -442,8 +440,7 @@ def served_by(command, **how):
     with open(log, "w") as f:
         p = subprocess.Popen([*command, "serve", "--port", "0"], stderr=f, stdout=f, stdin=subprocess.DEVNULL, **how)
     try:
-        s, found, until = Server.__new__(Server), None, time.monotonic() + 60
-        s.log = log
+        s, found, until = Elsewhere(0, log), None, time.monotonic() + 60
         while not found and p.poll() is None and time.monotonic() < until:
             found = re.search(r" at http://127\.0\.0\.1:(\d+)$", s.text(), re.M)
             time.sleep(0.02)

@@ -118,6 +118,13 @@ class Server:
         check(status == 0, f"status {status}: {self.text()[-1500:]}")
 
 
+class Elsewhere(Server):
+    """A server of this machine that was started otherwise, with its standard error in `log`."""
+
+    def __init__(self, port, log=None):
+        self.port, self.log, self.tls, self.headers = port, log, None, {}
+
+
 def certificate():
     """Paths of a self-signed certificate and its key, or None without openssl."""
     cert, key = os.path.join(TMP, "cert.pem"), os.path.join(TMP, "key.pem")
