@@ -204,9 +204,12 @@ static int ask_json(struct target *t, const char *path, const struct buf *body, 
 {
     struct buf answer = {0};
     int rc = ask(t, path, body, &answer, e);
-    if (rc == 0) rc = json_parse(out, answer.data ? answer.data : "", answer.n, NULL, e);
+    if (rc == 0) {
+        rc = json_parse(out, answer.data ? answer.data : "", answer.n, NULL, e);
+        if (rc != 0) err_prefix(e, rc, "%s%s", t->base, path);
+    }
     buf_deinit(&answer);
-    return rc ? err_prefix(e, rc, "%s", path) : 0;
+    return rc;
 }
 
 static const struct json *find_model(const struct json *list, const char *name)
