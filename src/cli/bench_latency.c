@@ -8,25 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int64_t input_len = 32, output_len = 128, batch_size = 8, n_warmup = 2, n_iter = 10,
-               n_choice = 1;
+static int64_t batch_size = 8, n_warmup = 2, n_iter = 10;
 static bool prefix_cache = false;
 
 static const struct option options[] = {
-    {.kind = OPTION_INT,
-     .name = "input-len",
-     .arg = "N",
-     .target = &input_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "tokens of each prompt (32)"},
-    {.kind = OPTION_INT,
-     .name = "output-len",
-     .arg = "N",
-     .target = &output_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "tokens of each answer (128)"},
     {.kind = OPTION_INT,
      .name = "batch-size",
      .arg = "N",
@@ -48,26 +33,30 @@ static const struct option options[] = {
      .lo = 1,
      .hi = 10000,
      .help = "runs that count (10)"},
-    {.kind = OPTION_INT,
-     .name = "n",
-     .arg = "N",
-     .target = &n_choice,
-     .lo = 1,
-     .hi = CHOICES_MAX,
-     .help = "answers to each prompt (1)"},
     {.kind = OPTION_FLAG,
      .name = "enable-prefix-caching",
      .target = &prefix_cache,
      .help = "find what was computed before (--no-...: the default, as in vllm)"},
+    {.kind = OPTION_GROUP, .include = length_options},
     {.kind = OPTION_GROUP, .include = traffic_flags},
     {.kind = OPTION_END},
 };
+
+static int input_len(void)
+{
+    return length_flags.input_len ? (int)length_flags.input_len : 32;
+}
+
+static int output_len(void)
+{
+    return length_flags.output_len ? (int)length_flags.output_len : 128;
+}
 
 static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struct err *e)
 {
     int rc = 0;
     for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
-        rc = traffic_bench_run(b, 0, (int)n_choice, e);
+        rc = traffic_bench_run(b, 0, (int)length_flags.n_choice, e);
         double s = (double)seen_span_us(b->result.seen, b->result.n, NULL) * 1e-6;
         if (rc == 0 && i >= n_warmup && !vec_push(seconds, s))
             rc = err_memory(e, "latencies", sizeof(double));
@@ -84,7 +73,7 @@ static void put_latencies(struct traffic_bench *b, struct bench_samples *s)
     for (size_t i = 0; i < s->n; i++) buf_addf(&b->json, "%s%.6f", i ? "," : "", s->v[i]);
     buf_add_text(&b->json, "],\"percentiles\":{");
     buf_addf(&b->text, "\nbatch of %d, %d in, %d out: %.4f s, sd %.4f, over %zu runs\n",
-             (int)batch_size, (int)input_len, (int)output_len, bench_mean(s), sd, s->n);
+             (int)batch_size, input_len(), output_len(), bench_mean(s), sd, s->n);
     bench_sort(s);
     for (int i = 0; i < 6; i++) {
         double x = bench_percentile(s, percent[i]);
@@ -98,7 +87,7 @@ static int measure(struct traffic_bench *b, const char *model, struct err *e)
 {
     struct bench_samples seconds = {0};
     b->t.seed = traffic_seed();
-    int rc = traffic_random(&b->t, (size_t)batch_size, (int)input_len, (int)output_len, 0, e);
+    int rc = traffic_random(&b->t, (size_t)batch_size, input_len(), output_len(), 0, e);
     if (rc == 0)
         rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
     if (rc == 0) rc = iterate(b, &seconds, e);
@@ -111,12 +100,7 @@ static int measure(struct traffic_bench *b, const char *model, struct err *e)
 
 static int run(int n_arg, char **arg)
 {
-    struct err e = {0};
-    struct traffic_bench b = {.name = "bench latency"};
-    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
-    int rc = model ? measure(&b, model, &e) : ERR_MISSING;
-    traffic_bench_close(&b);
-    return rc ? fail(b.name, &e) : 0;
+    return traffic_bench_main("bench latency", measure, n_arg, arg);
 }
 
 const struct command command_bench_latency = {

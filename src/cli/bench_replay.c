@@ -107,7 +107,7 @@ static bool verdict(struct traffic_bench *b)
     return good && flat;
 }
 
-static int measure(struct traffic_bench *b, const char *model, bool *good, struct err *e)
+static int measure(struct traffic_bench *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
     if (rc == 0)
@@ -117,20 +117,13 @@ static int measure(struct traffic_bench *b, const char *model, bool *good, struc
     if (rc != 0) return rc;
     arrivals_json(&b->json);
     json_member_real(&b->json, "rate_scale", rate_scale);
-    *good = verdict(b);
+    b->good = verdict(b);
     return traffic_bench_print(b, detail, e);
 }
 
 static int run(int n_arg, char **arg)
 {
-    struct err e = {0};
-    struct traffic_bench b = {.name = "bench replay"};
-    bool good = false;
-    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
-    int rc = model ? measure(&b, model, &good, &e) : ERR_MISSING;
-    traffic_bench_close(&b);
-    if (rc != 0) return fail(b.name, &e);
-    return good ? 0 : 1;
+    return traffic_bench_main("bench replay", measure, n_arg, arg);
 }
 
 const struct command command_bench_replay = {

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int64_t n_prompt = 128, input_len, output_len, prefix_len, n_choice = 1;
+static int64_t n_prompt = 128, prefix_len;
 static double range_ratio;
 static const char *path;
 static bool kernels = true;
@@ -29,20 +29,6 @@ static const struct option options[] = {
      .arg = "FILE",
      .target = &path,
      .help = "lengths from a trace (see bench replay); else random tokens"},
-    {.kind = OPTION_INT,
-     .name = "input-len",
-     .arg = "N",
-     .target = &input_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "tokens of each prompt (128; a trace's own)"},
-    {.kind = OPTION_INT,
-     .name = "output-len",
-     .arg = "N",
-     .target = &output_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "tokens of each answer (128; a trace's own)"},
     {.kind = OPTION_REAL,
      .name = "random-range-ratio",
      .arg = "R",
@@ -61,33 +47,28 @@ static const struct option options[] = {
      .name = "kernels",
      .target = &kernels,
      .help = "afterwards the same steps through the kernels alone (--no-kernels: do not)"},
-    {.kind = OPTION_INT,
-     .name = "n",
-     .arg = "N",
-     .target = &n_choice,
-     .lo = 1,
-     .hi = CHOICES_MAX,
-     .help = "answers to each prompt (1)"},
     {.kind = OPTION_FLAG,
      .name = "enable-prefix-caching",
      .target = &prefix_cache,
      .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_GROUP, .include = length_options},
     {.kind = OPTION_GROUP, .include = traffic_flags},
     {.kind = OPTION_END},
 };
 
 static int make_jobs(struct traffic *t, struct err *e)
 {
+    const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;
     t->seed = traffic_seed();
     t->n_prefix = (int)prefix_len;
     if (!path)
-        return traffic_random(t, (size_t)n_prompt, input_len ? (int)input_len : 128,
-                              output_len ? (int)output_len : 128, range_ratio, e);
+        return traffic_random(t, (size_t)n_prompt, input_len ? input_len : 128,
+                              output_len ? output_len : 128, range_ratio, e);
     int rc = traffic_read(t, path, (size_t)n_prompt, e);
     for (size_t i = 0; i < t->n; i++) {
         t->v[i].arrival_us = 0;
-        if (input_len && !t->v[i].n_block) t->v[i].n_prompt = (int)input_len;
-        if (output_len) t->v[i].n_output = (int)output_len;
+        if (input_len && !t->v[i].n_block) t->v[i].n_prompt = input_len;
+        if (output_len) t->v[i].n_output = output_len;
     }
     return rc;
 }
@@ -124,7 +105,7 @@ static int measure(struct traffic_bench *b, const char *model, struct err *e)
     struct traffic_setup o = {.prefix_cache = prefix_cache,
                               .log_bytes = kernels ? BENCH_LOG_BYTES : 0};
     if (rc == 0) rc = traffic_bench_open(b, model, &o, e);
-    if (rc == 0) rc = traffic_bench_run(b, 0, (int)n_choice, e);
+    if (rc == 0) rc = traffic_bench_run(b, 0, (int)length_flags.n_choice, e);
     if (rc == 0) rc = traffic_bench_figures(b, e);
     if (rc == 0) rc = put_totals(b, e);
     return rc ? rc : traffic_bench_print(b, false, e);
@@ -132,12 +113,7 @@ static int measure(struct traffic_bench *b, const char *model, struct err *e)
 
 static int run(int n_arg, char **arg)
 {
-    struct err e = {0};
-    struct traffic_bench b = {.name = "bench throughput"};
-    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
-    int rc = model ? measure(&b, model, &e) : ERR_MISSING;
-    traffic_bench_close(&b);
-    return rc ? fail(b.name, &e) : 0;
+    return traffic_bench_main("bench throughput", measure, n_arg, arg);
 }
 
 const struct command command_bench_throughput = {

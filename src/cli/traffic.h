@@ -71,6 +71,14 @@ int arrivals_read(struct traffic_arrivals *a, struct err *e);
 /* As members of a JSON object, a comma before each. */
 void arrivals_json(struct buf *b);
 
+/* --input-len, --output-len, --n, --use-beam-search */
+extern const struct option length_options[];
+extern struct length_flags {
+    int64_t input_len, output_len; /* 0: not asked for */
+    int64_t n_choice;
+    bool beams;
+} length_flags;
+
 /* --random-input-len, --random-output-len, --random-range-ratio, --random-prefix-len */
 extern const struct option random_options[];
 extern struct random_flags {
@@ -93,6 +101,7 @@ struct traffic_options {
     int n_vocab;
     int max_concurrency; /* requests under way; those above wait outside; 0: no limit */
     int n_choice;        /* of each request; 0: 1                                     */
+    bool beams;          /* they are the best of as many beams, told at the end       */
     float temperature;
     const struct tokenizer
         *tokenizer;       /* first choices become text on this thread; NULL: they do not */
@@ -156,6 +165,7 @@ struct traffic_bench {
     struct bench_samples percent; /* owned */
     struct buf json; /* members of an object, a comma before each: the command's own first */
     struct buf text; /* what is printed */
+    bool good;       /* exit 0, else 1 */
 };
 enum { BENCH_LOG_BYTES = 64 << 20 };
 /* The model and an engine for jobs as long as t's. log_bytes 0: no log. */
@@ -174,6 +184,10 @@ int traffic_bench_figures(struct traffic_bench *b, struct err *e);
  * output, and to the files that flags name. */
 int traffic_bench_print(struct traffic_bench *b, bool detail, struct err *e);
 uint64_t traffic_seed(void);
+/* A command's run: the model that the arguments name, or the bundled one, measured; its exit status. */
+int traffic_bench_main(const char *name,
+                       int (*measure)(struct traffic_bench *b, const char *model, struct err *e),
+                       int n_arg, char **arg);
 
 /* ---- traffic_page.c: a page with curves ---- */
 

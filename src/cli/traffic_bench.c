@@ -165,6 +165,7 @@ int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice
                                 .n_vocab = model_info(b->s.model)->n_vocab,
                                 .max_concurrency = max_concurrency,
                                 .n_choice = n_choice,
+                                .beams = length_flags.beams,
                                 .temperature = (float)temperature,
                                 .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
                                 .progress = b->name};
@@ -264,4 +265,17 @@ int traffic_bench_print(struct traffic_bench *b, bool detail, struct err *e)
     if (rc == 0 && page_path)
         rc = traffic_page(page_path, title, b->text.data, &b->figures, &b->result, e);
     return rc;
+}
+
+int traffic_bench_main(const char *name,
+                       int (*measure)(struct traffic_bench *b, const char *model, struct err *e),
+                       int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct traffic_bench b = {.name = name, .good = true};
+    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? measure(&b, model, &e) : ERR_MISSING;
+    traffic_bench_close(&b);
+    if (rc != 0) return fail(name, &e);
+    return b.good ? 0 : 1;
 }

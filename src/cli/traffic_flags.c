@@ -6,6 +6,37 @@
 #include <string.h>
 
 struct arrival_flags arrival_flags = {.rate = INFINITY, .burstiness = 1};
+struct length_flags length_flags = {.n_choice = 1};
+
+const struct option length_options[] = {
+    {.kind = OPTION_INT,
+     .name = "input-len",
+     .arg = "N",
+     .target = &length_flags.input_len,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of each prompt (latency 32, throughput 128; a trace's own)"},
+    {.kind = OPTION_INT,
+     .name = "output-len",
+     .arg = "N",
+     .target = &length_flags.output_len,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of each answer (128; a trace's own)"},
+    {.kind = OPTION_INT,
+     .name = "n",
+     .arg = "N",
+     .target = &length_flags.n_choice,
+     .lo = 1,
+     .hi = CHOICES_MAX,
+     .help = "answers to each prompt (1)"},
+    {.kind = OPTION_FLAG,
+     .name = "use-beam-search",
+     .target = &length_flags.beams,
+     .help = "search with --n beams, instead of sampling"},
+    {.kind = OPTION_END},
+};
+
 struct random_flags random_flags = {.input_len = 1024, .output_len = 128};
 
 const struct option arrival_options[] = {

@@ -63,6 +63,7 @@ static struct request *make_request(const struct run *u, size_t i, struct err *e
     if (!q) return NULL;
     q->max_tokens = u->t->v[i].n_output;
     q->n = u->o->n_choice ? u->o->n_choice : 1;
+    q->beam_width = u->o->beams ? q->n : 0;
     q->params.temperature = u->o->temperature;
     q->params.ignore_eos = true;
     q->params.seed = u->t->seed + i;

@@ -28,6 +28,9 @@ check 'its page' 'grep -q "<svg" page.html && grep -q "</html>" page.html'
 "$QUOTH" bench throughput --shape tiny $peaks --num-prompts 3 --n 4 --input-len 8 --output-len 6 --json >out 2>err
 check 'several answers to each prompt' '[ $? = 0 ] && json "o[\"total_output_tokens\"] == 72 and o[\"total_input_tokens\"] == 24"'
 # shellcheck disable=SC2086
+"$QUOTH" bench latency --shape tiny $peaks --input-len 8 --output-len 6 --batch-size 2 --n 3 --use-beam-search --num-iters 2 --json >out 2>err
+check 'beam search' '[ $? = 0 ] && json "o[\"completed\"] == 2 and o[\"total_output_tokens\"] == 36"'
+# shellcheck disable=SC2086
 "$QUOTH" bench throughput --shape tiny $peaks --num-prompts 12 --max-num-seqs 4 --input-len 8 --output-len 6 --scheduler static --json >out 2>err
 check 'the static baseline' '[ $? = 0 ] && json "o[\"completed\"] == 12 and o[\"scheduler\"] == \"static\""'
 
