@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -357,6 +358,46 @@ def reset_prefix_cache():
     check(cached() == 0 and main.ask("GET", "/reset_prefix_cache")[0] == 405)
 
 
+def with_pooling_type(number):
+    """The model's file with one more key, <architecture>.pooling_type: behind the header, so that the rest only moves."""
+    with open(MODEL, "rb") as f:
+        data = f.read()
+    n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
+    at = 24
+
+    def text():
+        nonlocal at
+        n = struct.unpack_from("<Q", data, at)[0]
+        at += 8 + n
+        return data[at - n:at]
+
+    def value(kind):
+        nonlocal at
+        if kind == 8:
+            return text()
+        if kind == 9:
+            of, n = struct.unpack_from("<IQ", data, at)
+            at += 12
+            return [value(of) for _ in range(n)]
+        at += {0: 1, 1: 1, 7: 1, 2: 2, 3: 2, 10: 8, 11: 8, 12: 8}.get(kind, 4)
+
+    keys = {}
+    for _ in range(n_key):
+        key = text()
+        at += 4
+        keys[key] = value(struct.unpack_from("<I", data, at - 4)[0])
+    for _ in range(n_tensor):
+        text()
+        at += 4 + 8 * struct.unpack_from("<I", data, at)[0] + 12
+    name = keys[b"general.architecture"] + b".pooling_type"
+    key = struct.pack("<Q", len(name)) + name + struct.pack("<II", 4, number)
+    head = data[:16] + struct.pack("<Q", n_key + 1) + key + data[24:at]
+    path = os.path.join(TMP, "pooling.gguf")
+    with open(path, "wb") as f:
+        f.write(head + bytes(-len(head) % 32) + data[at + -at % 32:])
+    return path
+
+
 def embeddings():
     """pooling kinds differ as they should, and a batch file has the server's vectors"""
     ask = {"input": ["Once upon a time", "Once upon a hill", "The"]}
@@ -380,6 +421,11 @@ def embeddings():
         body = json.loads(f.readline())["response"]["body"]
     check([d["embedding"] for d in body["data"]] == got["last"], str(body)[:300])
     check(main.ask("POST", "/v1/embeddings", {"input": "a", "stream": True})[0] == 400)
+    s = Server(model=with_pooling_type(1))
+    try:
+        check([d["embedding"] for d in s.ask("POST", "/v1/embeddings", ask)[2]["data"]] == got["mean"], "the file says mean")
+    finally:
+        s.stop()
     s = Server("--max-queued-requests", "4")  # more inputs than may wait at once
     try:
         status, _, answer = s.ask("POST", "/v1/embeddings", {"input": [f"Once {i}" for i in range(300)] + ["Once upon a time"]})
