@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,4 +327,11 @@ int64_t os_open_files(int64_t n)
         if (setrlimit(RLIMIT_NOFILE, &more) == 0) r = more;
     }
     return r.rlim_cur < want ? (int64_t)r.rlim_cur : n;
+}
+
+void os_return_memory(void)
+{
+#ifdef M_MMAP_THRESHOLD /* glibc raises it to the largest block that was freed */
+    mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+#endif
 }

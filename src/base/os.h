@@ -67,6 +67,10 @@ int64_t os_energy_uj(void);
 /* Let this process have n open files, as far as it may; how many it may have then. */
 int64_t os_open_files(int64_t n);
 
+/* From now on large blocks go back to the system when they are freed, however large some were: for
+ * programs that run for long. */
+void os_return_memory(void);
+
 /* bytes of the largest cache, other programs' share included; 0: not known */
 uint64_t os_cache_bytes(void);
 

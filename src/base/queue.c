@@ -21,10 +21,10 @@ struct queue *queue_open(size_t cap, size_t item_bytes)
 {
     size_t n_byte;
     if (__builtin_mul_overflow(cap, item_bytes, &n_byte)) return NULL;
-    struct queue *q = calloc(1, sizeof *q + n_byte);
+    if (n_byte > SIZE_MAX - sizeof(struct queue)) return NULL;
+    struct queue *q = malloc(sizeof *q + n_byte); /* items are written before they are read */
     if (!q) return NULL;
-    q->cap = cap;
-    q->item_bytes = item_bytes;
+    *q = (struct queue){.cap = cap, .item_bytes = item_bytes};
     pthread_mutex_init(&q->lock, NULL);
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);

@@ -316,6 +316,7 @@ static int run(int n_arg, char **arg)
     struct session s = {0};
     struct chat chat = {0};
     struct net_keys k = {0};
+    os_return_memory();
     log_as_json = strcmp(log_format, "json") == 0;
     if (!log_as_json && strcmp(log_format, "text") != 0)
         return fprintf(stderr, "quoth serve: --log-format is text or json\n"), 2;

@@ -195,6 +195,13 @@ static int n_seq(const struct traffic_bench *b)
     return model_batch_limits(b->s.model)->n_seq;
 }
 
+/* The name that "auto" stands for where no keys compete. */
+static const char *scheduler(void)
+{
+    const char *name = session_flags.scheduler;
+    return strcmp(name, "auto") == 0 ? policy_name(0) : name;
+}
+
 /* Who was measured, where. */
 static void put_subject(struct traffic_bench *b, struct buf *out)
 {
@@ -209,7 +216,7 @@ static void put_subject(struct traffic_bench *b, struct buf *out)
     buf_addf(out, ",\"num_prompts\":%zu,\"max_num_seqs\":%d,\"kv_pages\":%d,\"block_size\":%d",
              b->t.n, n_seq(b), i->n_page, i->page_rows);
     json_member_text(out, "device", backend_describe(b->s.backend));
-    json_member_text(out, "scheduler", session_flags.scheduler);
+    json_member_text(out, "scheduler", scheduler());
     json_member_text(out, "version", quoth_version());
 }
 
@@ -220,7 +227,7 @@ static void print_subject(struct traffic_bench *b, FILE *f)
             (double)i->n_param * 1e-6, backend_describe(b->s.backend), session_act_name(),
             kv_type_name(i->kv_type));
     fprintf(f, "%d pages of %d tokens, at most %d sequences, scheduler %s\n\n", i->n_page,
-            i->page_rows, n_seq(b), session_flags.scheduler);
+            i->page_rows, n_seq(b), scheduler());
 }
 
 static int compose_text(struct traffic_bench *b, struct err *e)

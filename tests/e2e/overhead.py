@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goal: what the server itself costs: at most 0.2 ms of processor time per request and 20 us per streamed token at 64 streams.
 Method: the whole server with the bundled model; quoth:http_cpu_seconds_total is the time of all its threads but the engine's
-and the workers': sockets, HTTP, keys, JSON, templates, tokens to text and back. So the model need not be subtracted, and other
-programs on the machine take no part but through its caches.
+and the workers': sockets, HTTP, keys, JSON, templates, tokens to text and back. So the model need not be subtracted. Other
+programs take part through the machine's caches and cores' other halves: beside them, and with TLS, twice as much is let pass.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import http.client
@@ -72,15 +72,17 @@ def per_token(s, path, body):
     return took / (N_STREAM * N_TOKEN), n_frame / (N_STREAM * N_TOKEN)
 
 
-def measure(s):
+def measure(s, slack):
+    if os.getloadavg()[0] > os.cpu_count():
+        slack *= 2
     for name, (path, body) in KINDS.items():
         short = {"prompt": "Once"} if "prompt" in body else {"messages": TALK[:1]}
         request_us = min(per_request(s, path, body) for _ in range(N_ROUND))
         token_us, frames = min(per_token(s, path, short) for _ in range(N_ROUND))
         print(f"     {name}: {request_us:.0f} us per request, {token_us:.1f} us per token at {N_STREAM} streams "
               f"({frames:.2f} frames a token)")
-        check(SLOW or request_us <= REQUEST_US, f"{name}: {request_us:.0f} us per request")
-        check(SLOW or token_us <= TOKEN_US, f"{name}: {token_us:.1f} us per token")
+        check(SLOW or request_us <= slack * REQUEST_US, f"{name}: {request_us:.0f} us per request")
+        check(SLOW or token_us <= slack * TOKEN_US, f"{name}: {token_us:.1f} us per token")
         check(frames > 0.5, f"{frames} frames a token: this does not measure single ones")
 
 
@@ -88,7 +90,7 @@ def plain():
     """a request and a streamed token cost the server what they may"""
     s = server()
     try:
-        measure(s)
+        measure(s, 1)
     finally:
         s.stop()
 
@@ -100,7 +102,7 @@ def tls():
         return "no openssl"
     s = server("--ssl-certfile", pair[0], "--ssl-keyfile", pair[1])
     try:
-        measure(s)
+        measure(s, 2)
     finally:
         s.stop()
 
