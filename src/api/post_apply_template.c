@@ -1,18 +1,15 @@
 /* post_apply_template.c - POST /apply-template: the prompt that a conversation becomes, as llama.cpp's server has it. */
 #include "server_impl.h"
 
-static int put_prompt(const struct api *a, const struct json *body, struct buf *b, struct err *e)
+static int put_rendered(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct buf prompt = {0};
     int rc = api_render(a, body, &prompt, NULL, e);
-    buf_add_text(b, "{\"prompt\":");
-    json_put_text(b, prompt.data ? prompt.data : "", prompt.n);
-    buf_add_char(b, '}');
-    buf_deinit(&prompt);
+    put_prompt(b, &prompt);
     return rc;
 }
 
 void post_apply_template(struct exchange *x, void *server)
 {
-    server_answer(server, x, put_prompt);
+    server_answer(server, x, put_rendered);
 }

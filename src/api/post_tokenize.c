@@ -75,10 +75,7 @@ static int put_text(const struct api *a, const struct json *body, struct buf *b,
     if (rc == 0 && !tokenizer_decode(a->session->tokenizer, ids, (size_t)n, 0, &text))
         rc = err_memory(e, "a text", (size_t)n);
     arena_deinit(&arena);
-    buf_add_text(b, "{\"prompt\":");
-    json_put_text(b, text.data ? text.data : "", text.n);
-    buf_add_char(b, '}');
-    buf_deinit(&text);
+    put_prompt(b, &text);
     return rc;
 }
 

@@ -68,6 +68,15 @@ void server_reply(struct exchange *x, struct buf *json)
     buf_deinit(json);
 }
 
+void put_prompt(struct buf *b, struct buf *text)
+{
+    buf_add_text(b, "{\"prompt\":");
+    json_put_text(b, text->data ? text->data : "", text->n);
+    buf_add_char(b, '}');
+    b->failed |= text->failed;
+    buf_deinit(text);
+}
+
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put)
 {
     struct json *body = server_body(s, x);

@@ -23,6 +23,8 @@ struct json *server_body(const struct server *s, struct exchange *x);
 /* The whole of a handler that needs no engine: a body is read, `put` appends the answer, or says why not. */
 typedef int server_put_fn(const struct api *a, const struct json *body, struct buf *b,
                           struct err *e);
+/* {"prompt":...}; frees the text. */
+void put_prompt(struct buf *b, struct buf *text);
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put);
 /* Is that a name of the model? Else a sentence. */
 int server_model(const struct server *s, const char *name, struct err *e);
