@@ -5,6 +5,7 @@
 #include "base/os.h"
 
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -445,6 +446,17 @@ static bool make_certificate(const char *cert, const char *key)
     return ok;
 }
 
+/* A client that says TLS's goodbye with its request, and still listens, gets its answer. */
+static void half_close_tls(void)
+{
+    struct client c;
+    NEED(client_open(&c));
+    client_says(&c, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(SSL_shutdown(c.tls) == 0);
+    EXPECT(client_hears(&c, "\r\n\r\nhello", SOON) && client_ends(&c, SOON));
+    client_close(&c);
+}
+
 TEST(net_speaks_tls)
 {
     char cert[256], key[256];
@@ -456,6 +468,7 @@ TEST(net_speaks_tls)
     ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
     ask("GET /stream?n=100&bytes=65536 HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n0\r\n\r\n");
     ask_bad("GARBAGE\r\n\r\n", "400", "null");
+    half_close_tls();
     hang_up();
     rig_close();
     struct net *n;

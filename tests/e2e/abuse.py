@@ -20,8 +20,8 @@ import time
 from badclients import STORY, Client, Healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
 from server import LONG, SLOW, TMP, Failed, Server, certificate, check, run
 
-N_MALFORMED = 100000 if LONG else 400 if SLOW else 2000  # a fifth of it over TLS
-N_LEAVING = 50 if LONG else 2 if SLOW else 4
+N_MALFORMED = 100000 if LONG else 400 if SLOW else 1600  # a fifth of it over TLS
+N_LEAVING = 50 if LONG else 2 if SLOW else 3
 N_LONG = 4000 if SLOW else 16000  # tokens of a long prompt
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 N_CONNECTION = min(1000, hard - 300)
