@@ -84,7 +84,7 @@ static inline float tanh_f32(float x)
     return with_sign(a < 0.75f ? small : large, x);
 }
 
-/* |x| < 15/16: x + x P(x^2); else 1 - exp(-Q(|x|)) with the sign of x, Q(t) ~ -ln erfc(t) to t =
+/* |x| < 61/64: x + x P(x^2); else 1 - exp(-Q(|x|)) with the sign of x, Q(t) ~ -ln erfc(t) to t =
  * 4, from where erf is 1 in f32. */
 static inline float erf_f32(float x)
 {
@@ -104,7 +104,7 @@ static inline float erf_f32(float x)
     q = fmaf(q, t, 0x1.20a7dcp0f);
     q = fmaf(q, t, 0x1.d4b938p-13f);
     float small = fmaf(p, a, a), large = 1.0f - exp_f32(-q);
-    float y = a < 0.9375f ? small : large;
+    float y = a < 0.953125f ? small : large;
     return with_sign(a <= INFINITY ? y : a, x); /* a NaN stays */
 }
 

@@ -67,7 +67,7 @@ static inline vf vf_erf(vf x)
     q = vf_fma(q, t, vf_set1(0x1.20a7dcp0f));
     q = vf_fma(q, t, vf_set1(0x1.d4b938p-13f));
     vf small = vf_fma(p, a, a), large = vf_sub(vf_set1(1.0f), vf_exp(vf_sub(vf_zero(), q)));
-    vf y = vf_select(vf_gt(vf_set1(0.9375f), a), small, large);
+    vf y = vf_select(vf_gt(vf_set1(0.953125f), a), small, large);
     return vf_with_sign(vf_select(vf_le(a, vf_set1(INFINITY)), y, a), x);
 }
 
