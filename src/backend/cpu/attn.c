@@ -181,7 +181,7 @@ static void span_begin(struct work *w)
     for (int i = 0; i < w->n_head; i++) {
         struct attn_rows a = head_rows(w, i);
         size_t n = (size_t)a.n_row;
-        for (size_t r = 0; r < n; r++) a.m[r] = -INFINITY;
+        for (int r = 0; r < w->stride; r++) a.m[r] = -INFINITY; /* kernels look at whole vectors */
         memset(a.l, 0, n * ATTN_TILE * sizeof(float));
         memset(a.o, 0, n * (size_t)attn_stride(a.d_v) * sizeof(float));
     }
