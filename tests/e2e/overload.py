@@ -121,7 +121,7 @@ def fair_shares():
         b, a = Rival(s, "b", n, 60), Rival(s, "a", n, 60)
         b.join()
         share = a.n_done / n
-        check(0.05 < share < 0.8,  # 1/3 without the other's head start; first come, first served makes it 0, equal weights 1
+        check(0.15 < share < 0.55,  # 1/3 without the other's head start; first come, first served makes it 0, equal weights 1
               f"a key of weight 3 has had all of {n}, one of weight 1 {a.n_done}")
         a.join()
         print(f"     {passed} of {n} went before another key's first; {share:.2f} of weight 1 were done with all of weight 3")
