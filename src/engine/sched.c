@@ -205,7 +205,8 @@ static bool visit_groups(struct engine *en)
         if (g->n_live == 0) {
             told |= emit_room(g) > 0;
             group_end(en, g);
-        } else if (r->deadline_us > 0 && en->now_us - r->submit_us >= r->deadline_us) {
+        } else if (r->deadline_us > 0 && en->now_us - r->submit_us >= r->deadline_us &&
+                   !g->seq[0].spent) { /* spent: its answer was there in time */
             sched_end_group(en, g, FINISH_TIMEOUT);
         }
     }
