@@ -1,5 +1,7 @@
-/* main.c - finds the subcommand and runs it. Everything a command does is in its file under cli/. */
+/* main.c - finds the subcommand and runs it. Everything a command does is in its file under cli/ or
+ * bench/. */
 #include "cli/cli.h"
+#include "option/option.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +13,10 @@ static bool asks_help(const char *arg)
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || asks_help(argv[1])) return help_all(), argc < 2 ? 2 : 0;
+    if (argc < 2 || asks_help(argv[1])) return help_all(command_list()), argc < 2 ? 2 : 0;
     if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", quoth_version()), 0;
     int n_word;
-    const struct command *c = command_find(argc - 1, argv + 1, &n_word);
+    const struct command *c = command_find(command_list(), argc - 1, argv + 1, &n_word);
     if (!c) return 2;
     int n_arg = argc - 1 - n_word;
     char **arg = argv + 1 + n_word;

@@ -6,10 +6,27 @@
 #ifndef QUOTH_CLI_ANSWER_H
 #define QUOTH_CLI_ANSWER_H
 
-#include "session.h"
+#include "cli.h"
 
 #include "api/api.h"
 #include "chat/chat.h"
+
+/* ---- sampling.c: how, as the flags say ---- */
+
+/* --temperature, --top-k, ... --seed, --stop */
+extern const struct option sample_options[];
+
+/* The model's defaults (generation_config) overridden by the flags given. Pointers are borrowed
+ * from the flags. */
+int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
+                       struct err *e);
+struct reply_options reply_options_read(const struct session *s, struct arena *a);
+
+/* ---- template.c: what the model sees ---- */
+
+/* The template of a file FILE.jinja, or of a model, which is then opened too (header alone; close
+ * it, also after a failure). ERR_MISSING: the model has none. */
+int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 
 /* ---- answer.c: generate ---- */
 
@@ -64,8 +81,8 @@ void view_end(struct view *v); /* closes what is open; on a terminal the line to
 /* ---- dialog.c: a conversation that goes on ---- */
 
 struct dialog {
-    struct session *s;  /* borrowed */
-    struct chat chat;   /* owned; without a template each prompt is completed by itself */
+    struct session *s;   /* borrowed */
+    struct chat chat;    /* owned; without a template each prompt is completed by itself */
     struct json *tools;  /* owned; a list of tools the model may call, or NULL */
     char *system;        /* owned; NULL: none */
     struct buf messages; /* JSON objects with commas between them */

@@ -10,8 +10,7 @@
  * custom_id. */
 #include "batch.h"
 
-#include "progress.h"
-#include "session.h"
+#include "cli.h"
 
 #include "api/api.h"
 #include "base/os.h"

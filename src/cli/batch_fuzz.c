@@ -1,7 +1,7 @@
 /* batch_fuzz.c - mutated lines of a batch file, through the line and into the bodies of the
  * endpoints: refused with a sentence, or a call. */
 #include "batch.h"
-#include "session.h"
+#include "cli.h"
 
 #include "../../tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 /* inspect.c - quoth inspect: what a model file holds and what it will cost. Opens the checkpoint
  * and nothing else: it works for models that quoth cannot run, too. --verify reads all of it. */
-#include "session.h"
+#include "cli.h"
 
 
 #include "base/filecache.h"

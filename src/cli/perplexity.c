@@ -3,7 +3,7 @@
  * The text is cut into windows of the context's length (BOS in front of each where the tokenizer
  * adds one) and the tokens in a window's second half are scored, each with all before it in the
  * window as context: the same protocol as llama.cpp's tool, so that figures can be compared. */
-#include "session.h"
+#include "cli.h"
 
 #include "base/json.h"
 #include "base/os.h"

@@ -1,8 +1,6 @@
 /* sampling.c - the sampling flags. What is not given comes from the model's generation_config,
  * then from the defaults. */
-#include "session.h"
-
-#include "api/api.h"
+#include "answer.h"
 
 #include "base/log.h"
 

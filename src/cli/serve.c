@@ -4,7 +4,7 @@
  *
  * The first signal stops taking requests and lets those being answered end (--shutdown-timeout); a second one ends the
  * program at once. */
-#include "session.h"
+#include "cli.h"
 
 #include "api/api.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /* template.c - quoth template: a conversation as the prompt that the model would see, byte for
  * byte. */
-#include "session.h"
+#include "answer.h"
 
 #include "base/os.h"
 

@@ -10,7 +10,6 @@
 
 #include "base/os.h"
 #include "base/queue.h"
-#include "fetch/fetch.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -10,9 +10,9 @@
 #define QUOTH_CLI_TOP_H
 
 #include "draw.h"
-#include "scrape.h"
 
 #include "base/err.h"
+#include "fetch/fetch.h"
 
 /* TOP(id, name, label): a series, or the sum of several. */
 #define TOP_SERIES(TOP)                                                                            \

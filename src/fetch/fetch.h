@@ -12,6 +12,8 @@
 #ifndef QUOTH_FETCH_FETCH_H
 #define QUOTH_FETCH_FETCH_H
 
+#include "scrape.h"
+
 #include "base/buf.h"
 #include "base/err.h"
 

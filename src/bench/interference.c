@@ -1,0 +1,243 @@
+/* interference.c - quoth bench interference: how a long prompt that arrives among sequences that
+ * generate changes their pace, and what the prompt gets.
+ *
+ *   alone     the prompt, nobody else
+ *   idle      the streams generate, no prompt
+ *   during    the same streams while the prompt is computed (--itl-target-ms says how much of it)
+ *   idle      again: idle counts both, so that a machine that drifts shows
+ *
+ * The engine is stepped by hand and without a prefix cache; a gap is the time between two tokens of a
+ * stream as its client would see it. */
+#include "measure.h"
+
+#include "base/os.h"
+#include "base/rng.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int64_t n_prompt = 16384, n_stream = 8, n_context = 1024, n_idle = 100;
+static bool as_json;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "prompt",
+     .letter = 'p',
+     .arg = "N",
+     .target = &n_prompt,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of the prompt that arrives (16384)"},
+    {.kind = OPTION_INT,
+     .name = "streams",
+     .arg = "N",
+     .target = &n_stream,
+     .lo = 1,
+     .hi = 256,
+     .help = "sequences that generate (8)"},
+    {.kind = OPTION_INT,
+     .name = "depth",
+     .letter = 'd',
+     .arg = "N",
+     .target = &n_context,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens that each of them has when it arrives (1024)"},
+    {.kind = OPTION_INT,
+     .name = "idle",
+     .arg = "N",
+     .target = &n_idle,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "steps without it, before and after (100)"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+struct stream {
+    struct queue *queue; /* owned */
+    uint64_t id;
+    int64_t last_us; /* its last token came; 0: none yet */
+    bool done;
+};
+
+struct scene {
+    struct session s;
+    struct stream *stream; /* owned [n_stream + 1], the last is the prompt */
+    uint64_t rng;
+    struct bench_samples *gaps; /* where gaps of the streams go now; NULL: nowhere */
+};
+
+static int send(struct scene *c, struct stream *st, int n, int max_tokens, struct err *e)
+{
+    struct request *r = request_open(e);
+    if (!r) return ERR_MEMORY;
+    int n_vocab = model_info(c->s.model)->n_vocab, rc = 0;
+    for (int i = 0; i < n && rc == 0; i++)
+        if (!vec_push(&r->prompt, (int32_t)rng_below(&c->rng, (uint64_t)n_vocab)))
+            rc = err_memory(e, "a prompt", (unsigned long long)n * 4);
+    r->max_tokens = max_tokens;
+    r->params.temperature = 0;
+    r->params.ignore_eos = true;
+    r->reply = st->queue;
+    st->id = r->id;
+    st->last_us = 0;
+    st->done = false;
+    if (rc == 0) rc = engine_submit(c->s.engine, r, e);
+    if (rc != 0) request_close(r);
+    return rc;
+}
+
+static int listen(struct scene *c, struct stream *st, bool counts, struct err *e)
+{
+    struct event ev;
+    while (queue_pop(st->queue, &ev, 0)) {
+        if (ev.kind == EVENT_DONE) st->done = true;
+        if (ev.kind != EVENT_TOKEN) continue;
+        int64_t now = time_us();
+        if (counts && c->gaps && st->last_us &&
+            !vec_push(c->gaps, (double)(now - st->last_us) * 1e-3))
+            return err_memory(e, "samples", c->gaps->n * sizeof(double));
+        st->last_us = now;
+    }
+    return 0;
+}
+
+static int step(struct scene *c, struct err *e)
+{
+    engine_step(c->s.engine);
+    int rc = 0;
+    for (int i = 0; i <= n_stream && rc == 0; i++) rc = listen(c, &c->stream[i], i < n_stream, e);
+    return rc;
+}
+
+/* Until the prompt's first token is there; microseconds that it took. */
+static int run_prompt(struct scene *c, double *us, struct err *e)
+{
+    struct stream *st = &c->stream[n_stream];
+    int64_t begin = time_us();
+    int rc = send(c, st, (int)n_prompt, 1, e);
+    while (rc == 0 && !st->done) rc = step(c, e);
+    *us = (double)(time_us() - begin);
+    return rc;
+}
+
+static int run_idle(struct scene *c, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < n_idle && rc == 0; i++) rc = step(c, e);
+    return rc;
+}
+
+static bool all_generate(const struct scene *c)
+{
+    for (int i = 0; i < n_stream; i++)
+        if (c->stream[i].last_us == 0) return false;
+    return true;
+}
+
+struct outcome {
+    struct bench_samples idle, during; /* owned; ms */
+    double alone_us, among_us;
+};
+
+static int measure(struct scene *c, struct outcome *o, struct err *e)
+{
+    int room = model_info(c->s.model)->context_max - (int)n_context;
+    int rc = run_prompt(c, &o->alone_us, e);
+    for (int i = 0; i < n_stream && rc == 0; i++)
+        rc = send(c, &c->stream[i], (int)n_context, room, e);
+    while (rc == 0 && !all_generate(c)) rc = step(c, e);
+    c->gaps = &o->idle;
+    if (rc == 0) rc = run_idle(c, e);
+    c->gaps = &o->during;
+    if (rc == 0) rc = run_prompt(c, &o->among_us, e);
+    c->gaps = NULL;
+    if (rc == 0) rc = step(c, e); /* its gap began during the prompt */
+    c->gaps = &o->idle;
+    return rc ? rc : run_idle(c, e);
+}
+
+static double percentile(struct bench_samples *s, double part)
+{
+    bench_median(s); /* sorts */
+    return s->n ? s->v[(size_t)ceil(part * (double)s->n) - 1] : 0;
+}
+
+static void report(struct outcome *o)
+{
+    double idle50 = percentile(&o->idle, 0.5), idle99 = percentile(&o->idle, 0.99),
+           p50 = percentile(&o->during, 0.5), p99 = percentile(&o->during, 0.99),
+           alone = (double)n_prompt / o->alone_us * 1e6,
+           among = (double)n_prompt / o->among_us * 1e6;
+    if (as_json) {
+        printf("{\"idle_p50_itl_ms\":%.3f,\"idle_p99_itl_ms\":%.3f,\"p50_itl_ms\":%.3f,\"p99_itl_"
+               "ms\":%.3f,"
+               "\"alone_tokens_per_s\":%.2f,\"among_tokens_per_s\":%.2f}\n",
+               idle50, idle99, p50, p99, alone, among);
+        return;
+    }
+    printf("between tokens, ms    p50 %8.1f   p99 %8.1f   idle (%zu gaps)\n", idle50, idle99,
+           o->idle.n);
+    printf("                      p50 %8.1f   p99 %8.1f   during the prompt (%zu gaps)\n", p50, p99,
+           o->during.n);
+    printf("p99 during            %.2f x the idle p50, %.2f x the idle p99\n", p99 / idle50,
+           p99 / idle99);
+    printf("the prompt            %.1f tokens/s alone, %.1f among them: %.0f %%\n", alone, among,
+           100 * among / alone);
+}
+
+static int open_scene(struct scene *c, const char *model, struct err *e)
+{
+    int longest = (int)(n_prompt > n_context ? n_prompt : n_context);
+    struct session_size size = {.n_seq = (int)n_stream + 1,
+                                .n_out = (int)n_stream + 1,
+                                .context = 2 * longest + 4096,
+                                .n_longest = 2};
+    struct engine_options eo;
+    int rc = session_open_sized(&c->s, model, &size, e);
+    if (rc == 0) rc = session_engine_options(&eo, &c->s, &session_flags, e);
+    eo.no_prefix_cache = true;
+    if (rc == 0) rc = engine_open(&c->s.engine, &eo, e);
+    c->stream = calloc((size_t)n_stream + 1, sizeof *c->stream);
+    if (rc == 0 && !c->stream) rc = err_memory(e, "streams", (size_t)n_stream);
+    for (int i = 0; i <= n_stream && rc == 0; i++)
+        if (!(c->stream[i].queue = engine_reply_queue()))
+            rc = err_memory(e, "a reply queue", 1 << 17);
+    return rc;
+}
+
+static void close_scene(struct scene *c)
+{
+    session_close(&c->s);
+    for (int i = 0; c->stream && i <= n_stream; i++) queue_close(c->stream[i].queue);
+    free(c->stream);
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct scene c = {.rng = 1};
+    struct outcome o = {0};
+    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? open_scene(&c, model, &e) : ERR_MISSING;
+    if (rc == 0) rc = measure(&c, &o, &e);
+    if (rc == 0) report(&o);
+    close_scene(&c);
+    vec_deinit(&o.idle), vec_deinit(&o.during);
+    return rc ? fail("bench interference", &e) : 0;
+}
+
+const struct command command_bench_interference = {
+    .name = "bench interference",
+    .summary = "what a long prompt does to those who generate, and they to it",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail = "Sequences generate; a prompt arrives. The time between their tokens with it and "
+              "without, and the "
+              "prompt's rate beside them and alone. --itl-target-ms moves between the two: 2x, 4x.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

@@ -1,0 +1,169 @@
+/* kernels.c - quoth bench kernels: how fast a model's arithmetic is, and how far that is from
+ * what the machine could do. Rows and units as those of llama-bench and llama-batched-bench.
+ *
+ *   pp512      a prompt of 512 tokens, the last one's logits        tokens/s
+ *   tg128      128 tokens one after the other                       tokens/s
+ *   tg32 x 8   eight sequences side by side, 32 tokens each         tokens/s of all together
+ *
+ * each at every --depth: with so many tokens in the cache before (kernels_rows.c). With --op the
+ * backend's ops one by one (kernels_ops.c). With -o the model is written as a GGUF instead, so that
+ * others can be measured on the same weights. */
+#include "measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *prompts = "512", *gens = "128", *batches = "1,2,4,8,16,32,64", *depths, *ops,
+                  *out_path;
+static int64_t n_batch_gen = 32, n_repeat = 5;
+static bool as_json, fusion, limits = true;
+
+static const struct option options[] = {
+    {.kind = OPTION_TEXT,
+     .name = "prompt",
+     .letter = 'p',
+     .arg = "N,...",
+     .target = &prompts,
+     .help = "tokens of a prompt (512; none)"},
+    {.kind = OPTION_TEXT,
+     .name = "gen",
+     .letter = 'n',
+     .arg = "N,...",
+     .target = &gens,
+     .help = "tokens one after the other (128; none)"},
+    {.kind = OPTION_TEXT,
+     .name = "batch",
+     .arg = "N,...",
+     .target = &batches,
+     .help = "sequences side by side (1,2,4,8,16,32,64; none)"},
+    {.kind = OPTION_INT,
+     .name = "batch-gen",
+     .arg = "N",
+     .target = &n_batch_gen,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of each of them (32)"},
+    {.kind = OPTION_TEXT,
+     .name = "depth",
+     .letter = 'd',
+     .arg = "N,...",
+     .target = &depths,
+     .help = "tokens in the cache before (0; --op attn: see below)"},
+    {.kind = OPTION_INT,
+     .name = "repeat",
+     .letter = 'r',
+     .arg = "N",
+     .target = &n_repeat,
+     .lo = 1,
+     .hi = 10000,
+     .help = "runs that count, after one that does not (5)"},
+    {.kind = OPTION_TEXT,
+     .name = "op",
+     .arg = "NAME,...",
+     .target = &ops,
+     .help = "single ops instead: linear, attn, rms_norm ... or all"},
+    {.kind = OPTION_FLAG,
+     .name = "fusion",
+     .target = &fusion,
+     .help = "what each fusion of ops gains, instead"},
+    {.kind = OPTION_TEXT,
+     .name = "output",
+     .letter = 'o',
+     .arg = "FILE.gguf",
+     .target = &out_path,
+     .help = "write the model as a GGUF and measure nothing"},
+    {.kind = OPTION_FLAG,
+     .name = "limits",
+     .target = &limits,
+     .help = "measure beside each row what the machine allows (--no-limits: do not)"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per row"},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+/* ---- -o ---- */
+
+static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
+{
+    progress_bar(ctx, done, n_byte);
+}
+
+static int write_model(const char *model, struct err *e)
+{
+    struct checkpoint *c;
+    int rc = session_checkpoint(&c, model, &session_flags, true, e);
+    if (rc == 0) rc = checkpoint_write_gguf(c, out_path, show_progress, (void *)out_path, e);
+    checkpoint_close(c);
+    return rc;
+}
+
+/* ---- what to measure ---- */
+
+static void plan_deinit(struct bench_plan *p)
+{
+    vec_deinit(&p->prompt);
+    vec_deinit(&p->gen);
+    vec_deinit(&p->batch);
+    vec_deinit(&p->depth);
+}
+
+static int plan_read(struct bench_plan *p, struct err *e)
+{
+    enum { MOST = 1 << 20 };
+    int rc = bench_numbers(&p->prompt, "prompt", prompts, 1, MOST, e);
+    if (rc == 0) rc = bench_numbers(&p->gen, "gen", gens, 1, MOST, e);
+    if (rc == 0) rc = bench_numbers(&p->batch, "batch", batches, 1, 4096, e);
+    if (rc == 0) rc = bench_numbers(&p->depth, "depth", depths ? depths : "0", 0, MOST, e);
+    int longest = bench_most(&p->gen, bench_most(&p->prompt, (int)n_batch_gen));
+    p->n_batch_gen = (int)n_batch_gen;
+    p->n_repeat = (int)n_repeat;
+    p->n_seq = bench_most(&p->batch, 1);
+    p->context = bench_most(&p->depth, 0) + longest + 1;
+    p->no_depth = !depths;
+    p->as_json = as_json;
+    p->limits = limits;
+    return rc;
+}
+
+static int measure(const char *model, struct err *e)
+{
+    struct bench_plan p = {0};
+    int rc = plan_read(&p, e);
+    if (rc == 0)
+        rc = ops      ? bench_ops(model, ops, &p, e)
+             : fusion ? bench_fusion(model, &p, e)
+                      : bench_rows(model, &p, e);
+    plan_deinit(&p);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
+    int rc = !model ? ERR_MISSING : out_path ? write_model(model, &e) : measure(model, &e);
+    return rc ? fail("bench kernels", &e) : 0;
+}
+
+const struct command command_bench_kernels = {
+    .name = "bench kernels",
+    .summary = "tokens a second of prompts, generation and batches, without a server",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail =
+        "With --shape NAME --quant TYPE a model of random weights in that shape is measured; with "
+        "-o FILE.gguf too it is written instead, for other programs. GB/s counts the weights and "
+        "the KV that a step must read, TOP/s two operations for each weight and row; of read and "
+        "of peak are "
+        "their parts of the bandwidth and of the peak of the instructions in use. Phases are "
+        "of the thread pool, for each step; serial is the part of the time outside of them, idle "
+        "the part inside that threads waited. With --op the "
+        "rows are single ops: linear layers by name, type and shape, attention at each depth, the "
+        "rest by the model's widths, for 1 row and as many as --batch and --prompt say; without "
+        "--depth attention for one row at depths of 1k, 8k, 32k and 128k and for prompts of 512 "
+        "and "
+        "8192 tokens. With --fusion each row is measured with all fusions and without one, in "
+        "turns.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

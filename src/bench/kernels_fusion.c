@@ -1,0 +1,82 @@
+/* kernels_fusion.c - quoth bench kernels --fusion: what each fusion of the backend gains, and that it
+ * does not change a bit.
+ *
+ * Runs with all fusions and runs without one take turns, so that a machine that is busy elsewhere
+ * slows both; the gain is the median of the ratios of neighbours. */
+#include "measure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct table {
+    const struct bench_plan *plan;
+    struct session s;
+    struct bench_model *b;
+};
+
+/* plain: what is not fused in every other run. */
+static int measure_fusion(const struct table *t, const struct bench_case *c, unsigned plain,
+                          const char *name, const char *what, struct err *e)
+{
+    struct backend *backend = t->s.backend;
+    struct bench_samples gain = {0}, seconds = {0};
+    char test[40];
+    bool ok = true;
+    bench_case_name(test, sizeof test, c);
+    progress_note(test);
+    uint64_t bits = bench_model_bits(t->b, c);
+    backend->plain = plain;
+    const bool same = bench_model_bits(t->b, c) == bits;
+    for (int i = 0; i < t->plan->n_repeat && ok; i++) {
+        backend->plain = i % 2 ? plain : 0; /* who is first alternates too */
+        double one = bench_model_time(t->b, c);
+        backend->plain = i % 2 ? 0 : plain;
+        double other = bench_model_time(t->b, c);
+        ok = vec_push(&gain, i % 2 ? one / other : other / one) &&
+             vec_push(&seconds, i % 2 ? other : one);
+    }
+    backend->plain = 0;
+    progress_note(NULL);
+    int rc = ok ? 0 : err_memory(e, "samples", sizeof(double));
+    if (rc == 0 && t->plan->as_json)
+        printf("{\"test\":\"%s\",\"depth\":%d,\"fusion\":\"%s\",\"ms\":%.4f,\"gain\":%.4f,"
+               "\"sd\":%.4f,\"same_bits\":%s}\n",
+               test, c->depth, name, 1e3 * bench_median(&seconds), bench_median(&gain) - 1,
+               bench_sd(&gain), same ? "true" : "false");
+    else if (rc == 0)
+        printf("%-14s %7d %-6s %10.3f %+7.1f%% %7.1f%% %-6s %s\n", test, c->depth, name,
+               1e3 * bench_median(&seconds), 100 * (bench_median(&gain) - 1), 100 * bench_sd(&gain),
+               same ? "same" : "DIFFER", what);
+    fflush(stdout);
+    vec_deinit(&gain);
+    vec_deinit(&seconds);
+    if (rc == 0 && !same) rc = err_set(e, ERR_UNSUPPORTED, "the fusion %s changes results", name);
+    return rc;
+}
+
+static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
+{
+    int rc = 0;
+    for (int f = 0; f < FUSION_COUNT && rc == 0; f++)
+        rc = measure_fusion(t, c, 1u << f, fusion_name[f], fusion_what[f], e);
+    if (rc == 0) rc = measure_fusion(t, c, ~0u, "all", "all of them", e);
+    return rc;
+}
+
+int bench_fusion(const char *model, const struct bench_plan *p, struct err *e)
+{
+    struct table t = {.plan = p};
+    int rc = bench_session(&t.s, p, model, e);
+    if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
+    if (rc == 0 && !p->as_json)
+        printf("%-14s %7s %-6s %10s %8s %8s %-6s\n", "test", "depth", "fusion", "ms", "gain", "+/-",
+               "bits");
+    for (size_t i = 0; i < p->depth.n && rc == 0; i++) {
+        struct bench_case c[BENCH_CASES_MAX];
+        int n = bench_cases(c, BENCH_CASES_MAX, p, p->depth.v[i]);
+        for (int k = 0; k < n && rc == 0; k++) rc = measure_case(&t, &c[k], e);
+    }
+    bench_model_close(t.b);
+    session_close(&t.s);
+    return rc;
+}

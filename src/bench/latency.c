@@ -1,0 +1,116 @@
+/* latency.c - quoth bench latency: how long one batch of requests takes from beginning to end,
+ * as vllm bench latency measures it. */
+#include "traffic.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int64_t batch_size = 8, n_warmup = 2, n_iter = 10;
+static bool prefix_cache = false;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "batch-size",
+     .arg = "N",
+     .target = &batch_size,
+     .lo = 1,
+     .hi = 4096,
+     .help = "requests at the same time (8)"},
+    {.kind = OPTION_INT,
+     .name = "num-iters-warmup",
+     .arg = "N",
+     .target = &n_warmup,
+     .lo = 0,
+     .hi = 10000,
+     .help = "runs that do not count (2)"},
+    {.kind = OPTION_INT,
+     .name = "num-iters",
+     .arg = "N",
+     .target = &n_iter,
+     .lo = 1,
+     .hi = 10000,
+     .help = "runs that count (10)"},
+    {.kind = OPTION_FLAG,
+     .name = "enable-prefix-caching",
+     .target = &prefix_cache,
+     .help = "find what was computed before (--no-...: the default, as in vllm)"},
+    {.kind = OPTION_GROUP, .include = length_options},
+    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_END},
+};
+
+static int input_len(void)
+{
+    return length_flags.input_len ? (int)length_flags.input_len : 32;
+}
+
+static int output_len(void)
+{
+    return length_flags.output_len ? (int)length_flags.output_len : 128;
+}
+
+static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struct err *e)
+{
+    int rc = 0;
+    for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
+        rc = traffic_bench_run(b, 0, (int)length_flags.n_choice, e);
+        double s = (double)seen_span_us(b->result.seen, b->result.n, NULL) * 1e-6;
+        if (rc == 0 && i >= n_warmup && !vec_push(seconds, s))
+            rc = err_memory(e, "latencies", sizeof(double));
+    }
+    return rc;
+}
+
+static void put_latencies(struct traffic_bench *b, struct bench_samples *s)
+{
+    static const int percent[] = {10, 25, 50, 75, 90, 99};
+    double sd = latency_sd(s);
+    buf_addf(&b->json, ",\"avg_latency\":%.6f,\"std_latency\":%.6f,\"latencies\":[", bench_mean(s),
+             sd);
+    for (size_t i = 0; i < s->n; i++) buf_addf(&b->json, "%s%.6f", i ? "," : "", s->v[i]);
+    buf_add_text(&b->json, "],\"percentiles\":{");
+    buf_addf(&b->text, "\nbatch of %d, %d in, %d out: %.4f s, sd %.4f, over %zu runs\n",
+             (int)batch_size, input_len(), output_len(), bench_mean(s), sd, s->n);
+    bench_sort(s);
+    for (int i = 0; i < 6; i++) {
+        double x = bench_percentile(s, percent[i]);
+        buf_addf(&b->json, "%s\"%d\":%.6f", i ? "," : "", percent[i], x);
+        buf_addf(&b->text, "%3d%% percentile latency: %.4f seconds\n", percent[i], x);
+    }
+    buf_add_text(&b->json, "}");
+}
+
+static int measure(struct traffic_bench *b, const char *model, struct err *e)
+{
+    struct bench_samples seconds = {0};
+    b->t.seed = traffic_seed();
+    int rc = traffic_random(&b->t, (size_t)batch_size, input_len(), output_len(), 0, e);
+    if (rc == 0)
+        rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
+    if (rc == 0) rc = iterate(b, &seconds, e);
+    if (rc == 0) rc = traffic_bench_figures(b, e);
+    if (rc == 0) put_latencies(b, &seconds);
+    if (rc == 0) rc = traffic_bench_print(b, false, e);
+    vec_deinit(&seconds);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    return traffic_bench_main("bench latency", measure, n_arg, arg);
+}
+
+const struct command command_bench_latency = {
+    .name = "bench latency",
+    .summary = "how long a batch of requests takes",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail =
+        "Options and JSON keys as those of vllm bench latency (avg_latency, std_latency, "
+        "latencies, "
+        "percentiles); the other figures are of the last run. The prefix cache is off, as there.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

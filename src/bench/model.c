@@ -1,0 +1,134 @@
+/* model.c - timing model_forward.
+ *
+ *   prefix: the first sequence's is computed; the others' pages are copies of its pages, because
+ *           what they hold does not matter, only that it is theirs
+ *   case:   the same positions again in each repeat */
+#include "measure.h"
+
+#include "base/cpu.h"
+#include "base/hash.h"
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct bench_model {
+    struct model *m;   /* borrowed */
+    struct pool *pool; /* borrowed */
+    struct pool_stats spent;
+    struct bench_batch work;
+    struct model_out out; /* of the last step */
+    int depth;            /* of the prefix that the pages hold */
+};
+
+/* ---- running ---- */
+
+static void run_prompt(struct bench_model *b, int pos0, int n)
+{
+    int n_row = b->work.batch.limits.n_row;
+    for (int at = 0, rows; at < n; at += rows) {
+        rows = n - at < n_row ? n - at : n_row;
+        batch_clear(&b->work.batch);
+        bench_batch_add(&b->work, 0, pos0 + at, rows, at + rows == n);
+        b->out = model_forward(b->m, &b->work.batch);
+    }
+}
+
+static void run_step(struct bench_model *b, int pos, int n_seq)
+{
+    batch_clear(&b->work.batch);
+    for (int s = 0; s < n_seq; s++) bench_batch_add(&b->work, s, pos, 1, true);
+    b->out = model_forward(b->m, &b->work.batch);
+}
+
+static void run_case(struct bench_model *b, const struct bench_case *c)
+{
+    if (c->prompt)
+        run_prompt(b, c->depth, c->n_token);
+    else
+        for (int i = 0; i < c->n_token; i++) run_step(b, c->depth + i, c->n_seq);
+}
+
+/* Give every sequence a prefix of its own. */
+static void reach(struct bench_model *b, int depth)
+{
+    if (depth == b->depth) return;
+    b->depth = depth;
+    if (depth == 0) return;
+    run_prompt(b, 0, depth);
+    struct batch *t = &b->work.batch;
+    batch_clear(t);
+    bench_batch_add(&b->work, 0, depth, 1, true);
+    for (int i = 0; i * b->work.page_rows < depth; i++)
+        for (int s = 1; s < b->work.n_seq_max; s++)
+            t->copy[t->n_copy++] = (struct batch_copy){bench_batch_page(&b->work, 0, i),
+                                                       bench_batch_page(&b->work, s, i), COPY_KV};
+    model_forward(b->m, t);
+}
+
+/* ---- open, run, close ---- */
+
+int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max, struct err *e)
+{
+    struct bench_model *b = *out = calloc(1, sizeof *b);
+    if (!b) return err_memory(e, "a measurement", sizeof *b);
+    const struct model_info *info = model_info(s->model);
+    b->m = s->model;
+    b->pool = backend_pool(s->backend);
+    if (info->kv_bytes > (int64_t)os_memory_free())
+        return err_set(e, ERR_LIMIT,
+                       "%lld MiB of KV pages do not fit into memory; give a smaller --depth or "
+                       "--batch, or a smaller --kv-cache-dtype",
+                       (long long)(info->kv_bytes >> 20));
+    int rc =
+        bench_batch_open(&b->work, model_batch_limits(s->model), info->page_rows, info->n_vocab, e);
+    b->work.n_seq_max = n_seq_max;
+    return rc;
+}
+
+void bench_model_close(struct bench_model *b)
+{
+    if (!b) return;
+    bench_batch_close(&b->work);
+    free(b);
+}
+
+struct pool_stats bench_model_threads(const struct bench_model *b)
+{
+    return b->spent;
+}
+
+double bench_model_time(struct bench_model *b, const struct bench_case *c)
+{
+    unsigned former = cpu_float_canonical();
+    reach(b, c->depth);
+    int64_t start = time_us();
+    run_case(b, c);
+    double seconds = (double)(time_us() - start) * 1e-6;
+    cpu_float_restore(former);
+    return seconds;
+}
+
+int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
+                    struct bench_samples *seconds, struct err *e)
+{
+    bool ok = true;
+    struct bench_case warm = *c;
+    if (!c->prompt) warm.n_token = 1;
+    bench_model_time(b, &warm);
+    struct pool_stats before = pool_stats(b->pool);
+    for (int i = 0; i < n_repeat && ok; i++) ok = vec_push(seconds, bench_model_time(b, c));
+    b->spent = pool_stats_since(b->pool, &before);
+    return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
+}
+
+uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c)
+{
+    const uint64_t rng = b->work.rng;
+    struct bench_case one = *c;
+    one.n_token = c->prompt ? c->n_token : 1;
+    bench_model_time(b, &one);
+    b->work.rng = rng; /* the same tokens the next time */
+    return hash_bytes(b->out.logits,
+                      (size_t)b->work.n_vocab * sizeof(float) * (size_t)b->work.batch.n_out, 0);
+}

@@ -1,0 +1,210 @@
+/* pool.c - quoth bench pool: what the threads cost. How soon a worker has a job, what a phase
+ * costs beyond its work, and what is left when another program is busy on one of the CPUs: the
+ * figures at the head of base/pool.c. */
+#include "measure.h"
+
+#include "base/cores.h"
+#include "base/cpu.h"
+#include "base/os.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool as_json;
+static int64_t n_repeat = 200;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "repeat",
+     .letter = 'r',
+     .arg = "N",
+     .target = &n_repeat,
+     .lo = 2,
+     .hi = 100000,
+     .help = "phases of each kind (200)"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per row"},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+static void row(const char *name, double value, const char *unit, const char *note)
+{
+    if (as_json)
+        printf("{\"test\":\"%s\",\"value\":%.4f,\"unit\":\"%s\"}\n", name, value, unit);
+    else
+        printf("%-44s %9.2f %-8s %s\n", name, value, unit, note);
+    fflush(stdout);
+}
+
+/* ---- work of a known length ---- */
+
+/* Not by the clock: what another program takes must not count as done. */
+static void burn(int n)
+{
+    uint64_t x = 1;
+    for (int i = 0; i < n; i++) {
+        x = x * 6364136223846793005u + 1;
+        __asm__ volatile("" : "+r"(x));
+    }
+}
+
+static double burns_per_us(void)
+{
+    double best = 0;
+    for (int i = 0; i < 20; i++) {
+        int64_t start = time_us();
+        burn(1 << 20);
+        double rate = (1 << 20) / (double)(time_us() - start + 1);
+        if (rate > best) best = rate;
+    }
+    return best;
+}
+
+static void burn_chunk(void *ctx, int chunk, int worker)
+{
+    (void)chunk, (void)worker;
+    burn(*(int *)ctx);
+}
+
+/* ---- phases ---- */
+
+/* Each thread's one chunk: wait until all have begun. */
+struct meet_job {
+    int n;
+    _Atomic int n_begun;
+};
+
+static void meet(void *ctx, int chunk, int worker)
+{
+    (void)chunk, (void)worker;
+    struct meet_job *j = ctx;
+    atomic_fetch_add(&j->n_begun, 1);
+    /* not for ever: a thread that another program keeps waiting has its chunk taken by this one */
+    for (int i = 0; i < 1000000 && atomic_load(&j->n_begun) < j->n; i++) cpu_pause();
+}
+
+/* A phase of which every thread takes part and does nothing, after a pause: the median, in
+ * microseconds, and the ninth decile. */
+static int measure_meeting(struct pool *p, const char *name, int pause_us, struct err *e)
+{
+    struct bench_samples us = {0};
+    bool ok = true;
+    for (int i = 0; i < n_repeat && ok; i++) {
+        struct meet_job j = {.n = pool_n_thread(p)};
+        if (pause_us) usleep((unsigned)pause_us);
+        double before = pool_stats(p).run_us;
+        pool_run(p, meet, &j, j.n);
+        ok = vec_push(&us, pool_stats(p).run_us - before);
+    }
+    char note[64];
+    double median = bench_median(&us);
+    if (ok) {
+        snprintf(note, sizeof note, "ninth decile %.2f", us.v[us.n * 9 / 10]);
+        row(name, median, "us", note);
+    }
+    vec_deinit(&us);
+    return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
+}
+
+/* What phases of n chunks a thread cost beyond their work: the best of some. */
+static void measure_cost(struct pool *p, double rate, int n, double us)
+{
+    int n_burn = (int)(us * rate), n_chunk = n * pool_n_thread(p);
+    double best = 1e9;
+    for (int i = 0; i < 20; i++) {
+        int64_t start = time_us();
+        for (int k = 0; k < n_repeat; k++) pool_run(p, burn_chunk, &n_burn, n_chunk);
+        double each = (double)(time_us() - start) / (double)n_repeat - n_burn * n / rate;
+        if (each < best) best = each;
+    }
+    char name[80];
+    snprintf(name, sizeof name, "a phase of %d chunks a thread, beyond its work", n);
+    row(name, best, "us", "");
+}
+
+/* ---- beside another program ---- */
+
+enum { BESIDE_US = 1000000, BESIDE_CHUNK_US = 50, BESIDE_CHUNKS = 8 };
+
+static double phases_per_s(struct pool *p, double rate)
+{
+    int n_burn = (int)(BESIDE_CHUNK_US * rate), n = 0;
+    int64_t start = time_us(), now;
+    do {
+        pool_run(p, burn_chunk, &n_burn, BESIDE_CHUNKS * pool_n_thread(p));
+        n++;
+        now = time_us();
+    } while (now - start < BESIDE_US);
+    return n * 1e6 / (double)(now - start);
+}
+
+static pid_t start_busy(int cpu)
+{
+    pid_t pid = fork();
+    if (pid != 0) return pid;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    for (;;) cpu_pause();
+}
+
+/* Throughput with a program that is busy on one CPU, as a part of that without. */
+static int measure_beside(struct pool *p, double rate, int cpu, struct err *e)
+{
+    double idle = phases_per_s(p, rate);
+    pid_t busy = start_busy(cpu);
+    if (busy < 0) return err_set(e, ERR_IO, "cannot start a process");
+    usleep(20000);
+    uint64_t n_lend = pool_stats(p).n_lend;
+    double share = phases_per_s(p, rate) / idle;
+    n_lend = pool_stats(p).n_lend - n_lend;
+    kill(busy, SIGKILL);
+    waitpid(busy, NULL, 0);
+    char name[80], note[80];
+    snprintf(name, sizeof name, "beside a program that is busy on CPU %d", cpu);
+    snprintf(note, sizeof note, "of idle; a core lent %d times", (int)n_lend);
+    row(name, share, "", note);
+    return 0;
+}
+
+/* ---- the command ---- */
+
+static int measure(struct pool *p, struct err *e)
+{
+    struct cores c;
+    cores_read(&c);
+    double rate = burns_per_us();
+    int rc = measure_meeting(p, "all threads meet, spinning", 0, e);
+    if (rc == 0) rc = measure_meeting(p, "all threads meet, parked", 2000, e);
+    measure_cost(p, rate, 1, 5);
+    measure_cost(p, rate, 8, 5);
+    for (int i = 0; i < c.n_cpu && i < 4 && rc == 0; i++)
+        rc = measure_beside(p, rate, c.cpu[i].cpu, e);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    (void)n_arg, (void)arg;
+    struct err e = {0};
+    struct session s = {0};
+    int rc = session_backend(&s, &e);
+    if (rc == 0 && !as_json) printf("%s, %s\n\n", cpu_name(), backend_describe(s.backend));
+    if (rc == 0) rc = measure(backend_pool(s.backend), &e);
+    session_close(&s);
+    return rc ? fail("bench pool", &e) : 0;
+}
+
+const struct command command_bench_pool = {
+    .name = "bench pool",
+    .summary = "what handing work to threads costs, also beside other programs",
+    .usage = "[OPTIONS]",
+    .options = options,
+    .run = run,
+};

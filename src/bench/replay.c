@@ -1,0 +1,143 @@
+/* replay.c - quoth bench replay: a trace of real requests, at the times when they came, through
+ * the real engine in real time; options and JSON keys as those of vllm bench serve, which asks a server.
+ *
+ * Exits 1 where --goodput names objectives and fewer than --goodput-share of the requests keep them, or
+ * where memory grew by more than --memory-growth-max: for scripts and long tests. */
+#include "traffic.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t n_prompt = 1000;
+static double rate_scale = 1, length = 1, growth_mib;
+static const char *path;
+static bool detail;
+static bool prefix_cache = true;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "num-prompts",
+     .arg = "N",
+     .target = &n_prompt,
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "requests at most (1000)"},
+    {.kind = OPTION_TEXT,
+     .name = "dataset-path",
+     .arg = "FILE",
+     .target = &path,
+     .help = "the trace; else random lengths"},
+    {.kind = OPTION_REAL,
+     .name = "rate-scale",
+     .arg = "X",
+     .target = &rate_scale,
+     .lo = 1e-6,
+     .hi = 1e6,
+     .help = "the trace X times as fast (1)"},
+    {.kind = OPTION_REAL,
+     .name = "length-scale",
+     .arg = "X",
+     .target = &length,
+     .lo = 1e-6,
+     .hi = 1e3,
+     .help = "prompts and answers X times as long (1; prompts with block ids stay)"},
+    {.kind = OPTION_REAL,
+     .name = "memory-growth-max",
+     .arg = "MIB",
+     .target = &growth_mib,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "exit 1 if memory grew by more in the last three quarters of the time (0: never)"},
+    {.kind = OPTION_FLAG,
+     .name = "save-detailed",
+     .target = &detail,
+     .help = "each request's lengths and times in the JSON too"},
+    {.kind = OPTION_FLAG,
+     .name = "enable-prefix-caching",
+     .target = &prefix_cache,
+     .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_GROUP, .include = arrival_options},
+    {.kind = OPTION_GROUP, .include = random_options},
+    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_END},
+};
+
+/* ---- what is sent ---- */
+
+static int scaled(int n)
+{
+    double x = n * length;
+    return x < 1 ? 1 : x > 1 << 20 ? 1 << 20 : (int)x;
+}
+
+static int make_jobs(struct traffic *t, struct err *e)
+{
+    struct traffic_arrivals a;
+    t->seed = traffic_seed();
+    t->n_prefix = (int)random_flags.prefix_len;
+    int rc = arrivals_read(&a, e);
+    if (rc == 0)
+        rc = path ? traffic_read(t, path, (size_t)n_prompt, e)
+                  : traffic_random(t, (size_t)n_prompt, (int)random_flags.input_len,
+                                   (int)random_flags.output_len, random_flags.spread, e);
+    if (rc != 0) return rc;
+    if (!path || arrivals_asked()) traffic_arrive(t, &a);
+    traffic_faster(t, rate_scale);
+    for (size_t i = 0; i < t->n; i++) {
+        if (!t->v[i].n_block) t->v[i].n_prompt = scaled(t->v[i].n_prompt);
+        t->v[i].n_output = scaled(t->v[i].n_output);
+    }
+    return 0;
+}
+
+/* ---- results ---- */
+
+static bool verdict(struct traffic_bench *b)
+{
+    double part = goodput_share(&b->figures.seen);
+    double grown = (double)traffic_growth(&b->result) / 1048576;
+    bool good = part >= arrival_flags.good_share, flat = growth_mib <= 0 || grown <= growth_mib;
+    buf_addf(&b->json, ",\"slo_met\":%s,\"memory_flat\":%s", good ? "true" : "false",
+             flat ? "true" : "false");
+    buf_addf(&b->text, "\n%.1f %% of the requests within the objectives, %.1f %% wanted: %s\n",
+             100 * part, 100 * arrival_flags.good_share, good ? "met" : "MISSED");
+    buf_addf(&b->text, "memory grew by %.1f MiB in the last three quarters of the time%s\n", grown,
+             flat ? "" : ": TOO MUCH");
+    return good && flat;
+}
+
+static int measure(struct traffic_bench *b, const char *model, struct err *e)
+{
+    int rc = make_jobs(&b->t, e);
+    if (rc == 0)
+        rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
+    if (rc == 0) rc = traffic_bench_run(b, (int)arrival_flags.max_concurrency, 1, e);
+    if (rc == 0) rc = traffic_bench_figures(b, e);
+    if (rc != 0) return rc;
+    arrivals_json(&b->json);
+    json_member_real(&b->json, "rate_scale", rate_scale);
+    b->good = verdict(b);
+    return traffic_bench_print(b, detail, e);
+}
+
+static int run(int n_arg, char **arg)
+{
+    return traffic_bench_main("bench replay", measure, n_arg, arg);
+}
+
+const struct command command_bench_replay = {
+    .name = "bench replay",
+    .summary = "real requests at the times when they came",
+    .usage = "[MODEL] --dataset-path TRACE [OPTIONS]",
+    .detail = "A trace is Azure's csv (TIMESTAMP,ContextTokens,GeneratedTokens), vidur's csv "
+              "(num_prefill_tokens,"
+              "num_decode_tokens) or Mooncake's jsonl, whose hash_ids make equal prefixes equal "
+              "tokens. JSON keys "
+              "as those of vllm bench serve, and mfu, bandwidth_share, cpu_share, watts, "
+              "host_share, memory, and "
+              "the engine's statistics.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

@@ -1,0 +1,365 @@
+/* roofline.c - quoth bench roofline: what the machine's memory and arithmetic allow, and how
+ * near to that a model comes.
+ *
+ *   decode   must read every weight, and the keys and values of what came before, for each token:
+ *            bytes / bandwidth is the least time
+ *   prefill  must do two operations for each weight and token, at the peak of the instruction that
+ *            multiplies such activations
+ *
+ * Other programs, the clock and the host of a virtual machine change all of these from one second to
+ * the next. So a round measures limit, model and limit again, a share is of the mean of the two, and
+ * the median of all rounds counts. Of the machine itself the best round counts. */
+#include "measure.h"
+
+#include "base/cpu.h"
+#include "base/json.h"
+#include "base/os.h"
+#include "kern/kern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t n_round = 5, n_prompt = 512, n_gen = 32, depth, read_mib = 1024;
+static bool as_json;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "prompt",
+     .letter = 'p',
+     .arg = "N",
+     .target = &n_prompt,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens of the prompt (512)"},
+    {.kind = OPTION_INT,
+     .name = "gen",
+     .letter = 'n',
+     .arg = "N",
+     .target = &n_gen,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "tokens one after the other (32)"},
+    {.kind = OPTION_INT,
+     .name = "depth",
+     .letter = 'd',
+     .arg = "N",
+     .target = &depth,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "tokens in the cache before (0)"},
+    {.kind = OPTION_INT,
+     .name = "repeat",
+     .letter = 'r',
+     .arg = "N",
+     .target = &n_round,
+     .lo = 1,
+     .hi = 1000,
+     .help = "rounds (5)"},
+    {.kind = OPTION_INT,
+     .name = "read",
+     .arg = "MIB",
+     .target = &read_mib,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help =
+         "memory that is read to find the bandwidth, much more than the caches hold (1024, or a "
+         "quarter of what is free)"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+/* ---- the machine ---- */
+
+enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
+
+struct machine {
+    struct pool *pool[2]; /* of one thread, owned; of all, the backend's */
+    uint8_t *data;        /* owned: what is read */
+    size_t n_byte;
+    const struct peak *level[N_LEVEL];
+    int n_level;
+    double read[2], peak[N_LEVEL][N_BENCH_KIND][2]; /* a second; 0: the level has none */
+};
+
+static const char *instruction_of(const struct peak *p, enum bench_kind k)
+{
+    return k == BENCH_INT8 ? p->int8_name : k == BENCH_BF16 ? p->bf16_name : p->f32_name;
+}
+
+static void touch_chunk(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    struct machine *m = ctx;
+    memset(m->data + ((size_t)chunk << 20), 1, 1 << 20);
+}
+
+static void machine_close(struct machine *m)
+{
+    os_free(m->data, m->n_byte);
+    pool_close(m->pool[0]);
+}
+
+static int machine_open(struct machine *m, struct pool *pool, struct err *e)
+{
+    *m = (struct machine){.pool[1] = pool};
+    m->n_level = peak_list(m->level, N_LEVEL);
+    uint64_t mib = os_memory_free() >> 22;
+    m->n_byte = (size_t)(mib && mib < (uint64_t)read_mib ? mib : (uint64_t)read_mib) << 20;
+    int rc = pool_open(&m->pool[0], 1, e);
+    if (rc == 0 && !(m->data = os_alloc(m->n_byte)))
+        rc = err_memory(e, "memory to read from", m->n_byte);
+    if (rc != 0)
+        machine_close(m);
+    else
+        pool_run(m->pool[1], touch_chunk, m, (int)(m->n_byte >> 20));
+    return rc;
+}
+
+static void keep_best(double *best, double x)
+{
+    if (x > *best) *best = x;
+}
+
+static void machine_measure(struct machine *m)
+{
+    for (int round = 0; round < n_round; round++)
+        for (int t = 0; t < 2; t++) {
+            keep_best(&m->read[t], peak_bandwidth(m->pool[t], m->data, m->n_byte, READ_US));
+            for (int i = 0; i < m->n_level; i++)
+                for (enum bench_kind k = 0; k < N_BENCH_KIND; k++) {
+                    peak_fn *fn = bench_peak_fn(m->level[i], k);
+                    if (fn) keep_best(&m->peak[i][k][t], peak_rate(m->pool[t], fn, PEAK_US));
+                }
+        }
+}
+
+static void machine_print(const struct machine *m)
+{
+    printf("%-28s %12s %9d threads\n", cpu_name(), "1 thread", pool_n_thread(m->pool[1]));
+    printf("%-28s %12.2f %9.2f GB/s, of %zu MiB\n", "read", m->read[0] * 1e-9, m->read[1] * 1e-9,
+           m->n_byte >> 20);
+    for (enum bench_kind k = 0; k < N_BENCH_KIND; k++)
+        for (int i = 0; i < m->n_level; i++) {
+            if (!bench_peak_fn(m->level[i], k)) continue;
+            char name[64];
+            snprintf(name, sizeof name, "%s %s, %s", bench_kind_name[k], m->level[i]->name,
+                     instruction_of(m->level[i], k));
+            printf("%-28s %12.3f %9.3f TOP/s\n", name, m->peak[i][k][0] * 1e-12,
+                   m->peak[i][k][1] * 1e-12);
+        }
+}
+
+static void machine_json(const struct machine *m, struct buf *b)
+{
+    buf_add_text(b, "\"cpu\":");
+    json_put_text(b, cpu_name(), strlen(cpu_name()));
+    buf_addf(b, ",\"threads\":%d,\"read_bytes\":%zu,\"read\":[%.4g,%.4g],\"peaks\":[",
+             pool_n_thread(m->pool[1]), m->n_byte, m->read[0], m->read[1]);
+    bool first = true;
+    for (enum bench_kind k = 0; k < N_BENCH_KIND; k++)
+        for (int i = 0; i < m->n_level; i++) {
+            if (!bench_peak_fn(m->level[i], k)) continue;
+            buf_addf(b, "%s{\"kind\":\"%s\",\"level\":\"%s\",\"ops_per_s\":[%.4g,%.4g]}",
+                     first ? "" : ",", bench_kind_name[k], m->level[i]->name, m->peak[i][k][0],
+                     m->peak[i][k][1]);
+            first = false;
+        }
+    buf_add_text(b, "]");
+}
+
+/* ---- a model on it ---- */
+
+struct reached {
+    enum bench_kind kind;
+    double step_bytes,
+        token_ops; /* that a decode step reads; of a prompt's token, without the head */
+    double decode, decode_share; /* tokens a second; of the bandwidth beside it      */
+    double prefill;              /* tokens a second                                  */
+    double share[N_LEVEL];       /* of the peak of each level beside it; 0: has none */
+};
+
+static double time_case(struct bench_model *b, const struct bench_case *c, int *rc, struct err *e)
+{
+    struct bench_samples seconds = {0};
+    if (*rc == 0) *rc = bench_model_run(b, c, 1, &seconds, e);
+    double s = bench_mean(&seconds);
+    vec_deinit(&seconds);
+    return s;
+}
+
+static double bandwidth(const struct machine *m)
+{
+    return peak_bandwidth(m->pool[1], m->data, m->n_byte, READ_US);
+}
+
+static int decode_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
+                         struct err *e)
+{
+    struct bench_case c = {.n_token = (int)n_gen, .n_seq = 1, .depth = (int)depth};
+    struct bench_samples rate = {0}, share = {0};
+    double before = bandwidth(m);
+    int rc = 0;
+    for (int i = 0; i < n_round && rc == 0; i++) {
+        progress_note("decode");
+        double per_s = (double)n_gen / time_case(b, &c, &rc, e), after = bandwidth(m);
+        if (!vec_push(&rate, per_s) ||
+            !vec_push(&share, per_s * r->step_bytes * 2 / (before + after)))
+            rc = err_memory(e, "samples", sizeof per_s);
+        before = after;
+    }
+    r->decode = bench_median(&rate);
+    r->decode_share = bench_median(&share);
+    vec_deinit(&rate);
+    vec_deinit(&share);
+    return rc;
+}
+
+/* Median of prompts alone, then of the share in each level's peak. */
+static int prefill_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
+                          struct err *e)
+{
+    struct bench_case c = {
+        .prompt = true, .n_token = (int)n_prompt, .n_seq = 1, .depth = (int)depth};
+    struct bench_samples rate = {0}, share[N_LEVEL] = {0};
+    int rc = 0;
+    for (int i = 0; i < n_round && rc == 0; i++) {
+        progress_note("prefill");
+        double per_s = (double)n_prompt / time_case(b, &c, &rc, e);
+        bool ok = vec_push(&rate, per_s);
+        for (int k = 0; k < m->n_level && ok; k++) {
+            peak_fn *fn = bench_peak_fn(m->level[k], r->kind);
+            if (fn)
+                ok = vec_push(&share[k], per_s * r->token_ops / peak_rate(m->pool[1], fn, PEAK_US));
+        }
+        if (!ok) rc = err_memory(e, "samples", sizeof per_s);
+    }
+    r->prefill = bench_median(&rate);
+    vec_deinit(&rate);
+    for (int k = 0; k < m->n_level; k++) {
+        r->share[k] = bench_median(&share[k]);
+        vec_deinit(&share[k]);
+    }
+    return rc;
+}
+
+static int reach(struct reached *r, const struct machine *m, struct session *s, struct err *e)
+{
+    const struct model_info *i = model_info(s->model);
+    double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
+    *r = (struct reached){
+        .kind = bench_kind_of_model(s->checkpoint),
+        .step_bytes = (double)(i->layer_bytes + i->head_bytes) + kv,
+        .token_ops = 2.0 * (double)i->layer_macs,
+    };
+    struct bench_model *b;
+    int rc = bench_model_open(&b, s, 1, e);
+    if (rc == 0) rc = decode_rounds(r, m, b, e);
+    if (rc == 0) rc = prefill_rounds(r, m, b, e);
+    progress_note(NULL);
+    bench_model_close(b);
+    return rc;
+}
+
+static void reached_print(const struct reached *r, const struct machine *m, struct session *s)
+{
+    const struct model_info *i = model_info(s->model);
+    printf("\n%s: %s, %.2f M parameters; %s, activations %s\n", i->name, i->arch,
+           (double)i->n_param * 1e-6, backend_describe(s->backend), bench_kind_name[r->kind]);
+    printf("decode   %10.2f tokens/s at %.1f MB a token, of %.2f: %.1f %% of the bandwidth\n",
+           r->decode, r->step_bytes * 1e-6, r->decode / r->decode_share, r->decode_share * 100);
+    printf("prefill  %10.2f tokens/s at %.1f MOP a token, of", r->prefill, r->token_ops * 1e-6);
+    bool first = true;
+    for (int k = m->n_level - 1; k >= 0; k--)
+        if (r->share[k] > 0 && (r->share[k] <= 1 || first)) { /* slower instructions say nothing */
+            printf("%s %.2f: %.1f %% of %s", first ? "" : ",", r->prefill / r->share[k],
+                   r->share[k] * 100, m->level[k]->name);
+            first = false;
+        }
+    printf("\n");
+}
+
+static void reached_json(const struct reached *r, const struct machine *m, struct session *s,
+                         struct buf *b)
+{
+    const struct model_info *i = model_info(s->model);
+    buf_add_text(b, ",\"model\":");
+    json_put_text(b, i->name, strlen(i->name));
+    buf_addf(b, ",\"n_param\":%lld,\"backend\":\"%s\",\"activation\":\"%s\",\"depth\":%lld",
+             (long long)i->n_param, backend_describe(s->backend), bench_kind_name[r->kind],
+             (long long)depth);
+    buf_addf(b, ",\"decode\":{\"tokens\":%lld,\"tokens_per_s\":%.4f,\"bytes_per_token\":%.0f",
+             (long long)n_gen, r->decode, r->step_bytes);
+    buf_addf(b, ",\"share_of_bandwidth\":%.4f},\"prefill\":{\"tokens\":%lld", r->decode_share,
+             (long long)n_prompt);
+    buf_addf(b, ",\"tokens_per_s\":%.4f,\"ops_per_token\":%.0f,\"share_of\":{", r->prefill,
+             r->token_ops);
+    bool first = true;
+    for (int k = 0; k < m->n_level; k++)
+        if (r->share[k] > 0) {
+            buf_addf(b, "%s\"%s\":%.4f", first ? "" : ",", m->level[k]->name, r->share[k]);
+            first = false;
+        }
+    buf_add_text(b, "}}");
+}
+
+/* ---- the command ---- */
+
+static int open_session(struct session *s, const char *model, struct err *e)
+{
+    int64_t longest = depth + (n_prompt > n_gen ? n_prompt : n_gen) + 1;
+    struct session_size size = {.n_seq = 1, .n_out = 1, .context = (int)longest};
+    return session_open_sized(s, model, &size, e);
+}
+
+/* s: a backend, and a model or none. */
+static int measure(struct session *s, struct err *e)
+{
+    struct machine m;
+    struct reached r = {0};
+    struct buf b = {0};
+    int rc = machine_open(&m, backend_pool(s->backend), e);
+    if (rc != 0) return rc;
+    progress_note("machine");
+    machine_measure(&m);
+    progress_note(NULL);
+    if (!as_json) machine_print(&m);
+    if (s->model) rc = reach(&r, &m, s, e);
+    if (rc == 0 && s->model && !as_json) reached_print(&r, &m, s);
+    if (rc == 0 && as_json) {
+        buf_add_text(&b, "{");
+        machine_json(&m, &b);
+        if (s->model) reached_json(&r, &m, s, &b);
+        buf_add_text(&b, "}");
+        if (!b.failed) printf("%s\n", b.data);
+    }
+    buf_deinit(&b);
+    machine_close(&m);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct session s = {0};
+    const char *model = n_arg == 1 ? arg[0] : session_flags.shape;
+    int rc = model ? open_session(&s, model, &e) : session_backend(&s, &e);
+    if (rc == 0) rc = measure(&s, &e);
+    session_close(&s);
+    return rc ? fail("bench roofline", &e) : 0;
+}
+
+const struct command command_bench_roofline = {
+    .name = "bench roofline",
+    .summary = "what memory and arithmetic allow, and how near a model comes",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail =
+        "Reads memory and multiplies as fast as the machine can, on one thread and on all. With "
+        "a MODEL, or --shape, also the share of that which decoding (bytes that a token must "
+        "read, against the bandwidth) and prefill (operations of the linear layers, against "
+        "the peak of each instruction set) reach.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

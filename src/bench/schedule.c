@@ -1,0 +1,427 @@
+/* schedule.c - quoth bench schedule: what the scheduling policies do to a trace of real requests,
+ * on a virtual clock (simulate.h). Three questions, one table each:
+ *
+ *   (default)   latency under every policy, at some loads
+ *   --pools     prefix cache hits by the number of pages
+ *   --flood     what a key that floods costs another key
+ */
+#include "plot.h"
+#include "simulate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *policies, *loads = "0.9,1.2", *pools, *out_path;
+static int64_t n_request = 2000, n_seq = 32, n_row = 512, n_page = 8192, starvation_s;
+static struct sim_cost cost;
+static double step_ms = 30, row_ms = 2, kv_us = 1.7, pair_us = 0.85, multiple = 2;
+static bool flood, as_json;
+
+enum { PAGE_ROWS = 16, N_POLICY_MAX = 16, N_LOAD_MAX = 8, N_POOL_MAX = 32 };
+
+static const struct option options[] = {
+    {.kind = OPTION_TEXT,
+     .name = "policies",
+     .arg = "NAME,...",
+     .target = &policies,
+     .help = "which (all; --flood: fcfs,fair)"},
+    {.kind = OPTION_TEXT,
+     .name = "load",
+     .arg = "X,...",
+     .target = &loads,
+     .help = "arrivals over what the engine can do; inf: all at once (0.9,1.2)"},
+    {.kind = OPTION_INT,
+     .name = "requests",
+     .letter = 'n',
+     .arg = "N",
+     .target = &n_request,
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "the trace's first (2000)"},
+    {.kind = OPTION_INT,
+     .name = "max-num-seqs",
+     .arg = "N",
+     .target = &n_seq,
+     .lo = 1,
+     .hi = 1024,
+     .help = "sequences at the same time (32)"},
+    {.kind = OPTION_INT,
+     .name = "max-num-batched-tokens",
+     .arg = "N",
+     .target = &n_row,
+     .lo = 1,
+     .hi = 1 << 16,
+     .help = "rows of a step (512)"},
+    {.kind = OPTION_INT,
+     .name = "num-gpu-blocks-override",
+     .arg = "N",
+     .target = &n_page,
+     .lo = 1,
+     .hi = 1 << 22,
+     .help = "pages of 16 tokens (8192)"},
+    {.kind = OPTION_INT,
+     .name = "starvation-s",
+     .arg = "N",
+     .target = &starvation_s,
+     .lo = 0,
+     .hi = 1 << 30,
+     .help = "who waited so long goes first (0: a quarter of what all requests take)"},
+    {.kind = OPTION_REAL,
+     .name = "itl-multiple",
+     .arg = "X",
+     .target = &multiple,
+     .lo = 1,
+     .hi = 1e6,
+     .help = "a step with prompts takes so many times one without at most (2)"},
+    {.kind = OPTION_REAL,
+     .name = "step-ms",
+     .arg = "X",
+     .target = &step_ms,
+     .lo = 0,
+     .hi = 1e6,
+     .help = "cost model: a step (30)"},
+    {.kind = OPTION_REAL,
+     .name = "row-ms",
+     .arg = "X",
+     .target = &row_ms,
+     .lo = 0,
+     .hi = 1e6,
+     .help = "cost model: each row (2)"},
+    {.kind = OPTION_REAL,
+     .name = "kv-us",
+     .arg = "X",
+     .target = &kv_us,
+     .lo = 0,
+     .hi = 1e6,
+     .help = "cost model: each token whose K and V a sequence reads (1.7)"},
+    {.kind = OPTION_REAL,
+     .name = "pair-us",
+     .arg = "X",
+     .target = &pair_us,
+     .lo = 0,
+     .hi = 1e6,
+     .help = "cost model: each pair of a prompt's row and a token before it (0.85)"},
+    {.kind = OPTION_TEXT,
+     .name = "pools",
+     .arg = "N,...",
+     .target = &pools,
+     .help = "instead: prefix cache hits of a trace with hash ids, by blocks in the pool"},
+    {.kind = OPTION_FLAG,
+     .name = "flood",
+     .target = &flood,
+     .help = "instead: a key that sends thrice what the machine can do, and one that sends 0.4"},
+    {.kind = OPTION_TEXT,
+     .name = "output",
+     .letter = 'o',
+     .arg = "FILE.svg",
+     .target = &out_path,
+     .help = "a picture too"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per row"},
+    {.kind = OPTION_END},
+};
+
+/* ---- the options as lists ---- */
+
+static struct sim_options base_options(void)
+{
+    cost = sim_cost_default;
+    cost.step = step_ms * 1e3;
+    cost.row = row_ms * 1e3;
+    cost.kv = kv_us;
+    cost.pair = pair_us;
+    return (struct sim_options){.cost = cost,
+                                .n_seq = (int)n_seq,
+                                .n_row = (int)n_row,
+                                .n_page = (int)n_page,
+                                .page_rows = PAGE_ROWS,
+                                .n_host_page = (int)n_page,
+                                .itl_multiple = multiple,
+                                .starvation_us = starvation_s * 1000000,
+                                .progress = "simulating"};
+}
+
+static bool is_listed(const char *name)
+{
+    size_t n = strlen(name);
+    const char *list = policies ? policies : flood ? "fcfs,fair" : "all";
+    if (strcmp(list, "all") == 0) return true;
+    for (const char *at = list; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+static int read_loads(double *x, int *n, struct err *e)
+{
+    *n = 0;
+    for (const char *at = loads; *n < N_LOAD_MAX; at++) {
+        char *end;
+        x[*n] = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(x[*n] > 0))
+            return err_set(e, ERR_ARG, "--load: \"%s\" is no list of numbers: X,X,...", loads);
+        ++*n;
+        at = end;
+        if (!*end) return 0;
+    }
+    return err_set(e, ERR_ARG, "--load: more than %d", N_LOAD_MAX);
+}
+
+/* ---- latency under every policy ---- */
+
+struct figures {
+    double mean, p50, p99, most; /* seconds */
+};
+
+static struct figures figures_of(struct bench_samples *s)
+{
+    struct figures f = {.mean = bench_mean(s), .p50 = bench_median(s)}; /* sorted now */
+    f.p99 = s->v[(size_t)ceil(0.99 * (double)s->n) - 1];
+    f.most = s->v[s->n - 1];
+    return f;
+}
+
+enum what { FIRST, DONE, WAIT };
+
+static int collect(struct bench_samples *out, const struct sim_result *r, enum what w,
+                   struct err *e)
+{
+    out->n = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct sim_seen *s = &r->seen[i];
+        int64_t us = w == FIRST  ? s->first_us - s->arrival_us
+                     : w == DONE ? s->done_us - s->arrival_us
+                                 : s->wait_us;
+        if (!vec_push(out, (double)us * 1e-6)) return err_memory(e, "samples", sizeof us * r->n);
+    }
+    return 0;
+}
+
+static void print_head(void)
+{
+    if (as_json) return;
+    printf("%-9s %5s | %29s | %29s | %8s | %9s\n", "", "", "first token, s", "completion, s",
+           "longest", "output");
+    printf("%-9s %5s | %9s %9s %9s | %9s %9s %9s | %8s | %9s\n", "policy", "load", "mean", "p50",
+           "p99", "mean", "p50", "p99", "wait, s", "tokens/s");
+}
+
+static void print_row(const char *policy, double load, const struct figures f[3], double rate)
+{
+    if (!as_json) {
+        printf("%-9s %5.3g | %9.2f %9.2f %9.2f | %9.2f %9.2f %9.2f | %8.1f | %9.1f\n", policy, load,
+               f[FIRST].mean, f[FIRST].p50, f[FIRST].p99, f[DONE].mean, f[DONE].p50, f[DONE].p99,
+               f[WAIT].most, rate);
+    } else {
+        printf("{\"policy\":\"%s\",\"load\":", policy);
+        printf(isfinite(load) ? "%g" : "null", load);
+        printf(",\"mean_ttft_s\":%.6f,\"p50_ttft_s\":%.6f,\"p99_ttft_s\":%.6f", f[FIRST].mean,
+               f[FIRST].p50, f[FIRST].p99);
+        printf(",\"mean_e2el_s\":%.6f,\"p50_e2el_s\":%.6f,\"p99_e2el_s\":%.6f", f[DONE].mean,
+               f[DONE].p50, f[DONE].p99);
+        printf(",\"longest_wait_s\":%.6f,\"output_tokens_per_s\":%.3f}\n", f[WAIT].most, rate);
+    }
+    fflush(stdout);
+}
+
+/* For the picture: completion times at the last load, as a distribution. */
+struct sketch {
+    struct plot_curve curve[N_POLICY_MAX];
+    double *x[N_POLICY_MAX], *y; /* owned */
+    size_t n;
+};
+
+static int sketch_add(struct sketch *k, const char *name, const struct bench_samples *done,
+                      struct err *e)
+{
+    size_t n = done->n;
+    if (!k->y) k->y = calloc(n, sizeof *k->y);
+    double *x = calloc(n, sizeof *x);
+    if (!x || !k->y) return free(x), err_memory(e, "a picture", n * sizeof *x);
+    memcpy(x, done->v, n * sizeof *x);
+    for (size_t i = 0; i < n; i++) k->y[i] = 100 * (double)(i + 1) / (double)n;
+    k->x[k->n] = x;
+    k->curve[k->n++] = (struct plot_curve){.name = name, .x = x, .y = k->y, .n = n};
+    return 0;
+}
+
+static int sketch_end(struct sketch *k, int rc, double load, struct err *e)
+{
+    char title[80];
+    snprintf(title, sizeof title, "Completion times at load %g", load);
+    struct plot p = {.title = title,
+                     .x_title = "seconds from arrival to the last token",
+                     .y_title = "% of requests",
+                     .log_x = true,
+                     .y_max = 100,
+                     .curve = k->curve,
+                     .n_curve = k->n};
+    if (rc == 0 && out_path && k->n) rc = plot_write(out_path, &p, e);
+    for (size_t i = 0; i < k->n; i++) free(k->x[i]);
+    free(k->y);
+    return rc;
+}
+
+static int one_row(const struct traffic *t, struct sim_options o, double load, struct sketch *k,
+                   struct err *e)
+{
+    struct sim_result r;
+    struct bench_samples s = {0};
+    struct figures f[3];
+    o.at_once = !isfinite(load);
+    int rc = simulate(&r, t, &o, e);
+    for (int w = WAIT; rc == 0 && w >= FIRST; w--) {
+        rc = collect(&s, &r, (enum what)w, e);
+        if (rc == 0) f[w] = figures_of(&s);
+        if (rc == 0 && w == DONE && k && out_path) rc = sketch_add(k, o.scheduler, &s, e);
+    }
+    if (rc == 0) print_row(o.scheduler, load, f, (double)r.n_output / ((double)r.us * 1e-6));
+    vec_deinit(&s);
+    sim_result_close(&r);
+    return rc;
+}
+
+/* Static batching as it was, beside what the engine does with all at once. */
+static void padded_row(const struct traffic *t, const struct sim_options *o)
+{
+    double n = 0, s = (double)sim_padded_us(t, o) * 1e-6;
+    for (size_t i = 0; i < t->n; i++) n += t->v[i].n_output;
+    if (as_json)
+        printf("{\"policy\":\"padded\",\"load\":null,\"output_tokens_per_s\":%.3f}\n", n / s);
+    else
+        printf("%-9s %5s | %29s | %29s | %8s | %9.1f\n", "padded", "inf", "", "", "", n / s);
+}
+
+/* So that the last of the jobs arrives when load 1 would have the engine done with all of them. */
+static void scale(struct traffic *t, double until_us)
+{
+    double last = (double)t->v[t->n - 1].arrival_us;
+    if (last > 0) traffic_faster(t, last / until_us);
+}
+
+static int latencies(struct traffic *t, struct err *e)
+{
+    struct sim_options o = base_options();
+    struct sketch k = {0};
+    double load[N_LOAD_MAX];
+    int n_load, rc = read_loads(load, &n_load, e);
+    int64_t all_us = 0;
+    if (rc == 0) rc = sim_capacity(&all_us, t, &o, e);
+    if (o.starvation_us == 0) o.starvation_us = all_us / 4;
+    fprintf(stderr, "%zu requests; load 1: all of them in %.0f s; who waited %.0f s goes first\n",
+            t->n, (double)all_us * 1e-6, (double)o.starvation_us * 1e-6);
+    if (rc == 0) print_head();
+    for (int i = 0; i < n_load && rc == 0; i++) {
+        if (isfinite(load[i])) scale(t, (double)all_us / load[i]);
+        for (int q = 0; policy_name(q) && rc == 0; q++) {
+            o.scheduler = policy_name(q);
+            if (!is_listed(o.scheduler)) continue;
+            rc = one_row(t, o, load[i], i == n_load - 1 ? &k : NULL, e);
+        }
+        if (rc == 0 && !isfinite(load[i])) padded_row(t, &o);
+    }
+    return sketch_end(&k, rc, n_load ? load[n_load - 1] : 0, e);
+}
+
+/* ---- prefix cache hits by pool size ---- */
+
+static int hits(const struct traffic *t, struct err *e)
+{
+    enum { SHRINK = BLOCK_TOKENS / PAGE_ROWS };
+    struct ids list = {0};
+    struct sim_options o = base_options();
+    double x[N_POOL_MAX], y[N_POOL_MAX];
+    size_t n = 0;
+    o.cost = (struct sim_cost){.step = 10000}; /* pages alone are of interest */
+    o.shrink = SHRINK;
+    o.n_row = 1 << 14;
+    o.itl_multiple = 1e6;
+    int rc = bench_numbers(&list, "pools", pools, 1, 1 << 22, e);
+    if (rc == 0 && !as_json) printf("%9s | %8s\n", "pages", "hit rate");
+    for (size_t i = 0; i < list.n && i < N_POOL_MAX && rc == 0; i++) {
+        struct sim_result r;
+        o.n_page = list.v[i];
+        if ((rc = simulate(&r, t, &o, e)) != 0) break;
+        x[n] = o.n_page;
+        y[n++] = 100 * (double)r.n_hit / (double)r.n_query;
+        printf(as_json ? "{\"pages\":%d,\"hit_rate\":%.4f}\n" : "%9d | %7.2f%%\n", o.n_page,
+               as_json ? y[n - 1] / 100 : y[n - 1]);
+        fflush(stdout);
+        sim_result_close(&r);
+    }
+    vec_deinit(&list);
+    struct plot_curve curve = {.name = "hit rate", .x = x, .y = y, .n = n};
+    struct plot p = {.title = "Prefix cache hits by pool size",
+                     .x_title = "pages of 512 tokens",
+                     .y_title = "% of prompt tokens found",
+                     .log_x = true,
+                     .y_max = 100,
+                     .curve = &curve,
+                     .n_curve = 1};
+    return rc == 0 && out_path ? plot_write(out_path, &p, e) : rc;
+}
+
+/* ---- fairness ---- */
+
+static int floods(const struct traffic *t, struct err *e)
+{
+    struct sim_options o = base_options();
+    struct sim_fairness f;
+    int rc = 0;
+    if (!as_json)
+        printf("%-9s | %27s | %27s\n%-9s | %8s %8s %9s | %8s %8s %9s\n", "", "first token, s",
+               "completion, s", "policy", "fair", "flooded", "ratio", "fair", "flooded", "ratio");
+    for (int q = 0; policy_name(q) && rc == 0; q++) {
+        o.scheduler = policy_name(q);
+        if (!is_listed(o.scheduler)) continue;
+        if ((rc = sim_flood(&f, t, &o, e)) != 0) break;
+        printf(as_json
+                   ? "{\"policy\":\"%s\",\"fair_ttft_s\":%.4f,\"ttft_s\":%.4f,\"ttft_ratio\":%.4f,"
+                     "\"fair_e2el_s\":%.4f,\"e2el_s\":%.4f,\"e2el_ratio\":%.4f}\n"
+                   : "%-9s | %8.2f %8.2f %8.2fx | %8.2f %8.2f %8.2fx\n",
+               o.scheduler, f.fair_first_s, f.first_s, f.first_s / f.fair_first_s, f.fair_done_s,
+               f.done_s, f.done_s / f.fair_done_s);
+        fflush(stdout);
+    }
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct traffic t = {.seed = 1};
+    int rc = n_arg == 1 ? traffic_read(&t, arg[0], (size_t)n_request, &e)
+                        : err_set(&e, ERR_ARG, "one trace is needed: quoth bench schedule FILE");
+    if (rc == 0) rc = pools ? hits(&t, &e) : flood ? floods(&t, &e) : latencies(&t, &e);
+    traffic_close(&t);
+    return rc ? fail("bench schedule", &e) : 0;
+}
+
+const struct command command_bench_schedule = {
+    .name = "bench schedule",
+    .summary = "scheduling policies on a trace of real requests, on a virtual clock",
+    .usage = "TRACE [OPTIONS]",
+    .detail =
+        "The engine with all of its parts but the model: a step takes --step-ms, plus --row-ms for "
+        "each row, "
+        "plus --kv-us for each token that a sequence attends to, plus --pair-us for each pair of a "
+        "prompt's "
+        "row and a token before it. The defaults are those of a 1.2 B-parameter model in Q4_0 on "
+        "two "
+        "cores. TRACE is a file of arrivals as quoth bench replay reads them. Load 1 is defined by "
+        "the "
+        "engine: its last request arrives when it would be done with all of them if they were "
+        "there from the "
+        "beginning. At load inf, where throughput is to be seen, padded is static batching as it "
+        "was before batches "
+        "could be ragged: prompts padded to the longest, every sequence computed until the last is "
+        "done. With --pools a block of 512 tokens is a page, steps cost nothing, and the "
+        "prefix "
+        "cache's hits are counted. With --flood a quarter of the requests are of a key that sends "
+        "0.4 of what the "
+        "machine can do, the others of one that sends thrice of it; fair is the first key's mean "
+        "latency alone on a machine half as fast with half of the room.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

@@ -1,0 +1,419 @@
+/* serve.c - quoth bench serve: how a server that speaks OpenAI's API answers requests that come over time; options,
+ * table and JSON keys as those of vllm bench serve.
+ *
+ *   flags -> target_open, target_model -> prompts_make -> (until it is ready) -> (warm-up) -> served_run -> report
+ *
+ * Exits 1 where nothing was answered, or where --goodput names objectives and fewer than --goodput-share of the
+ * requests keep them: for scripts. */
+#include "served.h"
+
+#include "base/json.h"
+#include "base/os.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double peak_tflops, peak_gbs;
+static int64_t n_warmup, ready_s;
+static const char *percentiles = "99", *percentile_metrics = "ttft,tpot,itl,e2el", *label,
+                  *result_dir, *result_name, *page_path, *id_prefix = "bench-";
+static struct text_list goodput, metadata;
+static bool as_json, save, append, detail, no_progress, server_metrics = true;
+
+static const struct option options[] = {
+    {.kind = OPTION_GROUP, .include = target_options},
+    {.kind = OPTION_GROUP, .include = data_options},
+    {.kind = OPTION_GROUP, .include = arrival_options},
+    {.kind = OPTION_GROUP, .include = body_options},
+    {.kind = OPTION_INT,
+     .name = "num-warmups",
+     .arg = "N",
+     .target = &n_warmup,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "requests before, that do not count (0)"},
+    {.kind = OPTION_INT,
+     .name = "ready-check-timeout-sec",
+     .arg = "S",
+     .target = &ready_s,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "wait so long until a first request is answered (0: do not ask)"},
+    {.kind = OPTION_TEXT,
+     .name = "request-id-prefix",
+     .arg = "TEXT",
+     .target = &id_prefix,
+     .help = "X-Request-Id is this and a number (bench-)"},
+    {.kind = OPTION_WORDS,
+     .name = "goodput",
+     .arg = "NAME:MS...",
+     .target = &goodput,
+     .help = "objectives: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"},
+    {.kind = OPTION_TEXT,
+     .name = "percentile-metrics",
+     .arg = "NAME,...",
+     .target = &percentile_metrics,
+     .help = "latencies in the table: ttft, tpot, itl, e2el, e2el_per_token, client_queue_time, "
+             "e2el_including_client_queue (the first four)"},
+    {.kind = OPTION_TEXT,
+     .name = "metric-percentiles",
+     .arg = "N,...",
+     .target = &percentiles,
+     .help = "of latencies (99)"},
+    {.kind = OPTION_REAL,
+     .name = "peak-tflops",
+     .arg = "X",
+     .target = &peak_tflops,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "of the server's machine: what mfu is of, where it tells its FLOPs"},
+    {.kind = OPTION_REAL,
+     .name = "peak-gbs",
+     .arg = "X",
+     .target = &peak_gbs,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "the same of read bandwidth"},
+    {.kind = OPTION_FLAG,
+     .name = "server-metrics",
+     .target = &server_metrics,
+     .help = "look at the server's /metrics, once a second (on; --no-server-metrics)"},
+    {.kind = OPTION_FLAG,
+     .name = "save-result",
+     .target = &save,
+     .help = "write the JSON object to a file"},
+    {.kind = OPTION_FLAG,
+     .name = "append-result",
+     .target = &append,
+     .help = "... behind what is in it"},
+    {.kind = OPTION_FLAG,
+     .name = "save-detailed",
+     .target = &detail,
+     .help = "each request's lengths, times and text in the JSON too"},
+    {.kind = OPTION_TEXT,
+     .name = "result-dir",
+     .arg = "FOLDER",
+     .target = &result_dir,
+     .help = "where that file is (here)"},
+    {.kind = OPTION_TEXT,
+     .name = "result-filename",
+     .arg = "FILE",
+     .target = &result_name,
+     .help = "its name (LABEL-RATEqps-MODEL-DATE.json)"},
+    {.kind = OPTION_TEXT,
+     .name = "label",
+     .arg = "TEXT",
+     .target = &label,
+     .help = "in the JSON and that name (the backend)"},
+    {.kind = OPTION_WORDS,
+     .name = "metadata",
+     .arg = "KEY=VALUE...",
+     .target = &metadata,
+     .help = "further members of the JSON object"},
+    {.kind = OPTION_TEXT,
+     .name = "html",
+     .arg = "FILE",
+     .target = &page_path,
+     .help = "write a page with the table and curves, besides"},
+    {.kind = OPTION_FLAG,
+     .name = "json",
+     .target = &as_json,
+     .help = "print the JSON object, not the table"},
+    {.kind = OPTION_FLAG,
+     .name = "disable-tqdm",
+     .target = &no_progress,
+     .help = "no progress bar"},
+    {.kind = OPTION_END},
+};
+
+/* ---- what was asked for ---- */
+
+static int read_table(bool in_table[N_LATENCY], struct err *e)
+{
+    for (const char *at = percentile_metrics; *at;) {
+        size_t n = strcspn(at, ",");
+        int k = 0;
+        while (k < N_LATENCY &&
+               (strlen(latency_kind[k].name) != n || memcmp(latency_kind[k].name, at, n) != 0))
+            k++;
+        if (k == N_LATENCY)
+            return err_set(e, ERR_ARG, "--percentile-metrics: there is no \"%.*s\"", (int)n, at);
+        in_table[k] = true;
+        at += n + (at[n] == ',');
+    }
+    return 0;
+}
+
+static int check_metadata(struct err *e)
+{
+    for (size_t i = 0; i < metadata.n; i++)
+        if (!strchr(metadata.v[i], '=') || metadata.v[i][0] == '=')
+            return err_set(e, ERR_ARG, "--metadata: \"%.60s\" is not KEY=VALUE", metadata.v[i]);
+    return 0;
+}
+
+/* ---- before it counts ---- */
+
+/* Prompt 0, n times. error: why the first that failed did, "" where none did. */
+static int try_first(struct target *t, const struct prompts *p, struct served_options o, size_t n,
+                     struct err *why, struct err *e)
+{
+    struct served_result r;
+    why->text[0] = '\0';
+    o.n_first = n;
+    o.no_samples = true;
+    int rc = served_run(&r, t, p, &o, e);
+    for (size_t i = 0; rc == 0 && i < r.n && !why->text[0]; i++)
+        if (r.seen[i].error) err_set(why, ERR_IO, "%s", r.seen[i].error);
+    served_result_close(&r);
+    return rc;
+}
+
+static int wait_ready(struct target *t, const struct prompts *p, const struct served_options *o,
+                      struct err *e)
+{
+    struct err why;
+    int64_t until = time_us() + 1000000 * ready_s;
+    for (;;) {
+        struct served_options quiet = *o;
+        quiet.progress = NULL;
+        int rc = try_first(t, p, quiet, 1, &why, e);
+        if (rc != 0 || !why.text[0]) return rc;
+        if (time_us() >= until)
+            return err_set(e, ERR_IO, "not ready in %lld s: %s", (long long)ready_s, why.text);
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+}
+
+/* A server that is not there yet may still name its models later. */
+static int find_model(struct target *t, struct err *e)
+{
+    int64_t until = time_us() + 1000000 * ready_s;
+    for (;;) {
+        int rc = target_model(t, e);
+        if (rc != ERR_IO || time_us() >= until) return rc;
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+}
+
+static int warm_up(struct target *t, const struct prompts *p, const struct served_options *o,
+                   struct err *e)
+{
+    struct err why = {""};
+    struct served_options warm = *o;
+    if (warm.progress) warm.progress = "warm-up";
+    int rc = ready_s ? wait_ready(t, p, o, e) : 0;
+    if (rc == 0 && n_warmup) rc = try_first(t, p, warm, (size_t)n_warmup, &why, e);
+    return rc == 0 && why.text[0] ? err_set(e, ERR_IO, "warm-up: %s", why.text) : rc;
+}
+
+/* ---- results ---- */
+
+static void put_part(struct buf *b, const char *text)
+{
+    const char *last = strrchr(text, '/');
+    buf_add_text(b, last ? last + 1 : text);
+}
+
+/* vLLM's: label-rateqps[-concurrencyN]-model-date.json */
+static char *result_path(const struct served_report *r)
+{
+    const struct arrival_flags *f = &arrival_flags;
+    struct buf b = {0};
+    if (result_dir) buf_addf(&b, "%s/", result_dir);
+    if (result_name) {
+        buf_add_text(&b, result_name);
+        return buf_detach(&b);
+    }
+    buf_addf(&b, "%s-", label ? label : r->target->backend);
+    if (f->ramp)
+        buf_addf(&b, "ramp-up-%s-%gqps-%gqps", f->ramp, f->ramp_from, f->ramp_to);
+    else
+        buf_addf(&b, "%gqps", f->rate > 0 ? f->rate : INFINITY);
+    if (f->max_concurrency) buf_addf(&b, "-concurrency%lld", (long long)f->max_concurrency);
+    buf_add_char(&b, '-');
+    put_part(&b, r->target->model);
+    buf_addf(&b, "-%s.json", r->date);
+    return buf_detach(&b);
+}
+
+static int save_json(const struct served_report *r, const struct buf *json, struct err *e)
+{
+    struct buf all = {0};
+    int rc = result_dir ? dir_make(result_dir, e) : 0;
+    char *path = result_path(r);
+    if (rc == 0 && !path) rc = err_memory(e, "a file's name", 64);
+    if (rc == 0 && append && file_exists(path)) rc = file_read(&all, path, (size_t)1 << 31, e);
+    buf_add(&all, json->data, json->n);
+    if (rc == 0 && all.failed) rc = err_memory(e, path, json->n);
+    if (rc == 0) rc = file_write(path, all.data, all.n, e);
+    if (rc == 0) fprintf(stderr, "quoth bench serve: the result is in %s\n", path);
+    buf_deinit(&all);
+    free(path);
+    return rc;
+}
+
+static int print(struct served_report *r, struct err *e)
+{
+    struct buf table = {0}, json = {0};
+    int rc = served_table(r, &table, e);
+    if (rc == 0) rc = served_json(r, detail, &json, e);
+    if (rc == 0) fputs(as_json ? json.data : table.data, stdout);
+    if (rc == 0 && (save || append)) rc = save_json(r, &json, e);
+    if (rc == 0 && page_path) rc = served_page(r, page_path, table.data, e);
+    buf_deinit(&table);
+    buf_deinit(&json);
+    return rc;
+}
+
+/* What a reader of the figures should know. */
+static void warn(const struct served_report *r)
+{
+    const struct prompts *p = r->prompts;
+    double cpu = (double)r->result->cpu_us * 1e-6, s = r->figures.seconds;
+    int n_shown = 0;
+    if (p->n_cut)
+        fprintf(stderr,
+                "quoth bench serve: %zu of %zu requests are cut to a context of %d tokens\n",
+                p->n_cut, p->t.n, r->target->context_max);
+    if (p->n_inexact)
+        fprintf(stderr, "quoth bench serve: %zu of %zu prompts are only about as long as asked\n",
+                p->n_inexact, p->t.n);
+    if (s > 1 && cpu > 0.8 * s)
+        fprintf(stderr,
+                "quoth bench serve: this client kept a core %.0f %% busy: it may be what limits\n",
+                100 * cpu / s);
+    for (size_t i = 0; i < r->result->n && n_shown < 10; i++)
+        if (r->result->seen[i].error)
+            fprintf(stderr, "quoth bench serve: request %zu: %s\n", i, r->result->seen[i].error),
+                n_shown++;
+}
+
+static int report(struct served_report *r, struct err *e)
+{
+    struct slo slo = {{0}};
+    time_t t = (time_t)(time_wall_us() / 1000000);
+    struct tm tm;
+    strftime(r->date, sizeof r->date, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
+    int rc = slo_read(&slo, &goodput, e);
+    if (rc == 0) rc = percents_read(&r->percent, "metric-percentiles", percentiles, e);
+    if (rc == 0) rc = seen_figures(&r->figures, r->result->seen, r->result->n, &slo, e);
+    if (rc != 0) return rc;
+    warn(r);
+    return print(r, e);
+}
+
+/* ---- the command ---- */
+
+static int check_flags(struct served_report *r, struct traffic_arrivals *a, struct json **extra,
+                       struct err *e)
+{
+    struct slo slo = {{0}};
+    struct bench_samples percent = {0};
+    int rc = slo_read(&slo, &goodput, e);
+    if (rc == 0) rc = percents_read(&percent, "metric-percentiles", percentiles, e);
+    if (rc == 0) rc = read_table(r->in_table, e);
+    if (rc == 0) rc = check_metadata(e);
+    if (rc == 0) rc = prompts_check(e);
+    if (rc == 0) rc = arrivals_read(a, e);
+    if (rc == 0) rc = body_extra(extra, e);
+    vec_deinit(&percent);
+    return rc;
+}
+
+static void look(struct target *t, struct server_view *v)
+{
+    struct err e;
+    server_view_read(v, "");
+    if (server_metrics) target_view(t, v, &e);
+}
+
+/* The last answers may be out before the step that made them is counted. */
+static void look_after(struct target *t, struct server_view *v)
+{
+    for (int i = 0; i < 5; i++) {
+        look(t, v);
+        if (!(v->running > 0)) return;
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+}
+
+static int run_all(struct target *t, struct prompts *p, struct served_result *result,
+                   struct served_report *r, struct served_options *o, struct err *e)
+{
+    int rc = warm_up(t, p, o, e);
+    if (rc != 0) return rc;
+    look(t, &r->before);
+    rc = served_run(result, t, p, o, e);
+    if (rc != 0) return rc;
+    look_after(t, &r->after);
+    return report(r, e);
+}
+
+static int measure(struct served_report *r, struct err *e)
+{
+    struct target t = {0};
+    struct prompts p = {0};
+    struct served_result result = {0};
+    struct traffic_arrivals a;
+    struct json *extra = NULL;
+    struct buf member = {0};
+    int rc = check_flags(r, &a, &extra, e);
+    if (rc == 0) rc = target_open(&t, e);
+    if (rc == 0) rc = find_model(&t, e);
+    if (rc == 0) rc = prompts_make(&p, &t, e);
+    if (rc == 0 && (!p.timed || arrivals_asked())) traffic_arrive(&p.t, &a);
+    body_sampling(&member, extra);
+    struct served_options o = {.max_concurrency = (int)arrival_flags.max_concurrency,
+                               .member = member.data,
+                               .extra = extra,
+                               .ignore_eos = p.ignore_eos,
+                               .keep_text = detail,
+                               .id_prefix = id_prefix,
+                               .progress = no_progress ? NULL : "bench serve",
+                               .no_samples = !server_metrics};
+    r->target = &t;
+    r->prompts = &p;
+    r->result = &result;
+    if (rc == 0) rc = run_all(&t, &p, &result, r, &o, e);
+    buf_deinit(&member);
+    json_drop(extra);
+    served_result_close(&result);
+    prompts_close(&p);
+    target_close(&t);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct served_report r = {.peak_flops = peak_tflops * 1e12,
+                              .peak_bytes = peak_gbs * 1e9,
+                              .label = label,
+                              .metadata = &metadata};
+    (void)n_arg, (void)arg;
+    int rc = measure(&r, &e);
+    bool good = r.figures.n_completed > 0 && served_slo_met(&r);
+    seen_figures_close(&r.figures);
+    vec_deinit(&r.percent);
+    if (rc != 0) return fail("bench serve", &e);
+    return good ? 0 : 1;
+}
+
+const struct command command_bench_serve = {
+    .name = "bench serve",
+    .summary = "how a server answers requests that come over time",
+    .usage = "[--base-url URL] [OPTIONS]",
+    .detail =
+        "Against any server with OpenAI's API. Options, table and JSON keys as those of vllm bench "
+        "serve; besides, what the server's /metrics tell (prefix cache, pages, speculation, "
+        "FLOPs) and this machine's power. Prompts of random tokens are token ids where the "
+        "vocabulary's size is known (quoth's and llama.cpp's servers tell it, --tokenizer "
+        "does), else words that are counted by --tokenizer or at the server's /tokenize.",
+    .options = options,
+    .n_arg_max = 0,
+    .run = run,
+};

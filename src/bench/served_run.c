@@ -1,0 +1,255 @@
+/* served_run.c - the clients of a measured server: send each prompt when its time has come, note when tokens come
+ * back; see served.h.
+ *
+ *   send_due -> live (fetch_start) --on_body--> its answer (served_answer.c) --on_done--> seen[i]
+ */
+#include "served.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLE_US = 1000000, LOOK_US = 100000 };
+
+struct run {
+    struct served_result *r;
+    struct target *t;
+    const struct prompts *p;
+    const struct served_options *o;
+    size_t next, n_live, n_done, n_failed;
+    int64_t begin_us, sample_us, n_event;
+    char *metrics_url; /* owned; NULL: no samples */
+    bool sampling;
+    struct buf metrics;
+};
+
+/* A request under way. */
+struct live {
+    struct run *u;
+    size_t i;        /* in result.seen */
+    struct buf body; /* owned: what is sent */
+    struct served_answer answer;
+};
+
+static int64_t now(const struct run *u)
+{
+    return time_us() - u->begin_us;
+}
+
+static size_t prompt_of(const struct run *u, size_t i)
+{
+    return u->o->n_first ? 0 : i;
+}
+
+/* ---- an answer ---- */
+
+static bool on_body(void *ctx, int status, const char *data, size_t n)
+{
+    struct live *l = ctx;
+    int before = l->answer.n_event;
+    bool more = served_answer_feed(&l->answer, status, data, n, now(l->u));
+    l->u->n_event += l->answer.n_event - before;
+    return more;
+}
+
+static void on_done(void *ctx, const struct fetch_result *f)
+{
+    struct live *l = ctx;
+    struct run *u = l->u;
+    struct seen *s = &u->r->seen[l->i];
+    served_answer_end(&l->answer, f, now(u), s, &u->r->own[l->i]);
+    buf_deinit(&l->body);
+    free(l);
+    u->n_failed += s->error != NULL;
+    u->n_live--;
+    u->n_done++;
+}
+
+/* ---- sending ---- */
+
+static int start(struct run *u, struct live *l, struct err *e)
+{
+    const char *header[N_HEADER_MAX + 2];
+    char id[160];
+    size_t n = u->t->header.n;
+    for (size_t i = 0; i < n; i++) header[i] = u->t->header.v[i];
+    if (u->o->id_prefix) {
+        snprintf(id, sizeof id, "X-Request-Id: %.100s%zu", u->o->id_prefix, l->i);
+        header[n++] = id;
+    }
+    struct fetch_request r = {.url = u->t->url,
+                              .header = header,
+                              .n_header = n,
+                              .body = l->body.data,
+                              .n_body = l->body.n,
+                              .ctx = l,
+                              .on_body = on_body,
+                              .on_done = on_done};
+    u->r->seen[l->i].submit_us = now(u);
+    return fetch_start(u->t->fetch, &r, e);
+}
+
+static int send_one(struct run *u, size_t i, struct err *e)
+{
+    struct live *l = calloc(1, sizeof *l);
+    if (!l) return err_memory(e, "a request", sizeof *l);
+    *l = (struct live){.u = u, .i = i};
+    served_answer_init(&l->answer, u->t->chat, u->o->keep_text);
+    int rc = served_body(&l->body, u->t, u->p, u->o, prompt_of(u, i), e);
+    if (rc == 0) rc = start(u, l, e);
+    if (rc != 0) {
+        buf_deinit(&l->body);
+        free(l);
+        return rc;
+    }
+    u->n_live++;
+    return 0;
+}
+
+static bool has_room(const struct run *u)
+{
+    return u->next < u->r->n &&
+           (!u->o->max_concurrency || u->n_live < (size_t)u->o->max_concurrency);
+}
+
+/* Each goes out before the next one is made. */
+static int send_due(struct run *u, struct err *e)
+{
+    int rc = 0;
+    while (rc == 0 && has_room(u) && u->r->seen[u->next].arrive_us <= now(u)) {
+        rc = send_one(u, u->next++, e);
+        if (rc == 0) fetch_wait(u->t->fetch, 0);
+    }
+    return rc;
+}
+
+/* ---- how the server is, once a second ---- */
+
+static bool metrics_body(void *ctx, int status, const char *data, size_t n)
+{
+    struct run *u = ctx;
+    buf_add(&u->metrics, data, n);
+    return status == 200 && !u->metrics.failed;
+}
+
+static void metrics_done(void *ctx, const struct fetch_result *f)
+{
+    struct run *u = ctx;
+    struct server_view v;
+    server_view_read(&v, f->error || !u->metrics.data ? "" : u->metrics.data);
+    u->sampling = false;
+    if (!(v.running >= 0)) return; /* it does not tell */
+    struct load_sample s = {.us = now(u),
+                            .n_running = (int)v.running,
+                            .n_waiting = v.waiting > 0 ? (int)v.waiting : 0,
+                            .kv_ppm = v.kv_usage > 0 ? (int)(v.kv_usage * 1e6) : 0};
+    (void)!vec_push(&u->r->sample, s);
+}
+
+static void take_sample(struct run *u)
+{
+    u->sample_us = now(u) + SAMPLE_US;
+    if (!u->metrics_url || u->sampling) return;
+    struct fetch_request r = target_get(u->t, u->metrics_url);
+    r.ctx = u;
+    r.on_body = metrics_body;
+    r.on_done = metrics_done;
+    buf_clear(&u->metrics);
+    u->sampling = fetch_start(u->t->fetch, &r, NULL) == 0;
+}
+
+/* ---- the run ---- */
+
+static void show(struct run *u)
+{
+    char text[96];
+    double s = (double)now(u) * 1e-6;
+    if (!u->o->progress) return;
+    int n = snprintf(text, sizeof text, "%zu open, %.1f req/s, %.0f tok/s", u->n_live,
+                     (double)u->n_done / s, (double)u->n_event / s);
+    if (u->n_failed) snprintf(text + n, sizeof text - (size_t)n, ", %zu FAILED", u->n_failed);
+    progress_text(u->o->progress, u->n_done, u->r->n, text);
+}
+
+/* When something is to be done at the latest, if nothing comes back. */
+static int64_t next_us(const struct run *u)
+{
+    int64_t at = now(u) + LOOK_US;
+    if (u->metrics_url && !u->sampling && u->sample_us < at) at = u->sample_us;
+    if (has_room(u) && u->r->seen[u->next].arrive_us < at) at = u->r->seen[u->next].arrive_us;
+    return at + u->begin_us;
+}
+
+static int loop(struct run *u, struct err *e)
+{
+    int rc = send_due(u, e);
+    while (rc == 0 && u->n_done < u->r->n) {
+        fetch_wait(u->t->fetch, next_us(u));
+        if (now(u) >= u->sample_us) take_sample(u);
+        show(u);
+        rc = send_due(u, e);
+    }
+    return rc;
+}
+
+/* The last ones answer into what ends here. */
+static void close_run(struct run *u)
+{
+    while (fetch_under_way(u->t->fetch)) fetch_wait(u->t->fetch, time_us() + LOOK_US);
+    free(u->metrics_url);
+    buf_deinit(&u->metrics);
+}
+
+static int open_result(struct served_result *r, const struct prompts *p, size_t n_first,
+                       struct err *e)
+{
+    size_t n = n_first ? n_first : p->t.n;
+    *r = (struct served_result){
+        .n = n, .seen = calloc(n + 1, sizeof *r->seen), .own = calloc(n + 1, sizeof *r->own)};
+    if (!r->seen || !r->own) return err_memory(e, "what clients see", n * sizeof *r->seen);
+    for (size_t i = 0; i < n; i++) {
+        const struct traffic_job *j = &p->t.v[n_first ? 0 : i];
+        r->seen[i].arrive_us = n_first ? 0 : j->arrival_us;
+        r->seen[i].n_input = j->n_prompt;
+        r->seen[i].error = NULL;
+    }
+    return 0;
+}
+
+static char *metrics_url(const struct target *t)
+{
+    struct buf b = {0};
+    buf_addf(&b, "%s/metrics", t->base);
+    return buf_detach(&b);
+}
+
+int served_run(struct served_result *r, struct target *t, const struct prompts *p,
+               const struct served_options *o, struct err *e)
+{
+    int rc = open_result(r, p, o->n_first, e);
+    if (rc != 0) return rc;
+    struct run u = {.r = r, .t = t, .p = p, .o = o};
+    if (!o->no_samples) u.metrics_url = metrics_url(t);
+    int64_t cpu = os_cpu_us(), energy = os_energy_uj();
+    u.begin_us = time_us();
+    rc = loop(&u, e);
+    r->cpu_us = os_cpu_us() - cpu;
+    r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
+    close_run(&u);
+    return rc;
+}
+
+void served_result_close(struct served_result *r)
+{
+    for (size_t i = 0; r->own && i < r->n; i++) {
+        free(r->own[i].token_us);
+        free(r->own[i].text);
+        free(r->own[i].error);
+    }
+    free(r->own);
+    free(r->seen);
+    vec_deinit(&r->sample);
+    *r = (struct served_result){0};
+}

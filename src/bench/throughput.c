@@ -1,0 +1,130 @@
+/* throughput.c - quoth bench throughput: tokens a second when all requests are there from the
+ * beginning, as vllm bench throughput measures it, and how much of that time was the model's:
+ *
+ *   host share    of the engine's steps outside the model, from its own statistics
+ *   kernel share  the same batches through the model alone, afterwards (traffic_steps.c) */
+#include "traffic.h"
+
+#include "base/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int64_t n_prompt = 128, prefix_len;
+static double range_ratio;
+static const char *path;
+static bool kernels = true;
+static bool prefix_cache = true;
+
+static const struct option options[] = {
+    {.kind = OPTION_INT,
+     .name = "num-prompts",
+     .arg = "N",
+     .target = &n_prompt,
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "requests (128)"},
+    {.kind = OPTION_TEXT,
+     .name = "dataset-path",
+     .arg = "FILE",
+     .target = &path,
+     .help = "lengths from a trace (see bench replay); else random tokens"},
+    {.kind = OPTION_REAL,
+     .name = "random-range-ratio",
+     .arg = "R",
+     .target = &range_ratio,
+     .lo = 0,
+     .hi = 0.999,
+     .help = "random lengths from 1 - R to 1 + R times those (0)"},
+    {.kind = OPTION_INT,
+     .name = "prefix-len",
+     .arg = "N",
+     .target = &prefix_len,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "tokens before them that all prompts share (0)"},
+    {.kind = OPTION_FLAG,
+     .name = "kernels",
+     .target = &kernels,
+     .help = "afterwards the same steps through the kernels alone (--no-kernels: do not)"},
+    {.kind = OPTION_FLAG,
+     .name = "enable-prefix-caching",
+     .target = &prefix_cache,
+     .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_GROUP, .include = length_options},
+    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_END},
+};
+
+static int make_jobs(struct traffic *t, struct err *e)
+{
+    const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;
+    t->seed = traffic_seed();
+    t->n_prefix = (int)prefix_len;
+    if (!path)
+        return traffic_random(t, (size_t)n_prompt, input_len ? input_len : 128,
+                              output_len ? output_len : 128, range_ratio, e);
+    int rc = traffic_read(t, path, (size_t)n_prompt, e);
+    for (size_t i = 0; i < t->n; i++) {
+        t->v[i].arrival_us = 0;
+        if (input_len && !t->v[i].n_block) t->v[i].n_prompt = input_len;
+        if (output_len) t->v[i].n_output = output_len;
+    }
+    return rc;
+}
+
+static int put_totals(struct traffic_bench *b, struct err *e)
+{
+    const struct seen_figures *f = &b->figures.seen;
+    buf_addf(&b->json,
+             ",\"elapsed_time\":%.6f,\"num_requests\":%zu,\"total_num_tokens\":%lld,"
+             "\"requests_per_second\":%.6f,\"tokens_per_second\":%.6f",
+             f->seconds, f->n_completed, (long long)(f->n_input + f->n_output), f->request_rate,
+             f->total_rate);
+    buf_addf(&b->text, "\nThroughput: %.2f requests/s, %.2f total tokens/s, %.2f output tokens/s\n",
+             f->request_rate, f->total_rate, f->output_rate);
+    int64_t engine_us = 0, kernel_us = 0;
+    int n = 0;
+    bool known = b->log && step_log_times(b->log, &engine_us, &kernel_us, &n, e) && engine_us > 0;
+    if (b->log && !known && e->text[0]) return ERR_MEMORY;
+    double share = known ? (double)kernel_us / (double)engine_us : 0;
+    buf_addf(&b->json, known ? ",\"kernel_share\":%.4f" : ",\"kernel_share\":null", share);
+    if (known)
+        buf_addf(
+            &b->text,
+            "%d steps took %.3f s, the kernels alone %.3f s for them: %.1f %% of what they give; "
+            "outside the model %.2f %% by the engine's own clock\n",
+            n, (double)engine_us * 1e-6, (double)kernel_us * 1e-6, 100 * share,
+            100 * b->figures.host_share);
+    return 0;
+}
+
+static int measure(struct traffic_bench *b, const char *model, struct err *e)
+{
+    int rc = make_jobs(&b->t, e);
+    struct traffic_setup o = {.prefix_cache = prefix_cache,
+                              .log_bytes = kernels ? BENCH_LOG_BYTES : 0};
+    if (rc == 0) rc = traffic_bench_open(b, model, &o, e);
+    if (rc == 0) rc = traffic_bench_run(b, 0, (int)length_flags.n_choice, e);
+    if (rc == 0) rc = traffic_bench_figures(b, e);
+    if (rc == 0) rc = put_totals(b, e);
+    return rc ? rc : traffic_bench_print(b, false, e);
+}
+
+static int run(int n_arg, char **arg)
+{
+    return traffic_bench_main("bench throughput", measure, n_arg, arg);
+}
+
+const struct command command_bench_throughput = {
+    .name = "bench throughput",
+    .summary = "tokens a second when many requests wait",
+    .usage = "[MODEL] [OPTIONS]",
+    .detail =
+        "Options and JSON keys as those of vllm bench throughput (elapsed_time, num_requests, "
+        "total_num_tokens, requests_per_second, tokens_per_second). --scheduler static is the "
+        "baseline of continuous batching.",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

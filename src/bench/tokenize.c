@@ -1,0 +1,119 @@
+/* tokenize.c - quoth bench tokenize: megabytes a second of a tokenizer, on ordinary and on
+ * degenerate text. */
+#include "option/option.h"
+
+#include "base/os.h"
+#include "token/token.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *text_path, *hint;
+static int64_t n_round = 5;
+static bool as_json;
+
+static const struct option options[] = {
+    {.kind = OPTION_TEXT,
+     .name = "text",
+     .arg = "FILE",
+     .target = &text_path,
+     .help = "the ordinary text (a built-in English paragraph, repeated)"},
+    {.kind = OPTION_TEXT,
+     .name = "family",
+     .arg = "NAME",
+     .target = &hint,
+     .help = "pre-tokenizer of a .tiktoken file"},
+    {.kind = OPTION_INT,
+     .name = "rounds",
+     .arg = "N",
+     .target = &n_round,
+     .lo = 1,
+     .hi = 1000,
+     .help = "the best of N rounds is printed (5)"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per line"},
+    {.kind = OPTION_END},
+};
+
+enum { MEGABYTE = 1000000 };
+
+static void repeat(struct buf *b, const char *unit, size_t n_byte)
+{
+    while (b->n < n_byte && !b->failed) buf_add_text(b, unit);
+}
+
+static int measure(const struct tokenizer *t, const char *name, const struct buf *text,
+                   struct err *e)
+{
+    struct ids ids = {0};
+    int64_t best = INT64_MAX;
+    int rc = 0;
+    for (int i = 0; i < n_round && rc == 0; i++) {
+        ids.n = 0;
+        int64_t start = time_us();
+        rc = tokenizer_encode(t, text->data, text->n, 0, &ids, e);
+        int64_t took = time_us() - start;
+        if (took < best) best = took > 0 ? took : 1;
+    }
+    double rate = (double)text->n / (double)best;
+    if (rc == 0 && as_json)
+        printf("{\"test\":\"tokenize\",\"text\":\"%s\",\"bytes\":%zu,\"tokens\":%zu,\"seconds\":%."
+               "6f,\"mb_per_s\":%.3f}\n",
+               name, text->n, ids.n, (double)best * 1e-6, rate);
+    else if (rc == 0)
+        printf("%-20s %10zu bytes %9zu tokens %9.3f s %8.2f MB/s\n", name, text->n, ids.n,
+               (double)best * 1e-6, rate);
+    vec_deinit(&ids);
+    return rc;
+}
+
+static const char paragraph[] =
+    "The keeper of the light had counted ships for thirty-one years, and in all that time she had "
+    "never once been wrong. "
+    "\"It's easy,\" she'd say, \"you only have to look.\" On the morning of 4 March, though, there "
+    "were 1,204 gulls on the "
+    "railing and no ship at all; the log-book's next line stayed empty until well past noon.\n\n";
+
+static int bench_tokenize(const struct tokenizer *t, struct err *e)
+{
+    struct {
+        const char *name, *unit;
+        size_t n_byte;
+    } made[] = {{"one letter", "a", MEGABYTE},
+                {"spaces", " ", MEGABYTE},
+                {"emoji", "\xF0\x9F\x98\x80", MEGABYTE}};
+    struct buf text = {0};
+    int rc = 0;
+    if (text_path)
+        rc = file_read(&text, text_path, 1u << 30, e);
+    else
+        repeat(&text, paragraph, 4 * MEGABYTE);
+    if (rc == 0) rc = measure(t, text_path ? "file" : "English", &text, e);
+    for (size_t i = 0; i < sizeof made / sizeof made[0] && rc == 0; i++) {
+        buf_clear(&text);
+        repeat(&text, made[i].unit, made[i].n_byte);
+        rc = measure(t, made[i].name, &text, e);
+    }
+    buf_deinit(&text);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct tokenizer *t = NULL;
+    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? tokenizer_open_file(&t, model, hint, &e) : ERR_MISSING;
+    if (rc == 0) rc = bench_tokenize(t, &e);
+    tokenizer_close(t);
+    return rc ? fail("bench tokenize", &e) : 0;
+}
+
+const struct command command_bench_tokenize = {
+    .name = "bench tokenize",
+    .summary = "megabytes a second of a tokenizer",
+    .usage = "[MODEL] [OPTIONS]",
+    .options = options,
+    .n_arg_max = 1,
+    .run = run,
+};

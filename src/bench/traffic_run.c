@@ -1,0 +1,297 @@
+/* traffic_run.c - the clients of a measurement: send each job when its time has come, read what comes
+ * back; see traffic.h. One thread, which looks after all of them every 2 ms (0.3 % of a core at 64
+ * requests); nothing that is measured depends on when it looks. */
+#include "traffic.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { LOOK_US = 2000, SAMPLE_US = 1000000 };
+
+static int64_t real_now(void *ctx)
+{
+    (void)ctx;
+    return time_us();
+}
+
+static void real_pass(void *ctx, int64_t until_us)
+{
+    (void)ctx;
+    int64_t us = until_us - time_us();
+    if (us > LOOK_US) us = LOOK_US;
+    if (us > 0) nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+const struct traffic_clock traffic_real_clock = {.now_us = real_now, .pass = real_pass};
+
+/* A request under way. */
+struct live {
+    size_t job;
+    uint64_t id;
+    struct queue *queue; /* owned */
+    struct reply reply;
+    bool as_text;
+};
+
+struct run {
+    struct traffic_result *r;
+    struct engine *en;
+    const struct traffic *t;
+    const struct traffic_options *o;
+    VEC(struct live) live;
+    VEC(struct queue *) idle; /* queues for the next ones, the last used on top */
+    struct buf text;
+    size_t next, n_done;
+    int64_t begin_us, sample_us;
+};
+
+static int64_t now(const struct run *u)
+{
+    return u->o->clock->now_us(u->o->clock->ctx) - u->begin_us;
+}
+
+/* ---- sending ---- */
+
+static struct request *make_request(const struct run *u, size_t i, struct err *e)
+{
+    struct request *q = request_open(e);
+    if (!q) return NULL;
+    q->max_tokens = u->t->v[i].n_output;
+    q->n = u->o->n_choice ? u->o->n_choice : 1;
+    q->beam_width = u->o->beams ? q->n : 0;
+    q->params.temperature = u->o->temperature;
+    q->params.ignore_eos = true;
+    q->params.seed = u->t->seed + i;
+    q->params.seeded = true;
+    if (traffic_prompt(u->t, i, u->o->n_vocab, &q->prompt, e) == 0) return q;
+    request_close(q);
+    return NULL;
+}
+
+static int open_live(struct run *u, struct live *l, struct err *e)
+{
+    l->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
+    if (!l->queue) return err_memory(e, "a reply queue", sizeof(struct event));
+    l->as_text = u->o->tokenizer != NULL;
+    return 0;
+}
+
+static void close_live(struct run *u, struct live *l)
+{
+    if (l->as_text) reply_close(&l->reply);
+    if (!vec_push(&u->idle, l->queue)) queue_close(l->queue);
+}
+
+/* Refused requests count as such; only what no request can help fails the run. */
+static int send_job(struct run *u, size_t i, struct err *e)
+{
+    struct seen *seen = &u->r->seen[i];
+    struct live l = {.job = i};
+    struct request *q = make_request(u, i, e);
+    if (!q) return ERR_MEMORY;
+    int rc = open_live(u, &l, e);
+    struct reply_options ro = {.tokenizer = u->o->tokenizer};
+    if (rc == 0 && l.as_text) rc = reply_open(&l.reply, u->en, q->id, &ro, e);
+    if (rc != 0) {
+        request_close(q);
+        return rc;
+    }
+    q->reply = l.queue;
+    l.id = q->id;
+    seen->submit_us = now(u);
+    if (engine_submit(u->en, q, e) != 0) {
+        request_close(q);
+        close_live(u, &l);
+        u->n_done++;
+        return 0;
+    }
+    return vec_push(&u->live, l) ? 0 : err_memory(e, "requests under way", sizeof l);
+}
+
+static bool may_send(const struct run *u)
+{
+    return u->next < u->t->n && u->t->v[u->next].arrival_us <= now(u) &&
+           (!u->o->max_concurrency || u->live.n < (size_t)u->o->max_concurrency);
+}
+
+static int send_due(struct run *u, struct err *e)
+{
+    int rc = 0;
+    while (rc == 0 && may_send(u)) rc = send_job(u, u->next++, e);
+    return rc;
+}
+
+/* ---- reading ---- */
+
+static void hear(struct run *u, struct live *l, const struct event *ev)
+{
+    struct seen *seen = &u->r->seen[l->job];
+    int64_t us = ev->time_us - u->begin_us;
+    if (ev->kind == EVENT_TOKEN) {
+        if (ev->choice == 0) seen->token_us[seen->n_time++] = us;
+        seen->done_us = us;
+        seen->n_output++;
+    }
+    if (ev->kind == EVENT_DONE) {
+        bool whole = ev->finish == FINISH_LENGTH || ev->finish == FINISH_STOP;
+        if (seen->n_time == 0) seen->done_us = us;
+        seen->n_token = seen->n_time;
+        seen->error = whole ? NULL : finish_name(ev->finish);
+        seen->n_cached = ev->usage.n_cached;
+    }
+    if (!l->as_text) return;
+    buf_clear(&u->text);
+    reply_event(&l->reply, ev, &u->text);
+}
+
+/* true: it is done */
+static bool read_live(struct run *u, struct live *l)
+{
+    struct event ev;
+    while (queue_pop(l->queue, &ev, 0)) {
+        hear(u, l, &ev);
+        if (ev.kind == EVENT_DONE) return true;
+    }
+    return false;
+}
+
+static void read_all(struct run *u)
+{
+    for (size_t i = 0; i < u->live.n;) {
+        struct live *l = &u->live.v[i];
+        if (!read_live(u, l)) {
+            i++;
+            continue;
+        }
+        close_live(u, l);
+        *l = u->live.v[--u->live.n];
+        u->n_done++;
+    }
+}
+
+/* ---- once a second ---- */
+
+static void take_sample(struct run *u)
+{
+    struct stats_view v;
+    stats_read(engine_stats(u->en), &v);
+    struct load_sample s = {.us = now(u),
+                            .n_running = (int)v.value[STAT_running],
+                            .n_waiting = (int)v.value[STAT_waiting],
+                            .kv_ppm = (int)v.value[STAT_kv_usage],
+                            .memory = os_memory_own()};
+    (void)!vec_push(&u->r->sample, s);
+    u->sample_us = s.us + SAMPLE_US;
+}
+
+static void look(struct run *u)
+{
+    read_all(u);
+    if (now(u) >= u->sample_us) take_sample(u);
+    if (u->o->progress) progress_bar(u->o->progress, u->n_done, u->t->n);
+}
+
+/* When something is to be done at the latest, if nothing comes back. */
+static int64_t next_us(const struct run *u)
+{
+    int64_t at = u->sample_us;
+    bool room = !u->o->max_concurrency || u->live.n < (size_t)u->o->max_concurrency;
+    if (u->next < u->t->n && room && u->t->v[u->next].arrival_us < at)
+        at = u->t->v[u->next].arrival_us;
+    return at + u->begin_us;
+}
+
+static int loop(struct run *u, struct err *e)
+{
+    int rc = send_due(u, e);
+    while (rc == 0 && u->n_done < u->t->n) {
+        u->o->clock->pass(u->o->clock->ctx, next_us(u));
+        look(u);
+        rc = send_due(u, e);
+    }
+    return rc;
+}
+
+/* ---- the run ---- */
+
+/* After a failure: the engine writes to the queues until it says that a request is done. */
+static void give_up(struct run *u)
+{
+    for (size_t i = 0; i < u->live.n; i++) engine_cancel(u->en, u->live.v[i].id);
+    while (u->live.n) {
+        u->o->clock->pass(u->o->clock->ctx, now(u) + u->begin_us + LOOK_US);
+        read_all(u);
+    }
+}
+
+/* The last answers are out before their step is over and counted. */
+static void read_stats(struct run *u, struct stats_view *v)
+{
+    for (;;) {
+        stats_read(engine_stats(u->en), v);
+        if (v->value[STAT_running] + v->value[STAT_waiting] == 0) return;
+        u->o->clock->pass(u->o->clock->ctx, now(u) + u->begin_us + LOOK_US);
+    }
+}
+
+static void close_run(struct run *u)
+{
+    while (u->idle.n) queue_close(u->idle.v[--u->idle.n]);
+    vec_deinit(&u->live);
+    vec_deinit(&u->idle);
+    buf_deinit(&u->text);
+}
+
+/* What clients write down, all of it touched now: memory that grows later is not theirs. */
+static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
+{
+    size_t n_token = 0, at = 0;
+    for (size_t i = 0; i < t->n; i++) n_token += (size_t)t->v[i].n_output;
+    *r = (struct traffic_result){.n = t->n,
+                                 .seen = malloc((t->n + 1) * sizeof *r->seen),
+                                 .token_us = malloc((n_token + 1) * sizeof *r->token_us)};
+    if (!r->seen || !r->token_us)
+        return err_memory(e, "what clients see", n_token * sizeof *r->token_us);
+    memset(r->token_us, 0xFF, (n_token + 1) * sizeof *r->token_us);
+    for (size_t i = 0; i < t->n; i++) {
+        r->seen[i] = (struct seen){.arrive_us = t->v[i].arrival_us,
+                                   .token_us = r->token_us + at,
+                                   .n_input = t->v[i].n_prompt,
+                                   .error = "refused"};
+        at += (size_t)t->v[i].n_output;
+    }
+    return 0;
+}
+
+int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
+                const struct traffic_options *o, struct err *e)
+{
+    int rc = open_result(r, t, e);
+    if (rc != 0) return rc;
+    struct run u = {.r = r, .en = en, .t = t, .o = o};
+    struct stats_view before, after;
+    stats_read(engine_stats(en), &before);
+    int64_t cpu = os_cpu_us(), energy = os_energy_uj();
+    u.begin_us = o->clock->now_us(o->clock->ctx);
+    rc = loop(&u, e);
+    if (rc != 0) give_up(&u);
+    r->cpu_us = os_cpu_us() - cpu;
+    r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
+    read_stats(&u, &after);
+    take_sample(&u);
+    r->stats = stats_since(&before, &after);
+    close_run(&u);
+    return rc;
+}
+
+void traffic_result_close(struct traffic_result *r)
+{
+    free(r->seen);
+    free(r->token_us);
+    vec_deinit(&r->sample);
+    *r = (struct traffic_result){0};
+}

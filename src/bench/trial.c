@@ -1,0 +1,288 @@
+/* trial.c - what quoth bench latency, throughput and replay share: flags, a session with an
+ * engine that fits what is sent, peaks measured beside it, and where results go. */
+#include "traffic.h"
+
+#include "base/json.h"
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { N_SEQ = 64 }; /* unless --max-num-seqs says otherwise */
+
+static int64_t seed;
+static bool no_detokenize, as_json;
+static const char *percentiles = "50,90,99", *json_path, *page_path;
+static struct text_list goodput;
+static double peak_tflops, peak_gbs, temperature = 1;
+
+const struct option traffic_flags[] = {
+    {.kind = OPTION_FLAG,
+     .name = "disable-detokenize",
+     .target = &no_detokenize,
+     .help = "answers stay tokens"},
+    {.kind = OPTION_REAL,
+     .name = "temperature",
+     .arg = "X",
+     .target = &temperature,
+     .lo = 0,
+     .hi = 100,
+     .help = "of all requests (1)"},
+    {.kind = OPTION_INT,
+     .name = "seed",
+     .arg = "N",
+     .target = &seed,
+     .lo = 0,
+     .hi = 1ll << 53,
+     .help = "of what is random in it (0)"},
+    {.kind = OPTION_TEXT,
+     .name = "metric-percentiles",
+     .arg = "N,...",
+     .target = &percentiles,
+     .help = "of latencies (50,90,99)"},
+    {.kind = OPTION_LIST,
+     .name = "goodput",
+     .arg = "NAME:MS",
+     .target = &goodput,
+     .help = "an objective, may be repeated: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"},
+    {.kind = OPTION_REAL,
+     .name = "peak-tflops",
+     .arg = "X",
+     .target = &peak_tflops,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "what the utilization is of (measured)"},
+    {.kind = OPTION_REAL,
+     .name = "peak-gbs",
+     .arg = "X",
+     .target = &peak_gbs,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "the same of read bandwidth (measured)"},
+    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
+    {.kind = OPTION_TEXT,
+     .name = "output-json",
+     .arg = "FILE",
+     .target = &json_path,
+     .help = "write that object to a file, besides"},
+    {.kind = OPTION_TEXT,
+     .name = "output",
+     .letter = 'o',
+     .arg = "FILE.html",
+     .target = &page_path,
+     .help = "write a page with the table and curves, besides"},
+    {.kind = OPTION_GROUP, .include = model_options},
+    {.kind = OPTION_END},
+};
+
+uint64_t traffic_seed(void)
+{
+    return (uint64_t)seed;
+}
+
+/* ---- opening ---- */
+
+static int read_flags(struct traffic_bench *b, struct err *e)
+{
+    struct slo slo = {{0}};
+    int rc = slo_read(&slo, &goodput, e);
+    return rc ? rc : percents_read(&b->percent, "metric-percentiles", percentiles, e);
+}
+
+static int longest(const struct traffic *t)
+{
+    int most = 1;
+    for (size_t i = 0; i < t->n; i++)
+        if (t->v[i].n_prompt + t->v[i].n_output > most) most = t->v[i].n_prompt + t->v[i].n_output;
+    return most;
+}
+
+static int start_engine(struct traffic_bench *b, const struct traffic_setup *o, struct err *e)
+{
+    struct engine_options eo;
+    int rc = session_engine_options(&eo, &b->s, &session_flags, e);
+    if (rc == 0 && o->log_bytes) rc = step_log_open(&b->log, b->s.model, o->log_bytes, e);
+    if (b->log) eo.executor = step_log_executor(b->log);
+    eo.no_prefix_cache = !o->prefix_cache;
+    eo.queue_max = b->t.n < 1024 ? 1024 : (int)b->t.n;
+    if (rc == 0) rc = engine_open(&b->s.engine, &eo, e);
+    return rc ? rc : engine_start(b->s.engine, e);
+}
+
+int traffic_bench_open(struct traffic_bench *b, const char *model, const struct traffic_setup *o,
+                       struct err *e)
+{
+    int rc = read_flags(b, e);
+    int n_seq = session_flags.max_num_seqs ? (int)session_flags.max_num_seqs : N_SEQ;
+    struct session_size size = {.n_seq = n_seq,
+                                .n_out = n_seq,
+                                .n_row_min = n_seq,
+                                .context = longest(&b->t) + 1,
+                                .n_longest = n_seq};
+    if (rc == 0) rc = session_open_sized(&b->s, model, &size, e);
+    if (rc != 0) return rc;
+    size_t n_cut = traffic_fit(&b->t, model_info(b->s.model)->context_max);
+    if (n_cut)
+        fprintf(stderr, "quoth %s: %zu of %zu requests are cut to a context of %d tokens\n",
+                b->name, n_cut, b->t.n, model_info(b->s.model)->context_max);
+    return start_engine(b, o, e);
+}
+
+void traffic_bench_close(struct traffic_bench *b)
+{
+    traffic_figures_close(&b->figures);
+    traffic_result_close(&b->result);
+    session_close(&b->s);
+    step_log_close(b->log);
+    traffic_close(&b->t);
+    vec_deinit(&b->percent);
+    buf_deinit(&b->json);
+    buf_deinit(&b->text);
+}
+
+/* ---- running ---- */
+
+/* What the machine gives now; no memory stays taken, which would count as the engine's. */
+static int measure_peaks(struct traffic_bench *b, struct traffic_peaks *p, struct err *e)
+{
+    struct bench_limits *l = NULL;
+    *p = (struct traffic_peaks){.flops = peak_tflops * 1e12, .bytes = peak_gbs * 1e9};
+    if (p->flops > 0 && p->bytes > 0) return 0;
+    int rc = bench_limits_open(&l, b->s.backend, e);
+    struct bench_limit now = {0};
+    if (rc == 0) now = bench_limits_now(l, bench_kind_of_model(b->s.checkpoint));
+    bench_limits_close(l);
+    if (p->flops <= 0) p->flops = now.ops;
+    if (p->bytes <= 0) p->bytes = now.read;
+    return rc;
+}
+
+int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice, struct err *e)
+{
+    struct traffic_options o = {.clock = &traffic_real_clock,
+                                .n_vocab = model_info(b->s.model)->n_vocab,
+                                .max_concurrency = max_concurrency,
+                                .n_choice = n_choice,
+                                .beams = length_flags.beams,
+                                .temperature = (float)temperature,
+                                .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
+                                .progress = b->name};
+    traffic_result_close(&b->result);
+    int rc = b->peaks.n_thread ? 0 : measure_peaks(b, &b->peaks, e);
+    b->peaks.n_thread = session_n_thread(&b->s);
+    if (b->log) step_log_clear(b->log);
+    return rc ? rc : traffic_run(&b->result, b->s.engine, &b->t, &o, e);
+}
+
+int traffic_bench_figures(struct traffic_bench *b, struct err *e)
+{
+    struct slo slo = {{0}};
+    struct traffic_peaks after;
+    int rc = slo_read(&slo, &goodput, e);
+    if (rc == 0) rc = measure_peaks(b, &after, e);
+    if (rc != 0) return rc;
+    b->peaks.flops = (b->peaks.flops + after.flops) / 2;
+    b->peaks.bytes = (b->peaks.bytes + after.bytes) / 2;
+    return traffic_figures(&b->figures, &b->result, &slo, &b->peaks, e);
+}
+
+/* ---- results ---- */
+
+static int n_seq(const struct traffic_bench *b)
+{
+    return model_batch_limits(b->s.model)->n_seq;
+}
+
+/* The name that "auto" stands for where no keys compete. */
+static const char *scheduler(void)
+{
+    const char *name = session_flags.scheduler;
+    return strcmp(name, "auto") == 0 ? policy_name(0) : name;
+}
+
+/* Who was measured, where. */
+static void put_subject(struct traffic_bench *b, struct buf *out)
+{
+    const struct model_info *i = model_info(b->s.model);
+    char date[32];
+    time_t t = (time_t)(time_wall_us() / 1000000);
+    struct tm tm;
+    strftime(date, sizeof date, "%Y%m%d-%H%M%S", gmtime_r(&t, &tm));
+    json_member_text(out, "date", date);
+    json_member_text(out, "backend", "quoth");
+    json_member_text(out, "model_id", i->name);
+    buf_addf(out, ",\"num_prompts\":%zu,\"max_num_seqs\":%d,\"kv_pages\":%d,\"block_size\":%d",
+             b->t.n, n_seq(b), i->n_page, i->page_rows);
+    json_member_text(out, "device", backend_describe(b->s.backend));
+    json_member_text(out, "scheduler", scheduler());
+    json_member_text(out, "version", quoth_version());
+}
+
+static void print_subject(struct traffic_bench *b, FILE *f)
+{
+    const struct model_info *i = model_info(b->s.model);
+    fprintf(f, "%s: %s, %.2f M parameters; %s, activations %s, KV %s\n", i->name, i->arch,
+            (double)i->n_param * 1e-6, backend_describe(b->s.backend), session_act_name(),
+            kv_type_name(i->kv_type));
+    fprintf(f, "%d pages of %d tokens, at most %d sequences, scheduler %s\n\n", i->n_page,
+            i->page_rows, n_seq(b), scheduler());
+}
+
+static int compose_text(struct traffic_bench *b, struct err *e)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (!f) return err_memory(e, "the table", 4096);
+    print_subject(b, f);
+    traffic_print(&b->figures, &b->result, &b->percent, f);
+    if (b->text.n) fputs(b->text.data, f);
+    fclose(f);
+    buf_clear(&b->text);
+    buf_add(&b->text, text, n);
+    free(text);
+    return b->text.failed ? err_memory(e, "the table", n) : 0;
+}
+
+static int compose_json(struct traffic_bench *b, bool detail, struct err *e)
+{
+    struct buf own = b->json;
+    b->json = (struct buf){0};
+    put_subject(b, &b->json);
+    traffic_json(&b->figures, &b->result, &b->percent, &b->json);
+    if (own.n) buf_add(&b->json, own.data, own.n);
+    if (detail) seen_json_detail(b->result.seen, b->result.n, &b->json);
+    buf_add_text(&b->json, "}\n");
+    buf_deinit(&own);
+    if (b->json.failed) return err_memory(e, "the result", b->json.n);
+    b->json.data[0] = '{'; /* in the place of the first comma */
+    return 0;
+}
+
+int traffic_bench_print(struct traffic_bench *b, bool detail, struct err *e)
+{
+    int rc = compose_text(b, e);
+    if (rc == 0) rc = compose_json(b, detail, e);
+    if (rc == 0) fputs(as_json ? b->json.data : b->text.data, stdout);
+    if (rc == 0 && json_path) rc = file_write(json_path, b->json.data, b->json.n, e);
+    char title[80];
+    snprintf(title, sizeof title, "quoth %s: %.50s", b->name, model_info(b->s.model)->name);
+    if (rc == 0 && page_path)
+        rc = traffic_page(page_path, title, b->text.data, &b->figures, &b->result, e);
+    return rc;
+}
+
+int traffic_bench_main(const char *name,
+                       int (*measure)(struct traffic_bench *b, const char *model, struct err *e),
+                       int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct traffic_bench b = {.name = name, .good = true};
+    const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
+    int rc = model ? measure(&b, model, &e) : ERR_MISSING;
+    traffic_bench_close(&b);
+    if (rc != 0) return fail(name, &e);
+    return b.good ? 0 : 1;
+}
