@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-    ROWS_AT_ONCE = 1,
+    WIDE_FILE = 0,
     STRIPS = 1, /* 8 registers of codes: of 16 */
     WIDE_SIGNED = 1,
 };

@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-    ROWS_AT_ONCE = 4,
-    STRIPS = 2, /* 16 registers of codes, 4 sums, 4 scales, 1 of activations: of 32 */
+    WIDE_FILE = 1,
+    STRIPS = 2, /* 16 registers of codes and 8 of sums, or of sums and codes; 4 scales: of 32 */
     WIDE_SIGNED = 0,
 };
 

@@ -9,7 +9,7 @@
 #include "kern/tmpl/pair_none.h"
 
 enum {
-    ROWS_AT_ONCE = 1,
+    WIDE_FILE = 0,
     STRIPS = 2, /* 16 registers of codes, 4 sums, 4 scales, 2 of activations: of 32 */
     WIDE_SIGNED = 1,
 };

@@ -6,7 +6,7 @@
 #include "../neon/vec.h"
 
 enum {
-    ROWS_AT_ONCE = 1,
+    WIDE_FILE = 0,
     STRIPS = 2, /* 16 registers of codes, 8 sums, 4 scales, 2 of activations: of 32 */
     WIDE_SIGNED = 0,
     PAIRS = 1,

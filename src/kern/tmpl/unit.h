@@ -10,8 +10,12 @@
 
 /* ---- codes -> bytes ---- */
 
+struct half { /* 16 k: k-quads of a strip */
+    vi w0, w1, w2, w3;
+};
+
 struct unit {
-    vi w0, w1, w2, w3, w4, w5, w6, w7; /* k-quads of a strip */
+    vi w0, w1, w2, w3, w4, w5, w6, w7;
 };
 
 /* Bits from n up (n > 0) or down of v, masked: 32-bit shifts move bits across bytes, the mask drops
@@ -21,49 +25,44 @@ ALWAYS vi field(vi v, int up, vi mask)
     return vi_and(up > 0 ? vi_sll(v, up) : up < 0 ? vi_srl(v, -up) : v, mask);
 }
 
-ALWAYS void unit_low(struct unit *u, int bits, const uint8_t *p)
+ALWAYS struct half half_low(int bits, const uint8_t *p, int h)
 {
+    struct half u;
     if (bits == 8) {
-        u->w0 = vi_load(p), u->w1 = vi_load(p + 64), u->w2 = vi_load(p + 128);
-        u->w3 = vi_load(p + 192), u->w4 = vi_load(p + 256), u->w5 = vi_load(p + 320);
-        u->w6 = vi_load(p + 384), u->w7 = vi_load(p + 448);
+        p += 256 * h;
+        u.w0 = vi_load(p), u.w1 = vi_load(p + 64), u.w2 = vi_load(p + 128), u.w3 = vi_load(p + 192);
     } else if (bits >= 4) {
-        vi m = vi_set1_i8(15);
-        vi a = vi_load(p), b = vi_load(p + 64), c = vi_load(p + 128), d = vi_load(p + 192);
-        u->w0 = field(a, 0, m), u->w1 = field(a, -4, m), u->w2 = field(b, 0, m);
-        u->w3 = field(b, -4, m), u->w4 = field(c, 0, m), u->w5 = field(c, -4, m);
-        u->w6 = field(d, 0, m), u->w7 = field(d, -4, m);
+        p += 128 * h;
+        vi m = vi_set1_i8(15), a = vi_load(p), b = vi_load(p + 64);
+        u.w0 = field(a, 0, m), u.w1 = field(a, -4, m);
+        u.w2 = field(b, 0, m), u.w3 = field(b, -4, m);
     } else if (bits >= 2) {
-        vi m = vi_set1_i8(3), a = vi_load(p), b = vi_load(p + 64);
-        u->w0 = field(a, 0, m), u->w1 = field(a, -2, m), u->w2 = field(a, -4, m);
-        u->w3 = field(a, -6, m), u->w4 = field(b, 0, m), u->w5 = field(b, -2, m);
-        u->w6 = field(b, -4, m), u->w7 = field(b, -6, m);
+        vi m = vi_set1_i8(3), a = vi_load(p + 64 * h);
+        u.w0 = field(a, 0, m), u.w1 = field(a, -2, m);
+        u.w2 = field(a, -4, m), u.w3 = field(a, -6, m);
     } else {
         vi m = vi_set1_i8(1), a = vi_load(p);
-        u->w0 = field(a, 0, m), u->w1 = field(a, -1, m), u->w2 = field(a, -2, m);
-        u->w3 = field(a, -3, m), u->w4 = field(a, -4, m), u->w5 = field(a, -5, m);
-        u->w6 = field(a, -6, m), u->w7 = field(a, -7, m);
+        u.w0 = field(a, -4 * h, m), u.w1 = field(a, -4 * h - 1, m);
+        u.w2 = field(a, -4 * h - 2, m), u.w3 = field(a, -4 * h - 3, m);
     }
+    return u;
 }
 
 /* One high bit per code, which belongs at bit `at`. */
-ALWAYS void unit_high1(struct unit *u, int at, const uint8_t *p)
+ALWAYS void half_high1(struct half *u, int at, const uint8_t *p, int h)
 {
-    vi h = vi_load(p), m = vi_set1_i8(1 << at);
-    u->w0 = vi_or(u->w0, field(h, at, m)), u->w1 = vi_or(u->w1, field(h, at - 1, m));
-    u->w2 = vi_or(u->w2, field(h, at - 2, m)), u->w3 = vi_or(u->w3, field(h, at - 3, m));
-    u->w4 = vi_or(u->w4, field(h, at - 4, m)), u->w5 = vi_or(u->w5, field(h, at - 5, m));
-    u->w6 = vi_or(u->w6, field(h, at - 6, m)), u->w7 = vi_or(u->w7, field(h, at - 7, m));
+    vi a = vi_load(p), m = vi_set1_i8(1 << at);
+    const int up = at - 4 * h;
+    u->w0 = vi_or(u->w0, field(a, up, m)), u->w1 = vi_or(u->w1, field(a, up - 1, m));
+    u->w2 = vi_or(u->w2, field(a, up - 2, m)), u->w3 = vi_or(u->w3, field(a, up - 3, m));
 }
 
 /* Two high bits per code, at bits 4 and 5. */
-ALWAYS void unit_high2(struct unit *u, const uint8_t *p)
+ALWAYS void half_high2(struct half *u, const uint8_t *p, int h)
 {
-    vi a = vi_load(p), b = vi_load(p + 64), m = vi_set1_i8(0x30);
+    vi a = vi_load(p + 64 * h), m = vi_set1_i8(0x30);
     u->w0 = vi_or(u->w0, field(a, 4, m)), u->w1 = vi_or(u->w1, field(a, 2, m));
     u->w2 = vi_or(u->w2, field(a, 0, m)), u->w3 = vi_or(u->w3, field(a, -2, m));
-    u->w4 = vi_or(u->w4, field(b, 4, m)), u->w5 = vi_or(u->w5, field(b, 2, m));
-    u->w6 = vi_or(u->w6, field(b, 0, m)), u->w7 = vi_or(u->w7, field(b, -2, m));
 }
 
 /* The bytes are handed to dot_step less 128. */
@@ -78,27 +77,30 @@ ALWAYS int zero_of(const struct panel_format *f)
     return is_signed(f) ? f->zero - 128 : f->zero;
 }
 
-/* The unit at p (already moved to the strip's outputs) as bytes. */
-ALWAYS struct unit unit_bytes(const struct panel_format *f, const uint8_t *p)
+/* Half h of the unit at p (already moved to the strip's outputs) as bytes. */
+ALWAYS struct half half_bytes(const struct panel_format *f, const uint8_t *p, int h)
 {
-    struct unit u;
-    unit_low(&u, f->bits, p);
-    if (f->bits == 6) unit_high2(&u, p + 256);
-    if (f->bits == 5) unit_high1(&u, 4, p + 256);
-    if (f->bits == 3) unit_high1(&u, 2, p + 128);
+    struct half u = half_low(f->bits, p, h);
+    if (f->bits == 6) half_high2(&u, p + 256, h);
+    if (f->bits == 5) half_high1(&u, 4, p + 256, h);
+    if (f->bits == 3) half_high1(&u, 2, p + 128, h);
     if (f->levels != LEVELS_NONE) {
         vi t = vi_table(panel_level[f->levels]);
-        u.w0 = vi_lut(t, u.w0), u.w1 = vi_lut(t, u.w1), u.w2 = vi_lut(t, u.w2);
-        u.w3 = vi_lut(t, u.w3), u.w4 = vi_lut(t, u.w4), u.w5 = vi_lut(t, u.w5);
-        u.w6 = vi_lut(t, u.w6), u.w7 = vi_lut(t, u.w7);
+        u.w0 = vi_lut(t, u.w0), u.w1 = vi_lut(t, u.w1);
+        u.w2 = vi_lut(t, u.w2), u.w3 = vi_lut(t, u.w3);
     }
     if (is_signed(f)) {
         vi m = vi_set1_i8(-128);
-        u.w0 = vi_xor(u.w0, m), u.w1 = vi_xor(u.w1, m), u.w2 = vi_xor(u.w2, m);
-        u.w3 = vi_xor(u.w3, m), u.w4 = vi_xor(u.w4, m), u.w5 = vi_xor(u.w5, m);
-        u.w6 = vi_xor(u.w6, m), u.w7 = vi_xor(u.w7, m);
+        u.w0 = vi_xor(u.w0, m), u.w1 = vi_xor(u.w1, m);
+        u.w2 = vi_xor(u.w2, m), u.w3 = vi_xor(u.w3, m);
     }
     return u;
+}
+
+ALWAYS struct unit unit_bytes(const struct panel_format *f, const uint8_t *p)
+{
+    struct half a = half_bytes(f, p, 0), b = half_bytes(f, p, 1);
+    return (struct unit){a.w0, a.w1, a.w2, a.w3, b.w0, b.w1, b.w2, b.w3};
 }
 
 /* ---- scales: s is the group's scales, `lane` the strip's first output ---- */
