@@ -1,43 +1,12 @@
-/* flags.c - what quoth bench replay and quoth bench serve are asked to send, and when: flags with vLLM's names;
- * see traffic.h. */
-#include "traffic.h"
+/* flags.c - flags with vLLM's names that several measurements share; see flags.h. */
+#include "flags.h"
 
 #include <math.h>
 #include <string.h>
 
+/* ---- when ---- */
+
 struct arrival_flags arrival_flags = {.rate = INFINITY, .burstiness = 1};
-struct length_flags length_flags = {.n_choice = 1};
-
-const struct option length_options[] = {
-    {.kind = OPTION_INT,
-     .name = "input-len",
-     .arg = "N",
-     .target = &length_flags.input_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "tokens of each prompt (latency 32, throughput 128; a trace's own)"},
-    {.kind = OPTION_INT,
-     .name = "output-len",
-     .arg = "N",
-     .target = &length_flags.output_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "tokens of each answer (128; a trace's own)"},
-    {.kind = OPTION_INT,
-     .name = "n",
-     .arg = "N",
-     .target = &length_flags.n_choice,
-     .lo = 1,
-     .hi = CHOICES_MAX,
-     .help = "answers to each prompt (1)"},
-    {.kind = OPTION_FLAG,
-     .name = "use-beam-search",
-     .target = &length_flags.beams,
-     .help = "search with --n beams, instead of sampling"},
-    {.kind = OPTION_END},
-};
-
-struct random_flags random_flags = {.input_len = 1024, .output_len = 128};
 
 const struct option arrival_options[] = {
     {.kind = OPTION_REAL,
@@ -90,38 +59,6 @@ const struct option arrival_options[] = {
     {.kind = OPTION_END},
 };
 
-const struct option random_options[] = {
-    {.kind = OPTION_INT,
-     .name = "random-input-len",
-     .arg = "N",
-     .target = &random_flags.input_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "random prompts: their tokens (1024)"},
-    {.kind = OPTION_INT,
-     .name = "random-output-len",
-     .arg = "N",
-     .target = &random_flags.output_len,
-     .lo = 1,
-     .hi = 1 << 20,
-     .help = "... and those of an answer (128)"},
-    {.kind = OPTION_REAL,
-     .name = "random-range-ratio",
-     .arg = "R",
-     .target = &random_flags.spread,
-     .lo = 0,
-     .hi = 0.999,
-     .help = "... each from 1 - R to 1 + R times those (0)"},
-    {.kind = OPTION_INT,
-     .name = "random-prefix-len",
-     .arg = "N",
-     .target = &random_flags.prefix_len,
-     .lo = 0,
-     .hi = 1 << 20,
-     .help = "... behind so many that all prompts share (0)"},
-    {.kind = OPTION_END},
-};
-
 bool arrivals_asked(void)
 {
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));
@@ -167,4 +104,140 @@ void arrivals_json(struct buf *b)
     json_member_text(b, "ramp_up_strategy", f->ramp);
     json_member_real(b, "ramp_up_start_rps", f->ramp_from);
     json_member_real(b, "ramp_up_end_rps", f->ramp_to);
+}
+
+/* ---- what ---- */
+
+struct dataset_flags dataset_flags;
+struct length_flags length_flags;
+struct choice_flags choice_flags = {.n = 1};
+struct random_flags random_flags = {.input_len = 1024, .output_len = 128};
+
+const struct option dataset_options[] = {
+    {.kind = OPTION_INT,
+     .name = "num-prompts",
+     .arg = "N",
+     .target = &dataset_flags.n_prompt,
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "requests (1000, throughput 128; of a trace at most its own)"},
+    {.kind = OPTION_TEXT,
+     .name = "dataset-path",
+     .arg = "FILE",
+     .target = &dataset_flags.path,
+     .help = "a trace, or what --dataset-name says (else random lengths)"},
+    {.kind = OPTION_END},
+};
+
+const struct option length_options[] = {
+    {.kind = OPTION_INT,
+     .name = "input-len",
+     .arg = "N",
+     .target = &length_flags.input_len,
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "tokens of each prompt (latency 32, throughput 128; a dataset's own)"},
+    {.kind = OPTION_INT,
+     .name = "output-len",
+     .arg = "N",
+     .target = &length_flags.output_len,
+     .lo = 1,
+     .hi = 1 << 24,
+     .help = "tokens of each answer (128; a dataset's own)"},
+    {.kind = OPTION_END},
+};
+
+const struct option choice_options[] = {
+    {.kind = OPTION_INT,
+     .name = "n",
+     .arg = "N",
+     .target = &choice_flags.n,
+     .lo = 1,
+     .hi = CHOICES_MAX,
+     .help = "answers to each prompt (1)"},
+    {.kind = OPTION_FLAG,
+     .name = "use-beam-search",
+     .target = &choice_flags.beams,
+     .help = "search with --n beams, instead of sampling"},
+    {.kind = OPTION_END},
+};
+
+const struct option random_options[] = {
+    {.kind = OPTION_INT,
+     .name = "random-input-len",
+     .arg = "N",
+     .target = &random_flags.input_len,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "random prompts: their tokens (1024)"},
+    {.kind = OPTION_INT,
+     .name = "random-output-len",
+     .arg = "N",
+     .target = &random_flags.output_len,
+     .lo = 1,
+     .hi = 1 << 20,
+     .help = "... and those of an answer (128)"},
+    {.kind = OPTION_REAL,
+     .name = "random-range-ratio",
+     .arg = "R",
+     .target = &random_flags.spread,
+     .lo = 0,
+     .hi = 0.999,
+     .help = "... each from 1 - R to 1 + R times those (0)"},
+    {.kind = OPTION_INT,
+     .name = "random-prefix-len",
+     .arg = "N",
+     .target = &random_flags.prefix_len,
+     .lo = 0,
+     .hi = 1 << 20,
+     .help = "... behind so many that all prompts share (0)"},
+    {.kind = OPTION_END},
+};
+
+/* ---- how they are judged ---- */
+
+struct figure_flags figure_flags = {.temperature = -1};
+
+const struct option figure_options[] = {
+    {.kind = OPTION_REAL,
+     .name = "temperature",
+     .arg = "X",
+     .target = &figure_flags.temperature,
+     .lo = 0,
+     .hi = 100,
+     .help = "of all requests (1; serve: the server's default)"},
+    {.kind = OPTION_INT,
+     .name = "seed",
+     .arg = "N",
+     .target = &figure_flags.seed,
+     .lo = 0,
+     .hi = 1ll << 53,
+     .help = "of what is random in it (0)"},
+    {.kind = OPTION_TEXT,
+     .name = "metric-percentiles",
+     .arg = "N,...",
+     .target = &figure_flags.percentiles,
+     .help = "of latencies (50,90,99; serve: 99)"},
+    {.kind = OPTION_REAL,
+     .name = "peak-tflops",
+     .arg = "X",
+     .target = &figure_flags.peak_tflops,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "what mfu is of (measured; serve: of the server's machine, where it tells its FLOPs)"},
+    {.kind = OPTION_REAL,
+     .name = "peak-gbs",
+     .arg = "X",
+     .target = &figure_flags.peak_gbs,
+     .lo = 0,
+     .hi = 1e9,
+     .help = "the same of read bandwidth"},
+    {.kind = OPTION_END},
+};
+
+int figures_asked(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e)
+{
+    const char *text = figure_flags.percentiles ? figure_flags.percentiles : otherwise;
+    int rc = slo_read(slo, &figure_flags.goodput, e);
+    return rc ? rc : reals_read(percent, "metric-percentiles", text, 0, 100, e);
 }

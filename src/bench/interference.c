@@ -13,7 +13,6 @@
 #include "base/os.h"
 #include "base/rng.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -67,7 +66,7 @@ struct scene {
     struct session s;
     struct stream *stream; /* owned [n_stream + 1], the last is the prompt */
     uint64_t rng;
-    struct bench_samples *gaps; /* where gaps of the streams go now; NULL: nowhere */
+    struct samples *gaps; /* where gaps of the streams go now; NULL: nowhere */
 };
 
 static int send(struct scene *c, struct stream *st, int n, int max_tokens, struct err *e)
@@ -139,7 +138,7 @@ static bool all_generate(const struct scene *c)
 }
 
 struct outcome {
-    struct bench_samples idle, during; /* owned; ms */
+    struct samples idle, during; /* owned; ms */
     double alone_us, among_us;
 };
 
@@ -160,16 +159,12 @@ static int measure(struct scene *c, struct outcome *o, struct err *e)
     return rc ? rc : run_idle(c, e);
 }
 
-static double percentile(struct bench_samples *s, double part)
-{
-    bench_median(s); /* sorts */
-    return s->n ? s->v[(size_t)ceil(part * (double)s->n) - 1] : 0;
-}
-
 static void report(struct outcome *o)
 {
-    double idle50 = percentile(&o->idle, 0.5), idle99 = percentile(&o->idle, 0.99),
-           p50 = percentile(&o->during, 0.5), p99 = percentile(&o->during, 0.99),
+    samples_sort(&o->idle);
+    samples_sort(&o->during);
+    double idle50 = samples_nearest(&o->idle, 50), idle99 = samples_nearest(&o->idle, 99),
+           p50 = samples_nearest(&o->during, 50), p99 = samples_nearest(&o->during, 99),
            alone = (double)n_prompt / o->alone_us * 1e6,
            among = (double)n_prompt / o->among_us * 1e6;
     if (as_json) {

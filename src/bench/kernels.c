@@ -8,7 +8,7 @@
  * each at every --depth: with so many tokens in the cache before (kernels_rows.c). With --op the
  * backend's ops one by one (kernels_ops.c). With -o the model is written as a GGUF instead, so that
  * others can be measured on the same weights. */
-#include "measure.h"
+#include "kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static int write_model(const char *model, struct err *e)
 
 /* ---- what to measure ---- */
 
-static void plan_deinit(struct bench_plan *p)
+static void plan_deinit(struct kernels_plan *p)
 {
     vec_deinit(&p->prompt);
     vec_deinit(&p->gen);
@@ -107,18 +107,18 @@ static void plan_deinit(struct bench_plan *p)
     vec_deinit(&p->depth);
 }
 
-static int plan_read(struct bench_plan *p, struct err *e)
+static int plan_read(struct kernels_plan *p, struct err *e)
 {
     enum { MOST = 1 << 20 };
-    int rc = bench_numbers(&p->prompt, "prompt", prompts, 1, MOST, e);
-    if (rc == 0) rc = bench_numbers(&p->gen, "gen", gens, 1, MOST, e);
-    if (rc == 0) rc = bench_numbers(&p->batch, "batch", batches, 1, 4096, e);
-    if (rc == 0) rc = bench_numbers(&p->depth, "depth", depths ? depths : "0", 0, MOST, e);
-    int longest = bench_most(&p->gen, bench_most(&p->prompt, (int)n_batch_gen));
+    int rc = numbers_read(&p->prompt, "prompt", prompts, 1, MOST, e);
+    if (rc == 0) rc = numbers_read(&p->gen, "gen", gens, 1, MOST, e);
+    if (rc == 0) rc = numbers_read(&p->batch, "batch", batches, 1, 4096, e);
+    if (rc == 0) rc = numbers_read(&p->depth, "depth", depths ? depths : "0", 0, MOST, e);
+    int longest = numbers_most(&p->gen, numbers_most(&p->prompt, (int)n_batch_gen));
     p->n_batch_gen = (int)n_batch_gen;
     p->n_repeat = (int)n_repeat;
-    p->n_seq = bench_most(&p->batch, 1);
-    p->context = bench_most(&p->depth, 0) + longest + 1;
+    p->n_seq = numbers_most(&p->batch, 1);
+    p->context = numbers_most(&p->depth, 0) + longest + 1;
     p->no_depth = !depths;
     p->as_json = as_json;
     p->limits = limits;
@@ -127,12 +127,12 @@ static int plan_read(struct bench_plan *p, struct err *e)
 
 static int measure(const char *model, struct err *e)
 {
-    struct bench_plan p = {0};
+    struct kernels_plan p = {0};
     int rc = plan_read(&p, e);
     if (rc == 0)
-        rc = ops      ? bench_ops(model, ops, &p, e)
-             : fusion ? bench_fusion(model, &p, e)
-                      : bench_rows(model, &p, e);
+        rc = ops      ? kernels_ops(model, ops, &p, e)
+             : fusion ? kernels_fusion(model, &p, e)
+                      : kernels_rows(model, &p, e);
     plan_deinit(&p);
     return rc;
 }

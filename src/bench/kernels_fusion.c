@@ -3,13 +3,13 @@
  *
  * Runs with all fusions and runs without one take turns, so that a machine that is busy elsewhere
  * slows both; the gain is the median of the ratios of neighbours. */
-#include "measure.h"
+#include "kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 struct table {
-    const struct bench_plan *plan;
+    const struct kernels_plan *plan;
     struct session s;
     struct bench_model *b;
 };
@@ -19,10 +19,10 @@ static int measure_fusion(const struct table *t, const struct bench_case *c, uns
                           const char *name, const char *what, struct err *e)
 {
     struct backend *backend = t->s.backend;
-    struct bench_samples gain = {0}, seconds = {0};
+    struct samples gain = {0}, seconds = {0};
     char test[40];
     bool ok = true;
-    bench_case_name(test, sizeof test, c);
+    kernels_case_name(test, sizeof test, c);
     progress_note(test);
     uint64_t bits = bench_model_bits(t->b, c);
     backend->plain = plain;
@@ -41,12 +41,12 @@ static int measure_fusion(const struct table *t, const struct bench_case *c, uns
     if (rc == 0 && t->plan->as_json)
         printf("{\"test\":\"%s\",\"depth\":%d,\"fusion\":\"%s\",\"ms\":%.4f,\"gain\":%.4f,"
                "\"sd\":%.4f,\"same_bits\":%s}\n",
-               test, c->depth, name, 1e3 * bench_median(&seconds), bench_median(&gain) - 1,
-               bench_sd(&gain), same ? "true" : "false");
+               test, c->depth, name, 1e3 * samples_median(&seconds), samples_median(&gain) - 1,
+               samples_sd(&gain), same ? "true" : "false");
     else if (rc == 0)
         printf("%-14s %7d %-6s %10.3f %+7.1f%% %7.1f%% %-6s %s\n", test, c->depth, name,
-               1e3 * bench_median(&seconds), 100 * (bench_median(&gain) - 1), 100 * bench_sd(&gain),
-               same ? "same" : "DIFFER", what);
+               1e3 * samples_median(&seconds), 100 * (samples_median(&gain) - 1),
+               100 * samples_sd(&gain), same ? "same" : "DIFFER", what);
     fflush(stdout);
     vec_deinit(&gain);
     vec_deinit(&seconds);
@@ -63,17 +63,17 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
     return rc;
 }
 
-int bench_fusion(const char *model, const struct bench_plan *p, struct err *e)
+int kernels_fusion(const char *model, const struct kernels_plan *p, struct err *e)
 {
     struct table t = {.plan = p};
-    int rc = bench_session(&t.s, p, model, e);
+    int rc = kernels_session(&t.s, p, model, e);
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
     if (rc == 0 && !p->as_json)
         printf("%-14s %7s %-6s %10s %8s %8s %-6s\n", "test", "depth", "fusion", "ms", "gain", "+/-",
                "bits");
     for (size_t i = 0; i < p->depth.n && rc == 0; i++) {
-        struct bench_case c[BENCH_CASES_MAX];
-        int n = bench_cases(c, BENCH_CASES_MAX, p, p->depth.v[i]);
+        struct bench_case c[KERNELS_CASES_MAX];
+        int n = kernels_cases(c, KERNELS_CASES_MAX, p, p->depth.v[i]);
         for (int k = 0; k < n && rc == 0; k++) rc = measure_case(&t, &c[k], e);
     }
     bench_model_close(t.b);

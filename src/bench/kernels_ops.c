@@ -10,7 +10,7 @@
  *   the rest   on the same few rows again and again, which are then in a cache as they are in a
  *              forward pass; a sample is as many calls as fill SAMPLE_US. GB/s counts what is read
  *              and written */
-#include "measure.h"
+#include "kernels.h"
 
 #include "base/cpu.h"
 #include "base/os.h"
@@ -31,11 +31,11 @@ struct group {
     int64_t n_out, k;
     bool is_head;
     VEC(struct linear) matrix; /* owned */
-    struct bench_samples us;   /* owned: of one call, in the turns that count */
+    struct samples us;         /* owned: of one call, in the turns that count */
 };
 
 struct bench {
-    const struct bench_plan *plan;
+    const struct kernels_plan *plan;
     struct session s; /* without a model */
     bool usual_attn;  /* attention is measured at depths of its own */
     int n_layer, d, d_ff, n_head, n_head_kv, d_head;
@@ -48,7 +48,7 @@ struct bench {
     int32_t *index;          /* owned [n_row_max]: 0, 1, 2 ... */
     struct kv_store kv;
     struct bench_batch batch;
-    struct bench_limits *limits; /* to compare with where the plan says so, and to spoil caches */
+    struct limits *limits; /* to compare with where the plan says so, and to spoil caches */
 };
 
 /* One op on given operands. */
@@ -65,12 +65,12 @@ struct call {
 
 /* ---- one row ---- */
 
-static int time_call(struct bench *b, const struct call *c, struct bench_samples *us, struct err *e)
+static int time_call(struct bench *b, const struct call *c, struct samples *us, struct err *e)
 {
     bool ok = true;
     for (int i = 0; i < c->n_cycle; i++) c->run(b, c, i);
     for (int s = 0; s < b->plan->n_repeat && ok; s++) {
-        if (c->from_memory) bench_limits_spoil(b->limits);
+        if (c->from_memory) limits_spoil(b->limits);
         int64_t start = time_us(), took = 0, least = c->from_memory ? 0 : SAMPLE_US;
         int n = 0;
         while (n == 0 || took < least || n % c->n_cycle) {
@@ -82,49 +82,49 @@ static int time_call(struct bench *b, const struct call *c, struct bench_samples
     return ok ? 0 : err_memory(e, "samples", sizeof(double));
 }
 
-static void print_json(const struct call *c, const struct bench_samples *us, double gb, double top,
-                       const struct bench_limit limit[2])
+static void print_json(const struct call *c, const struct samples *us, double gb, double top,
+                       const struct limit limit[2])
 {
     char read[16], peak[16];
     printf("{\"op\":\"%s\",\"tensor\":\"%s\",\"type\":\"%s\",\"n_out\":%lld,\"k\":%lld,\"rows\":%d,"
            "\"depth\":%d,\"us\":%.3f,\"sd\":%.3f,\"gb_per_s\":%.4f,\"of_read\":%s,"
            "\"top_per_s\":%.5f,\"of_peak\":%s}\n",
            c->op, c->part, c->type, (long long)(c->group ? c->group->n_out : 1), (long long)c->n,
-           c->n_row, c->depth, bench_mean(us), bench_sd(us), gb,
-           bench_share_json(read, gb * 1e9, limit[0].read, limit[1].read), top,
-           bench_share_json(peak, top * 1e12, limit[0].ops, limit[1].ops));
+           c->n_row, c->depth, samples_mean(us), samples_sd(us), gb,
+           share_json(read, gb * 1e9, limit[0].read, limit[1].read), top,
+           share_json(peak, top * 1e12, limit[0].ops, limit[1].ops));
 }
 
-static void print_text(const struct call *c, const struct bench_samples *us, double gb, double top,
-                       const struct bench_limit limit[2])
+static void print_text(const struct call *c, const struct samples *us, double gb, double top,
+                       const struct limit limit[2])
 {
     char read[16], peak[16];
     printf("%-9s %-12s %-8s %7lld x %-7lld %5d %7d %11.2f %9.2f %8.2f %7s %8.4f %7s\n", c->op,
            c->part, c->type, (long long)(c->group ? c->group->n_out : 1), (long long)c->n, c->n_row,
-           c->depth, bench_mean(us), bench_sd(us), gb,
-           bench_share(read, gb * 1e9, limit[0].read, limit[1].read), top,
-           bench_share(peak, top * 1e12, limit[0].ops, limit[1].ops));
+           c->depth, samples_mean(us), samples_sd(us), gb,
+           share_text(read, gb * 1e9, limit[0].read, limit[1].read), top,
+           share_text(peak, top * 1e12, limit[0].ops, limit[1].ops));
 }
 
-static void print_call(const struct bench *b, const struct call *c, const struct bench_samples *us,
-                       const struct bench_limit limit[2])
+static void print_call(const struct bench *b, const struct call *c, const struct samples *us,
+                       const struct limit limit[2])
 {
-    double mean = bench_mean(us), gb = c->bytes / mean * 1e-3, top = c->ops / mean * 1e-6;
+    double mean = samples_mean(us), gb = c->bytes / mean * 1e-3, top = c->ops / mean * 1e-6;
     (b->plan->as_json ? print_json : print_text)(c, us, gb, top, limit);
     fflush(stdout);
 }
 
 /* What stays in a cache has no limit here. */
-static struct bench_limit limit_of(struct bench *b, const struct call *c)
+static struct limit limit_of(struct bench *b, const struct call *c)
 {
     bool wanted = c->from_memory && b->plan->limits;
-    return bench_limits_now(wanted ? b->limits : NULL, BENCH_F32);
+    return limits_now(wanted ? b->limits : NULL, ARITH_F32);
 }
 
 static int measure_call(struct bench *b, const struct call *c, struct err *e)
 {
-    struct bench_samples us = {0};
-    struct bench_limit limit[2];
+    struct samples us = {0};
+    struct limit limit[2];
     progress_note(c->op);
     limit[0] = limit_of(b, c);
     int rc = time_call(b, c, &us, e);
@@ -164,7 +164,7 @@ static bool turn_linear(struct bench *b, int n_row)
 }
 
 static void print_linear(const struct bench *b, const struct group *g, int n_row,
-                         const struct bench_limit limit[2])
+                         const struct limit limit[2])
 {
     double values = (double)g->k * (double)g->n_out;
     struct call c = {.op = "linear",
@@ -180,19 +180,19 @@ static void print_linear(const struct bench *b, const struct group *g, int n_row
 
 static int measure_linear_rows(struct bench *b, int n_row, struct err *e)
 {
-    struct bench_limit limit[N_BENCH_KIND][2];
-    struct bench_limits *l = b->plan->limits ? b->limits : NULL;
+    struct limit limit[N_ARITH][2];
+    struct limits *l = b->plan->limits ? b->limits : NULL;
     progress_note("linear");
     turn_linear(b, n_row);
     for (size_t g = 0; g < b->group.n; g++) b->group.v[g].us.n = 0;
-    for (enum bench_kind k = 0; k < N_BENCH_KIND; k++) limit[k][0] = bench_limits_now(l, k);
+    for (enum arith k = 0; k < N_ARITH; k++) limit[k][0] = limits_now(l, k);
     bool ok = true;
     for (int i = 0; i < b->plan->n_repeat && ok; i++) ok = turn_linear(b, n_row);
-    for (enum bench_kind k = 0; k < N_BENCH_KIND; k++) limit[k][1] = bench_limits_now(l, k);
+    for (enum arith k = 0; k < N_ARITH; k++) limit[k][1] = limits_now(l, k);
     progress_note(NULL);
     for (size_t g = 0; g < b->group.n && ok; g++)
         if (is_met(b, &b->group.v[g], n_row))
-            print_linear(b, &b->group.v[g], n_row, limit[bench_kind(b->group.v[g].type)]);
+            print_linear(b, &b->group.v[g], n_row, limit[arith_of(b->group.v[g].type)]);
     return ok ? 0 : err_memory(e, "samples", sizeof(double));
 }
 
@@ -315,7 +315,7 @@ static int measure_usual_attn(struct bench *b, struct err *e)
 
 static int measure_attn(struct bench *b, struct err *e)
 {
-    const struct bench_plan *p = b->plan;
+    const struct kernels_plan *p = b->plan;
     if (b->usual_attn) return measure_usual_attn(b, e);
     int rc = open_kv(b, e);
     for (size_t i = 0; i < p->depth.n; i++) {
@@ -511,7 +511,7 @@ static bool list_rows(struct bench *b)
         for (size_t i = 0; i < from[l]->n; i++)
             if (!vec_push(&b->n_row, from[l]->v[i])) return false;
     if (b->n_row.n == 0 && !vec_push(&b->n_row, 1)) return false;
-    b->n_row_max = bench_most(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
+    b->n_row_max = numbers_most(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
     return true;
 }
 
@@ -562,7 +562,7 @@ static int open_bench(struct bench *b, const char *model, struct err *e)
 
 static void close_bench(struct bench *b)
 {
-    bench_limits_close(b->limits);
+    limits_close(b->limits);
     bench_batch_close(&b->batch);
     kv_store_close(&b->kv);
     if (b->s.backend) b->s.backend->op->weights_close(b->s.backend, b->weights);
@@ -575,18 +575,6 @@ static void close_bench(struct bench *b)
     vec_deinit(&b->n_row);
     free(b->x), free(b->y), free(b->z), free(b->ones), free(b->index);
     session_close(&b->s);
-}
-
-/* Is `name` one of "a,b,c"? */
-static bool is_listed(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-    for (const char *at = list;; at++) {
-        size_t k = strcspn(at, ",");
-        if (k == n && strncmp(at, name, n) == 0) return true;
-        at += k;
-        if (!*at) return false;
-    }
 }
 
 static int check_names(const char *names, struct err *e)
@@ -608,13 +596,13 @@ static void print_head(const struct bench *b, const char *model)
            "n_out x k    ", "rows", "depth", "us", "+/-", "GB/s", "of read", "TOP/s", "of peak");
 }
 
-int bench_ops(const char *model, const char *names, const struct bench_plan *p, struct err *e)
+int kernels_ops(const char *model, const char *names, const struct kernels_plan *p, struct err *e)
 {
     bool attn = is_listed(names, "all") || is_listed(names, "attn");
     struct bench b = {.plan = p, .usual_attn = attn && p->no_depth};
     int rc = check_names(names, e);
     if (rc == 0) rc = open_bench(&b, model, e);
-    if (rc == 0) rc = bench_limits_open(&b.limits, b.s.backend, e);
+    if (rc == 0) rc = limits_open(&b.limits, b.s.backend, e);
     if (rc == 0 && !p->as_json) print_head(&b, model);
     unsigned former = cpu_float_canonical();
     for (size_t i = 0; i < sizeof ops / sizeof ops[0] && rc == 0; i++)

@@ -1,6 +1,6 @@
 /* kernels_rows.c - the rows of quoth bench kernels: a model's prompts, generation and batches at each
  * depth, in tokens/s, and how the time was spent. */
-#include "measure.h"
+#include "kernels.h"
 
 #include "base/json.h"
 
@@ -9,10 +9,10 @@
 #include <string.h>
 
 struct table {
-    const struct bench_plan *plan;
+    const struct kernels_plan *plan;
     struct session s;
     struct bench_model *b;
-    struct bench_limits *limits; /* NULL: not compared with any */
+    struct limits *limits; /* NULL: not compared with any */
 };
 
 /* What a case did, over one run of it. */
@@ -24,7 +24,7 @@ struct figures {
     double n_phase;          /* of the thread pool, per step  */
     double serial, idle;     /* parts of the time: only one thread had work; inside phases, threads
                                 waited */
-    struct bench_limit before, after;
+    struct limit before, after;
 };
 
 /* Where the threads were in runs that took so many seconds together. */
@@ -42,7 +42,7 @@ static int n_step(const struct bench_case *c, int n_row)
 }
 
 static struct figures figures_of(const struct table *t, const struct bench_case *c,
-                                 const struct bench_samples *seconds)
+                                 const struct samples *seconds)
 {
     const struct model_info *info = model_info(t->s.model);
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
@@ -55,20 +55,20 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
         (double)info->layer_bytes * n + (double)info->head_bytes * (c->prompt ? 1 : n) + kv;
     double macs =
         (double)info->layer_macs * (double)n_row + (double)info->head_macs * (double)n_logits;
-    double mean = bench_mean(seconds);
+    double mean = samples_mean(seconds);
     struct figures f = {.step_ms = 1e3 * mean / n,
                         .gb_per_s = 1e-9 * bytes / mean,
                         .top_per_s = 2e-12 * macs / mean};
-    struct bench_samples rate = {0};
+    struct samples rate = {0};
     for (size_t i = 0; i < seconds->n; i++)
         if (!vec_push(&rate, (double)n_row / seconds->v[i])) break;
-    f.tokens_per_s = bench_mean(&rate);
-    f.sd = bench_sd(&rate);
+    f.tokens_per_s = samples_mean(&rate);
+    f.sd = samples_sd(&rate);
     vec_deinit(&rate);
     return f;
 }
 
-void bench_case_name(char *out, size_t n, const struct bench_case *c)
+void kernels_case_name(char *out, size_t n, const struct bench_case *c)
 {
     if (c->prompt)
         snprintf(out, n, "pp%d", c->n_token);
@@ -81,21 +81,21 @@ void bench_case_name(char *out, size_t n, const struct bench_case *c)
 static void print_text(const struct bench_case *c, const struct figures *f)
 {
     char name[40], read[16], ops[16];
-    bench_case_name(name, sizeof name, c);
-    bench_share(read, f->gb_per_s * 1e9, f->before.read, f->after.read);
-    bench_share(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops);
+    kernels_case_name(name, sizeof name, c);
+    share_text(read, f->gb_per_s * 1e9, f->before.read, f->after.read);
+    share_text(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops);
     printf("%-14s %7d %10.2f %8.2f %10.3f %8.2f %7s %8.3f %7s %6.0f %6.1f%% %6.1f%%\n", name,
            c->depth, f->tokens_per_s, f->sd, f->step_ms, f->gb_per_s, read, f->top_per_s, ops,
            f->n_phase, f->serial * 100, f->idle * 100);
 }
 
 static void print_json(const struct table *t, const struct bench_case *c, const struct figures *f,
-                       const struct bench_samples *seconds)
+                       const struct samples *seconds)
 {
     const struct model_info *i = model_info(t->s.model);
     struct buf b = {0};
     char name[40], read[16], ops[16];
-    bench_case_name(name, sizeof name, c);
+    kernels_case_name(name, sizeof name, c);
     buf_add_text(&b, "{\"model\":");
     json_put_text(&b, i->name, strlen(i->name));
     buf_addf(&b, ",\"arch\":\"%s\",\"model_bytes\":%lld,\"n_param\":%lld,\"backend\":\"%s\"",
@@ -110,8 +110,8 @@ static void print_json(const struct table *t, const struct bench_case *c, const 
     buf_addf(&b, ",\"top_per_s\":%.5f,\"phases_per_step\":%.1f,\"serial\":%.4f,\"idle\":%.4f",
              f->top_per_s, f->n_phase, f->serial, f->idle);
     buf_addf(&b, ",\"of_read\":%s,\"of_peak\":%s,\"seconds\":[",
-             bench_share_json(read, f->gb_per_s * 1e9, f->before.read, f->after.read),
-             bench_share_json(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops));
+             share_json(read, f->gb_per_s * 1e9, f->before.read, f->after.read),
+             share_json(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops));
     for (size_t k = 0; k < seconds->n; k++) buf_addf(&b, "%s%.6f", k ? "," : "", seconds->v[k]);
     buf_add_text(&b, "]}");
     if (!b.failed) printf("%s\n", b.data);
@@ -131,20 +131,21 @@ static void print_head(const struct session *s)
 
 static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
 {
-    struct bench_samples seconds = {0};
+    struct samples seconds = {0};
     char name[40];
-    bench_case_name(name, sizeof name, c);
+    kernels_case_name(name, sizeof name, c);
     progress_note(name);
-    enum bench_kind kind = bench_kind_of_model(t->s.checkpoint);
-    struct bench_limit before = bench_limits_now(t->limits, kind);
+    enum arith kind = arith_of_model(t->s.checkpoint);
+    struct limit before = limits_now(t->limits, kind);
     int rc = bench_model_run(t->b, c, t->plan->n_repeat, &seconds, e);
-    struct bench_limit after = bench_limits_now(t->limits, kind);
+    struct limit after = limits_now(t->limits, kind);
     progress_note(NULL);
     if (rc == 0) {
         struct figures f = figures_of(t, c, &seconds);
         f.before = before, f.after = after;
         struct pool_stats spent = bench_model_threads(t->b);
-        count_threads(&f, &spent, session_n_thread(&t->s), bench_mean(&seconds) * (double)seconds.n,
+        count_threads(&f, &spent, session_n_thread(&t->s),
+                      samples_mean(&seconds) * (double)seconds.n,
                       (double)seconds.n * n_step(c, model_batch_limits(t->s.model)->n_row));
         if (t->plan->as_json)
             print_json(t, c, &f, &seconds);
@@ -156,7 +157,7 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
     return rc;
 }
 
-int bench_cases(struct bench_case *out, int n_max, const struct bench_plan *p, int depth)
+int kernels_cases(struct bench_case *out, int n_max, const struct kernels_plan *p, int depth)
 {
     int n = 0;
     for (size_t i = 0; i < p->prompt.n && n < n_max; i++)
@@ -168,7 +169,8 @@ int bench_cases(struct bench_case *out, int n_max, const struct bench_plan *p, i
     return n;
 }
 
-int bench_session(struct session *s, const struct bench_plan *p, const char *model, struct err *e)
+int kernels_session(struct session *s, const struct kernels_plan *p, const char *model,
+                    struct err *e)
 {
     int pages_each = (p->context + session_page_rows() - 1) / session_page_rows();
     struct session_size size = {
@@ -184,21 +186,21 @@ int bench_session(struct session *s, const struct bench_plan *p, const char *mod
 
 static int measure_depth(const struct table *t, int depth, struct err *e)
 {
-    struct bench_case c[BENCH_CASES_MAX];
-    int n = bench_cases(c, BENCH_CASES_MAX, t->plan, depth), rc = 0;
+    struct bench_case c[KERNELS_CASES_MAX];
+    int n = kernels_cases(c, KERNELS_CASES_MAX, t->plan, depth), rc = 0;
     for (int i = 0; i < n && rc == 0; i++) rc = measure_case(t, &c[i], e);
     return rc;
 }
 
-int bench_rows(const char *model, const struct bench_plan *p, struct err *e)
+int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e)
 {
     struct table t = {.plan = p};
-    int rc = bench_session(&t.s, p, model, e);
+    int rc = kernels_session(&t.s, p, model, e);
     if (rc == 0) rc = bench_model_open(&t.b, &t.s, p->n_seq, e);
-    if (rc == 0 && p->limits) rc = bench_limits_open(&t.limits, t.s.backend, e);
+    if (rc == 0 && p->limits) rc = limits_open(&t.limits, t.s.backend, e);
     if (rc == 0 && !p->as_json) print_head(&t.s);
     for (size_t i = 0; i < p->depth.n && rc == 0; i++) rc = measure_depth(&t, p->depth.v[i], e);
-    bench_limits_close(t.limits);
+    limits_close(t.limits);
     bench_model_close(t.b);
     session_close(&t.s);
     return rc;

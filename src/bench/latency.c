@@ -1,14 +1,11 @@
 /* latency.c - quoth bench latency: how long one batch of requests takes from beginning to end,
  * as vllm bench latency measures it. */
-#include "traffic.h"
+#include "trial.h"
 
-#include "base/json.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 
 static int64_t batch_size = 8, n_warmup = 2, n_iter = 10;
-static bool prefix_cache = false;
+static bool prefix_cache;
 
 static const struct option options[] = {
     {.kind = OPTION_INT,
@@ -37,7 +34,8 @@ static const struct option options[] = {
      .target = &prefix_cache,
      .help = "find what was computed before (--no-...: the default, as in vllm)"},
     {.kind = OPTION_GROUP, .include = length_options},
-    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_GROUP, .include = choice_options},
+    {.kind = OPTION_GROUP, .include = trial_options},
     {.kind = OPTION_END},
 };
 
@@ -51,11 +49,11 @@ static int output_len(void)
     return length_flags.output_len ? (int)length_flags.output_len : 128;
 }
 
-static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struct err *e)
+static int iterate(struct trial *b, struct samples *seconds, struct err *e)
 {
     int rc = 0;
     for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
-        rc = traffic_bench_run(b, 0, (int)length_flags.n_choice, e);
+        rc = trial_run(b, 0, (int)choice_flags.n, e);
         double s = (double)seen_span_us(b->result.seen, b->result.n, NULL) * 1e-6;
         if (rc == 0 && i >= n_warmup && !vec_push(seconds, s))
             rc = err_memory(e, "latencies", sizeof(double));
@@ -63,43 +61,42 @@ static int iterate(struct traffic_bench *b, struct bench_samples *seconds, struc
     return rc;
 }
 
-static void put_latencies(struct traffic_bench *b, struct bench_samples *s)
+static void put_latencies(struct trial *b, struct samples *s)
 {
     static const int percent[] = {10, 25, 50, 75, 90, 99};
     double sd = latency_sd(s);
-    buf_addf(&b->json, ",\"avg_latency\":%.6f,\"std_latency\":%.6f,\"latencies\":[", bench_mean(s),
-             sd);
+    buf_addf(&b->json, ",\"avg_latency\":%.6f,\"std_latency\":%.6f,\"latencies\":[",
+             samples_mean(s), sd);
     for (size_t i = 0; i < s->n; i++) buf_addf(&b->json, "%s%.6f", i ? "," : "", s->v[i]);
     buf_add_text(&b->json, "],\"percentiles\":{");
     buf_addf(&b->text, "\nbatch of %d, %d in, %d out: %.4f s, sd %.4f, over %zu runs\n",
-             (int)batch_size, input_len(), output_len(), bench_mean(s), sd, s->n);
-    bench_sort(s);
+             (int)batch_size, input_len(), output_len(), samples_mean(s), sd, s->n);
+    samples_sort(s);
     for (int i = 0; i < 6; i++) {
-        double x = bench_percentile(s, percent[i]);
+        double x = samples_percentile(s, percent[i]);
         buf_addf(&b->json, "%s\"%d\":%.6f", i ? "," : "", percent[i], x);
         buf_addf(&b->text, "%3d%% percentile latency: %.4f seconds\n", percent[i], x);
     }
     buf_add_text(&b->json, "}");
 }
 
-static int measure(struct traffic_bench *b, const char *model, struct err *e)
+static int measure(struct trial *b, const char *model, struct err *e)
 {
-    struct bench_samples seconds = {0};
-    b->t.seed = traffic_seed();
+    struct samples seconds = {0};
+    b->t.seed = (uint64_t)figure_flags.seed;
     int rc = traffic_random(&b->t, (size_t)batch_size, input_len(), output_len(), 0, e);
-    if (rc == 0)
-        rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
+    if (rc == 0) rc = trial_open(b, model, &(struct trial_setup){.prefix_cache = prefix_cache}, e);
     if (rc == 0) rc = iterate(b, &seconds, e);
-    if (rc == 0) rc = traffic_bench_figures(b, e);
+    if (rc == 0) rc = trial_figures(b, e);
     if (rc == 0) put_latencies(b, &seconds);
-    if (rc == 0) rc = traffic_bench_print(b, false, e);
+    if (rc == 0) rc = trial_print(b, false, e);
     vec_deinit(&seconds);
     return rc;
 }
 
 static int run(int n_arg, char **arg)
 {
-    return traffic_bench_main("bench latency", measure, n_arg, arg);
+    return trial_main("bench latency", measure, n_arg, arg);
 }
 
 const struct command command_bench_latency = {

@@ -1,4 +1,5 @@
-/* measure.h - private to bench: what the measurements of quoth bench share. */
+/* measure.h - private to bench: what measurements are made of: samples and what they amount to, the limits
+ * of the machine beside them, batches and forward passes without an engine. */
 #ifndef QUOTH_BENCH_MEASURE_H
 #define QUOTH_BENCH_MEASURE_H
 
@@ -6,50 +7,67 @@
 
 #include "kern/kern.h"
 
-/* ---- figures ---- */
+/* ---- samples.c: figures, and lists that flags give ---- */
 
 /* Samples of one quantity. */
-struct bench_samples {
+struct samples {
     double *v; /* owned */
     size_t n, cap;
 };
-double bench_mean(const struct bench_samples *s);
-double bench_sd(const struct bench_samples *s); /* of the sample; 0 of fewer than two */
-double bench_max(const struct bench_samples *s);
-double bench_median(struct bench_samples *s); /* sorts them */
-void bench_sort(struct bench_samples *s);
-double bench_percentile(const struct bench_samples *sorted, double percent);
+double samples_mean(const struct samples *s);
+double samples_sd(const struct samples *s); /* of the sample; 0 of fewer than two */
+double samples_max(const struct samples *s);
+double samples_median(struct samples *s); /* sorts them */
+void samples_sort(struct samples *s);
+double samples_percentile(const struct samples *sorted, double percent);
+
+/* Of how many percent of the samples it is the largest: one of them, nothing between two. 0 of none. */
+double samples_nearest(const struct samples *sorted, double percent);
 
 /* "1,2,8" -> numbers in [lo, hi], appended; "" and "none" are none. ERR_ARG names --flag. */
-int bench_numbers(struct ids *out, const char *flag, const char *text, int lo, int hi,
-                  struct err *e);
-int bench_most(const struct ids *list, int otherwise);
+int numbers_read(struct ids *out, const char *flag, const char *text, int lo, int hi,
+                 struct err *e);
+int numbers_most(const struct ids *list, int otherwise);
+/* "50,90,99.9" -> the same of any numbers; "" is none. */
+int reals_read(struct samples *out, const char *flag, const char *text, double lo, double hi,
+               struct err *e);
+bool is_listed(const char *list, const char *name); /* is it one of "a,b,c"? */
 
 /* ---- limit.c: what the machine allows, measured beside what it does ---- */
 
 /* How activations enter a linear layer: what multiplies them. */
-enum bench_kind { BENCH_INT8, BENCH_BF16, BENCH_F32, N_BENCH_KIND };
-extern const char *const bench_kind_name[N_BENCH_KIND];
-enum bench_kind bench_kind(enum qtype t); /* into a layer of that type        */
-enum bench_kind
-bench_kind_of_model(const struct checkpoint *c); /* ... that most weights are in   */
-peak_fn *bench_peak_fn(const struct peak *p, enum bench_kind k); /* NULL: the level has none */
+enum arith { ARITH_INT8, ARITH_BF16, ARITH_F32, N_ARITH };
+extern const char *const arith_name[N_ARITH];
+enum arith arith_of(enum qtype t);                       /* into a layer of that type        */
+enum arith arith_of_model(const struct checkpoint *c);   /* ... that most weights are in   */
+peak_fn *arith_peak(const struct peak *p, enum arith k); /* NULL: the level has none */
+
+/* Memory whose reading is timed: more than caches hold. */
+struct reading {
+    uint8_t *data; /* owned */
+    size_t n_byte;
+};
+/* So many MiB, or a quarter of what is free, touched by the pool's threads. */
+int reading_open(struct reading *r, struct pool *p, uint64_t mib, struct err *e);
+void reading_close(struct reading *r); /* safe on a zeroed one */
+/* Bytes a second, in so many microseconds. */
+double reading_rate(const struct reading *r, struct pool *p, int us);
 
 /* Bytes and operations a second on all threads; 0: not known. */
-struct bench_limit {
+struct limit {
     double read, ops;
 };
-struct bench_limits;
+struct limits;
 /* Of that backend's level and threads. Takes up to 1 GiB to read from. */
-int bench_limits_open(struct bench_limits **out, struct backend *b, struct err *e);
-void bench_limits_close(struct bench_limits *l);                                /* NULL is fine */
-struct bench_limit bench_limits_now(struct bench_limits *l, enum bench_kind k); /* NULL: zeros */
+int limits_open(struct limits **out, struct backend *b, struct err *e);
+void limits_close(struct limits *l);                     /* NULL is fine */
+struct limit limits_now(struct limits *l, enum arith k); /* NULL: zeros */
 /* Read so much else that nothing of what was used before is left in a cache. */
-void bench_limits_spoil(struct bench_limits *l);
+void limits_spoil(struct limits *l);
 /* x as a part of the mean of what was measured before and after it: "87.3%", or "-" where there is
  * no limit. In JSON a number or null. */
-const char *bench_share(char out[16], double x, double before, double after);
-const char *bench_share_json(char out[16], double x, double before, double after);
+const char *share_text(char out[16], double x, double before, double after);
+const char *share_json(char out[16], double x, double before, double after);
 
 /* ---- batch.c: batches as an engine would make them ---- */
 
@@ -83,35 +101,12 @@ void bench_model_close(struct bench_model *b); /* NULL is fine */
 /* The cases of one depth belong together: to reach another, its prefix is computed. One run that is
  * not counted, then n_repeat: seconds each, appended. */
 int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
-                    struct bench_samples *seconds, struct err *e);
+                    struct samples *seconds, struct err *e);
 /* One run, in seconds. */
 double bench_model_time(struct bench_model *b, const struct bench_case *c);
 /* Of the logits of the case's last step (of its first, where it generates). */
 uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c);
 /* What the thread pool did in the runs that counted, of the last case. */
 struct pool_stats bench_model_threads(const struct bench_model *b);
-
-/* ---- quoth bench kernels: what is measured, and its two tables, to standard output ---- */
-
-struct bench_plan {
-    struct ids prompt, gen, batch, depth; /* owned: what those options list */
-    int n_batch_gen, n_repeat;
-    int n_seq, context; /* the most that any case needs */
-    bool no_depth;      /* none was asked for; depth is 0 */
-    bool as_json, limits;
-};
-enum { BENCH_CASES_MAX = 256 };
-/* "pp512", "tg128", "tg32 x 8" */
-void bench_case_name(char *out, size_t n, const struct bench_case *c);
-/* The cases of one depth, in order: how many, at most n_max. */
-int bench_cases(struct bench_case *out, int n_max, const struct bench_plan *p, int depth);
-/* A session that can hold them all. */
-int bench_session(struct session *s, const struct bench_plan *p, const char *model, struct err *e);
-/* Whole models: a row per --prompt, --gen and --batch at each --depth. */
-int bench_rows(const char *model, const struct bench_plan *p, struct err *e);
-/* The same cases with each of the backend's fusions and without it, in turns. */
-int bench_fusion(const char *model, const struct bench_plan *p, struct err *e);
-/* The backend's ops, one by one. `names`: of ops, separated by commas, or "all". */
-int bench_ops(const char *model, const char *names, const struct bench_plan *p, struct err *e);
 
 #endif

@@ -110,7 +110,7 @@ double bench_model_time(struct bench_model *b, const struct bench_case *c)
 }
 
 int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_repeat,
-                    struct bench_samples *seconds, struct err *e)
+                    struct samples *seconds, struct err *e)
 {
     bool ok = true;
     struct bench_case warm = *c;

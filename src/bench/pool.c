@@ -92,7 +92,7 @@ static void meet(void *ctx, int chunk, int worker)
  * microseconds, and the ninth decile. */
 static int measure_meeting(struct pool *p, const char *name, int pause_us, struct err *e)
 {
-    struct bench_samples us = {0};
+    struct samples us = {0};
     bool ok = true;
     for (int i = 0; i < n_repeat && ok; i++) {
         struct meet_job j = {.n = pool_n_thread(p)};
@@ -102,7 +102,7 @@ static int measure_meeting(struct pool *p, const char *name, int pause_us, struc
         ok = vec_push(&us, pool_stats(p).run_us - before);
     }
     char note[64];
-    double median = bench_median(&us);
+    double median = samples_median(&us);
     if (ok) {
         snprintf(note, sizeof note, "ninth decile %.2f", us.v[us.n * 9 / 10]);
         row(name, median, "us", note);

@@ -3,31 +3,15 @@
  *
  * Exits 1 where --goodput names objectives and fewer than --goodput-share of the requests keep them, or
  * where memory grew by more than --memory-growth-max: for scripts and long tests. */
-#include "traffic.h"
+#include "trial.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+enum { N_PROMPT = 1000 }; /* unless --num-prompts says otherwise */
 
-static int64_t n_prompt = 1000;
 static double rate_scale = 1, length = 1, growth_mib;
-static const char *path;
 static bool detail;
-static bool prefix_cache = true;
 
 static const struct option options[] = {
-    {.kind = OPTION_INT,
-     .name = "num-prompts",
-     .arg = "N",
-     .target = &n_prompt,
-     .lo = 1,
-     .hi = 1 << 24,
-     .help = "requests at most (1000)"},
-    {.kind = OPTION_TEXT,
-     .name = "dataset-path",
-     .arg = "FILE",
-     .target = &path,
-     .help = "the trace; else random lengths"},
+    {.kind = OPTION_GROUP, .include = dataset_options},
     {.kind = OPTION_REAL,
      .name = "rate-scale",
      .arg = "X",
@@ -53,13 +37,10 @@ static const struct option options[] = {
      .name = "save-detailed",
      .target = &detail,
      .help = "each request's lengths and times in the JSON too"},
-    {.kind = OPTION_FLAG,
-     .name = "enable-prefix-caching",
-     .target = &prefix_cache,
-     .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_GROUP, .include = cache_options},
     {.kind = OPTION_GROUP, .include = arrival_options},
     {.kind = OPTION_GROUP, .include = random_options},
-    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_GROUP, .include = trial_options},
     {.kind = OPTION_END},
 };
 
@@ -74,13 +55,15 @@ static int scaled(int n)
 static int make_jobs(struct traffic *t, struct err *e)
 {
     struct traffic_arrivals a;
-    t->seed = traffic_seed();
+    const char *path = dataset_flags.path;
+    size_t n = (size_t)(dataset_flags.n_prompt ? dataset_flags.n_prompt : N_PROMPT);
+    t->seed = (uint64_t)figure_flags.seed;
     t->n_prefix = (int)random_flags.prefix_len;
     int rc = arrivals_read(&a, e);
     if (rc == 0)
-        rc = path ? traffic_read(t, path, (size_t)n_prompt, e)
-                  : traffic_random(t, (size_t)n_prompt, (int)random_flags.input_len,
-                                   (int)random_flags.output_len, random_flags.spread, e);
+        rc = path ? traffic_read(t, path, n, e)
+                  : traffic_random(t, n, (int)random_flags.input_len, (int)random_flags.output_len,
+                                   random_flags.spread, e);
     if (rc != 0) return rc;
     if (!path || arrivals_asked()) traffic_arrive(t, &a);
     traffic_faster(t, rate_scale);
@@ -93,7 +76,7 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 /* ---- results ---- */
 
-static bool verdict(struct traffic_bench *b)
+static bool verdict(struct trial *b)
 {
     double part = goodput_share(&b->figures.seen);
     double grown = (double)traffic_growth(&b->result) / 1048576;
@@ -107,23 +90,23 @@ static bool verdict(struct traffic_bench *b)
     return good && flat;
 }
 
-static int measure(struct traffic_bench *b, const char *model, struct err *e)
+static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
     if (rc == 0)
-        rc = traffic_bench_open(b, model, &(struct traffic_setup){.prefix_cache = prefix_cache}, e);
-    if (rc == 0) rc = traffic_bench_run(b, (int)arrival_flags.max_concurrency, 1, e);
-    if (rc == 0) rc = traffic_bench_figures(b, e);
+        rc = trial_open(b, model, &(struct trial_setup){.prefix_cache = prefix_cache_flag}, e);
+    if (rc == 0) rc = trial_run(b, (int)arrival_flags.max_concurrency, 1, e);
+    if (rc == 0) rc = trial_figures(b, e);
     if (rc != 0) return rc;
     arrivals_json(&b->json);
     json_member_real(&b->json, "rate_scale", rate_scale);
     b->good = verdict(b);
-    return traffic_bench_print(b, detail, e);
+    return trial_print(b, detail, e);
 }
 
 static int run(int n_arg, char **arg)
 {
-    return traffic_bench_main("bench replay", measure, n_arg, arg);
+    return trial_main("bench replay", measure, n_arg, arg);
 }
 
 const struct command command_bench_replay = {

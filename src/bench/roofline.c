@@ -13,8 +13,6 @@
 
 #include "base/cpu.h"
 #include "base/json.h"
-#include "base/os.h"
-#include "kern/kern.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,28 +74,20 @@ enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
 
 struct machine {
     struct pool *pool[2]; /* of one thread, owned; of all, the backend's */
-    uint8_t *data;        /* owned: what is read */
-    size_t n_byte;
+    struct reading reading;
     const struct peak *level[N_LEVEL];
     int n_level;
-    double read[2], peak[N_LEVEL][N_BENCH_KIND][2]; /* a second; 0: the level has none */
+    double read[2], peak[N_LEVEL][N_ARITH][2]; /* a second; 0: the level has none */
 };
 
-static const char *instruction_of(const struct peak *p, enum bench_kind k)
+static const char *instruction_of(const struct peak *p, enum arith k)
 {
-    return k == BENCH_INT8 ? p->int8_name : k == BENCH_BF16 ? p->bf16_name : p->f32_name;
-}
-
-static void touch_chunk(void *ctx, int chunk, int worker)
-{
-    (void)worker;
-    struct machine *m = ctx;
-    memset(m->data + ((size_t)chunk << 20), 1, 1 << 20);
+    return k == ARITH_INT8 ? p->int8_name : k == ARITH_BF16 ? p->bf16_name : p->f32_name;
 }
 
 static void machine_close(struct machine *m)
 {
-    os_free(m->data, m->n_byte);
+    reading_close(&m->reading);
     pool_close(m->pool[0]);
 }
 
@@ -105,15 +95,9 @@ static int machine_open(struct machine *m, struct pool *pool, struct err *e)
 {
     *m = (struct machine){.pool[1] = pool};
     m->n_level = peak_list(m->level, N_LEVEL);
-    uint64_t mib = os_memory_free() >> 22;
-    m->n_byte = (size_t)(mib && mib < (uint64_t)read_mib ? mib : (uint64_t)read_mib) << 20;
     int rc = pool_open(&m->pool[0], 1, e);
-    if (rc == 0 && !(m->data = os_alloc(m->n_byte)))
-        rc = err_memory(e, "memory to read from", m->n_byte);
-    if (rc != 0)
-        machine_close(m);
-    else
-        pool_run(m->pool[1], touch_chunk, m, (int)(m->n_byte >> 20));
+    if (rc == 0) rc = reading_open(&m->reading, pool, (uint64_t)read_mib, e);
+    if (rc != 0) machine_close(m);
     return rc;
 }
 
@@ -126,10 +110,10 @@ static void machine_measure(struct machine *m)
 {
     for (int round = 0; round < n_round; round++)
         for (int t = 0; t < 2; t++) {
-            keep_best(&m->read[t], peak_bandwidth(m->pool[t], m->data, m->n_byte, READ_US));
+            keep_best(&m->read[t], reading_rate(&m->reading, m->pool[t], READ_US));
             for (int i = 0; i < m->n_level; i++)
-                for (enum bench_kind k = 0; k < N_BENCH_KIND; k++) {
-                    peak_fn *fn = bench_peak_fn(m->level[i], k);
+                for (enum arith k = 0; k < N_ARITH; k++) {
+                    peak_fn *fn = arith_peak(m->level[i], k);
                     if (fn) keep_best(&m->peak[i][k][t], peak_rate(m->pool[t], fn, PEAK_US));
                 }
         }
@@ -139,12 +123,12 @@ static void machine_print(const struct machine *m)
 {
     printf("%-28s %12s %9d threads\n", cpu_name(), "1 thread", pool_n_thread(m->pool[1]));
     printf("%-28s %12.2f %9.2f GB/s, of %zu MiB\n", "read", m->read[0] * 1e-9, m->read[1] * 1e-9,
-           m->n_byte >> 20);
-    for (enum bench_kind k = 0; k < N_BENCH_KIND; k++)
+           m->reading.n_byte >> 20);
+    for (enum arith k = 0; k < N_ARITH; k++)
         for (int i = 0; i < m->n_level; i++) {
-            if (!bench_peak_fn(m->level[i], k)) continue;
+            if (!arith_peak(m->level[i], k)) continue;
             char name[64];
-            snprintf(name, sizeof name, "%s %s, %s", bench_kind_name[k], m->level[i]->name,
+            snprintf(name, sizeof name, "%s %s, %s", arith_name[k], m->level[i]->name,
                      instruction_of(m->level[i], k));
             printf("%-28s %12.3f %9.3f TOP/s\n", name, m->peak[i][k][0] * 1e-12,
                    m->peak[i][k][1] * 1e-12);
@@ -156,13 +140,13 @@ static void machine_json(const struct machine *m, struct buf *b)
     buf_add_text(b, "\"cpu\":");
     json_put_text(b, cpu_name(), strlen(cpu_name()));
     buf_addf(b, ",\"threads\":%d,\"read_bytes\":%zu,\"read\":[%.4g,%.4g],\"peaks\":[",
-             pool_n_thread(m->pool[1]), m->n_byte, m->read[0], m->read[1]);
+             pool_n_thread(m->pool[1]), m->reading.n_byte, m->read[0], m->read[1]);
     bool first = true;
-    for (enum bench_kind k = 0; k < N_BENCH_KIND; k++)
+    for (enum arith k = 0; k < N_ARITH; k++)
         for (int i = 0; i < m->n_level; i++) {
-            if (!bench_peak_fn(m->level[i], k)) continue;
+            if (!arith_peak(m->level[i], k)) continue;
             buf_addf(b, "%s{\"kind\":\"%s\",\"level\":\"%s\",\"ops_per_s\":[%.4g,%.4g]}",
-                     first ? "" : ",", bench_kind_name[k], m->level[i]->name, m->peak[i][k][0],
+                     first ? "" : ",", arith_name[k], m->level[i]->name, m->peak[i][k][0],
                      m->peak[i][k][1]);
             first = false;
         }
@@ -172,7 +156,7 @@ static void machine_json(const struct machine *m, struct buf *b)
 /* ---- a model on it ---- */
 
 struct reached {
-    enum bench_kind kind;
+    enum arith kind;
     double step_bytes,
         token_ops; /* that a decode step reads; of a prompt's token, without the head */
     double decode, decode_share; /* tokens a second; of the bandwidth beside it      */
@@ -182,23 +166,23 @@ struct reached {
 
 static double time_case(struct bench_model *b, const struct bench_case *c, int *rc, struct err *e)
 {
-    struct bench_samples seconds = {0};
+    struct samples seconds = {0};
     if (*rc == 0) *rc = bench_model_run(b, c, 1, &seconds, e);
-    double s = bench_mean(&seconds);
+    double s = samples_mean(&seconds);
     vec_deinit(&seconds);
     return s;
 }
 
 static double bandwidth(const struct machine *m)
 {
-    return peak_bandwidth(m->pool[1], m->data, m->n_byte, READ_US);
+    return reading_rate(&m->reading, m->pool[1], READ_US);
 }
 
 static int decode_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
                          struct err *e)
 {
     struct bench_case c = {.n_token = (int)n_gen, .n_seq = 1, .depth = (int)depth};
-    struct bench_samples rate = {0}, share = {0};
+    struct samples rate = {0}, share = {0};
     double before = bandwidth(m);
     int rc = 0;
     for (int i = 0; i < n_round && rc == 0; i++) {
@@ -209,8 +193,8 @@ static int decode_rounds(struct reached *r, const struct machine *m, struct benc
             rc = err_memory(e, "samples", sizeof per_s);
         before = after;
     }
-    r->decode = bench_median(&rate);
-    r->decode_share = bench_median(&share);
+    r->decode = samples_median(&rate);
+    r->decode_share = samples_median(&share);
     vec_deinit(&rate);
     vec_deinit(&share);
     return rc;
@@ -222,23 +206,23 @@ static int prefill_rounds(struct reached *r, const struct machine *m, struct ben
 {
     struct bench_case c = {
         .prompt = true, .n_token = (int)n_prompt, .n_seq = 1, .depth = (int)depth};
-    struct bench_samples rate = {0}, share[N_LEVEL] = {0};
+    struct samples rate = {0}, share[N_LEVEL] = {0};
     int rc = 0;
     for (int i = 0; i < n_round && rc == 0; i++) {
         progress_note("prefill");
         double per_s = (double)n_prompt / time_case(b, &c, &rc, e);
         bool ok = vec_push(&rate, per_s);
         for (int k = 0; k < m->n_level && ok; k++) {
-            peak_fn *fn = bench_peak_fn(m->level[k], r->kind);
+            peak_fn *fn = arith_peak(m->level[k], r->kind);
             if (fn)
                 ok = vec_push(&share[k], per_s * r->token_ops / peak_rate(m->pool[1], fn, PEAK_US));
         }
         if (!ok) rc = err_memory(e, "samples", sizeof per_s);
     }
-    r->prefill = bench_median(&rate);
+    r->prefill = samples_median(&rate);
     vec_deinit(&rate);
     for (int k = 0; k < m->n_level; k++) {
-        r->share[k] = bench_median(&share[k]);
+        r->share[k] = samples_median(&share[k]);
         vec_deinit(&share[k]);
     }
     return rc;
@@ -249,7 +233,7 @@ static int reach(struct reached *r, const struct machine *m, struct session *s, 
     const struct model_info *i = model_info(s->model);
     double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
     *r = (struct reached){
-        .kind = bench_kind_of_model(s->checkpoint),
+        .kind = arith_of_model(s->checkpoint),
         .step_bytes = (double)(i->layer_bytes + i->head_bytes) + kv,
         .token_ops = 2.0 * (double)i->layer_macs,
     };
@@ -266,7 +250,7 @@ static void reached_print(const struct reached *r, const struct machine *m, stru
 {
     const struct model_info *i = model_info(s->model);
     printf("\n%s: %s, %.2f M parameters; %s, activations %s\n", i->name, i->arch,
-           (double)i->n_param * 1e-6, backend_describe(s->backend), bench_kind_name[r->kind]);
+           (double)i->n_param * 1e-6, backend_describe(s->backend), arith_name[r->kind]);
     printf("decode   %10.2f tokens/s at %.1f MB a token, of %.2f: %.1f %% of the bandwidth\n",
            r->decode, r->step_bytes * 1e-6, r->decode / r->decode_share, r->decode_share * 100);
     printf("prefill  %10.2f tokens/s at %.1f MOP a token, of", r->prefill, r->token_ops * 1e-6);
@@ -287,7 +271,7 @@ static void reached_json(const struct reached *r, const struct machine *m, struc
     buf_add_text(b, ",\"model\":");
     json_put_text(b, i->name, strlen(i->name));
     buf_addf(b, ",\"n_param\":%lld,\"backend\":\"%s\",\"activation\":\"%s\",\"depth\":%lld",
-             (long long)i->n_param, backend_describe(s->backend), bench_kind_name[r->kind],
+             (long long)i->n_param, backend_describe(s->backend), arith_name[r->kind],
              (long long)depth);
     buf_addf(b, ",\"decode\":{\"tokens\":%lld,\"tokens_per_s\":%.4f,\"bytes_per_token\":%.0f",
              (long long)n_gen, r->decode, r->step_bytes);

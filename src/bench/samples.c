@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-double bench_mean(const struct bench_samples *s)
+double samples_mean(const struct samples *s)
 {
     double sum = 0;
     for (size_t i = 0; i < s->n; i++) sum += s->v[i];
     return s->n ? sum / (double)s->n : 0;
 }
 
-double bench_sd(const struct bench_samples *s)
+double samples_sd(const struct samples *s)
 {
-    double mean = bench_mean(s), sum = 0;
+    double mean = samples_mean(s), sum = 0;
     for (size_t i = 0; i < s->n; i++) sum += (s->v[i] - mean) * (s->v[i] - mean);
     return s->n > 1 ? sqrt(sum / (double)(s->n - 1)) : 0;
 }
 
-double bench_max(const struct bench_samples *s)
+double samples_max(const struct samples *s)
 {
     double max = s->n ? s->v[0] : 0;
     for (size_t i = 1; i < s->n; i++) max = s->v[i] > max ? s->v[i] : max;
@@ -34,24 +34,29 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void bench_sort(struct bench_samples *s)
+void samples_sort(struct samples *s)
 {
     if (s->n) qsort(s->v, s->n, sizeof *s->v, by_size);
 }
 
-double bench_percentile(const struct bench_samples *sorted, double percent)
+double samples_percentile(const struct samples *sorted, double percent)
 {
     return quantile_of_sorted(sorted->v, sorted->n, percent / 100);
 }
 
-double bench_median(struct bench_samples *s)
+double samples_nearest(const struct samples *sorted, double percent)
 {
-    bench_sort(s);
-    return bench_percentile(s, 50);
+    size_t rank = (size_t)ceil(percent / 100 * (double)sorted->n);
+    return sorted->n ? sorted->v[rank ? rank - 1 : 0] : 0;
 }
 
-int bench_numbers(struct ids *out, const char *flag, const char *text, int lo, int hi,
-                  struct err *e)
+double samples_median(struct samples *s)
+{
+    samples_sort(s);
+    return samples_percentile(s, 50);
+}
+
+int numbers_read(struct ids *out, const char *flag, const char *text, int lo, int hi, struct err *e)
 {
     if (!*text || strcmp(text, "none") == 0) return 0;
     for (const char *at = text;; at++) {
@@ -67,9 +72,37 @@ int bench_numbers(struct ids *out, const char *flag, const char *text, int lo, i
     }
 }
 
-int bench_most(const struct ids *list, int otherwise)
+int numbers_most(const struct ids *list, int otherwise)
 {
     int most = otherwise;
     for (size_t i = 0; i < list->n; i++) most = list->v[i] > most ? list->v[i] : most;
     return most;
+}
+
+int reals_read(struct samples *out, const char *flag, const char *text, double lo, double hi,
+               struct err *e)
+{
+    for (const char *at = text; *text; at++) {
+        char *end;
+        double x = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(x >= lo && x <= hi))
+            return err_set(e, ERR_ARG,
+                           "--%s: \"%.60s\" is no list of numbers from %g to %g: N,N,...", flag,
+                           text, lo, hi);
+        if (!vec_push(out, x)) return err_memory(e, flag, sizeof x);
+        at = end;
+        if (!*end) break;
+    }
+    return 0;
+}
+
+bool is_listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list;; at++) {
+        size_t k = strcspn(at, ",");
+        if (k == n && strncmp(at, name, n) == 0) return true;
+        at += k;
+        if (!*at) return false;
+    }
 }

@@ -9,36 +9,61 @@ TEST(bench_lists_of_numbers)
 {
     struct ids list = {0};
     struct err e = {""};
-    EXPECT_INT(bench_numbers(&list, "batch", "1,2,64", 1, 64, &e), 0);
+    EXPECT_INT(numbers_read(&list, "batch", "1,2,64", 1, 64, &e), 0);
     EXPECT(list.n == 3 && list.v[0] == 1 && list.v[1] == 2 && list.v[2] == 64);
-    EXPECT_INT(bench_most(&list, 5), 64);
-    EXPECT_INT(bench_numbers(&list, "batch", "none", 1, 64, &e), 0);
+    EXPECT_INT(numbers_most(&list, 5), 64);
+    EXPECT_INT(numbers_read(&list, "batch", "none", 1, 64, &e), 0);
     EXPECT_INT(list.n, 3);
-    EXPECT(bench_numbers(&list, "batch", "1,", 1, 64, &e) != 0 && strstr(e.text, "--batch"));
-    EXPECT(bench_numbers(&list, "batch", "1 2", 1, 64, &e) != 0);
-    EXPECT(bench_numbers(&list, "batch", "65", 1, 64, &e) != 0 && strstr(e.text, "1 and 64"));
+    EXPECT(numbers_read(&list, "batch", "1,", 1, 64, &e) != 0 && strstr(e.text, "--batch"));
+    EXPECT(numbers_read(&list, "batch", "1 2", 1, 64, &e) != 0);
+    EXPECT(numbers_read(&list, "batch", "65", 1, 64, &e) != 0 && strstr(e.text, "1 and 64"));
     vec_deinit(&list);
-    EXPECT_INT(bench_most(&list, 5), 5);
+    EXPECT_INT(numbers_most(&list, 5), 5);
+}
+
+TEST(bench_lists_of_words)
+{
+    EXPECT(is_listed("a,bc,d", "a") && is_listed("a,bc,d", "bc") && is_listed("a,bc,d", "d"));
+    EXPECT(!is_listed("a,bc,d", "b") && !is_listed("a,bc,d", "c") && !is_listed("", "a"));
 }
 
 TEST(bench_mean_and_spread)
 {
     double v[] = {1, 2, 3, 6};
-    struct bench_samples s = {.v = v, .n = 4};
-    EXPECT(bench_mean(&s) == 3 && fabs(bench_sd(&s) - sqrt(14.0 / 3)) < 1e-12);
+    struct samples s = {.v = v, .n = 4};
+    EXPECT(samples_mean(&s) == 3 && fabs(samples_sd(&s) - sqrt(14.0 / 3)) < 1e-12);
     s.n = 1;
-    EXPECT(bench_mean(&s) == 1 && bench_sd(&s) == 0);
+    EXPECT(samples_mean(&s) == 1 && samples_sd(&s) == 0);
     s.n = 0;
-    EXPECT(bench_mean(&s) == 0 && bench_sd(&s) == 0);
+    EXPECT(samples_mean(&s) == 0 && samples_sd(&s) == 0);
 }
 
 TEST(bench_median_and_max)
 {
     double v[] = {6, 1, 3, 2};
-    struct bench_samples s = {.v = v, .n = 4};
-    EXPECT(bench_max(&s) == 6 && bench_median(&s) == 2.5);
+    struct samples s = {.v = v, .n = 4};
+    EXPECT(samples_max(&s) == 6 && samples_median(&s) == 2.5);
+    EXPECT(samples_nearest(&s, 50) == 2 && samples_nearest(&s, 51) == 3); /* of 1 2 3 6 */
+    EXPECT(samples_nearest(&s, 99) == 6 && samples_nearest(&s, 0) == 1);
     s.n = 3; /* of 1 2 3 */
-    EXPECT(bench_max(&s) == 3 && bench_median(&s) == 2);
+    EXPECT(samples_max(&s) == 3 && samples_median(&s) == 2);
     s.n = 0;
-    EXPECT(bench_max(&s) == 0 && bench_median(&s) == 0);
+    EXPECT(samples_max(&s) == 0 && samples_median(&s) == 0 && samples_nearest(&s, 99) == 0);
+}
+
+TEST(bench_lists_of_percentages)
+{
+    struct samples p = {0};
+    struct err e = {""};
+    NEED_OK(reals_read(&p, "p", "25,50,99.9", 0, 100, &e), &e);
+    EXPECT(p.n == 3 && p.v[2] == 99.9);
+    NEED_OK(reals_read(&p, "p", "", 0, 100, &e), &e);
+    EXPECT_INT(p.n, 3);
+    const char *wrong[] = {"101", "-1", "50,", "a", "50;60", "nan"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        e.text[0] = '\0';
+        if (reals_read(&p, "p", wrong[i], 0, 100, &e) == 0 || !strstr(e.text, "--p"))
+            test_fail(__FILE__, __LINE__, "%s: %s", wrong[i], e.text);
+    }
+    vec_deinit(&p);
 }

@@ -15,11 +15,11 @@
 
 static const char *policies, *loads = "0.9,1.2", *pools, *out_path;
 static int64_t n_request = 2000, n_seq = 32, n_row = 512, n_page = 8192, starvation_s;
-static struct sim_cost cost;
 static double step_ms = 30, row_ms = 2, kv_us = 1.7, pair_us = 0.85, multiple = 2;
 static bool flood, as_json;
 
-enum { PAGE_ROWS = 16, N_POLICY_MAX = 16, N_LOAD_MAX = 8, N_POOL_MAX = 32 };
+enum { PAGE_ROWS = 16, N_POLICY_MAX = 16, N_POOL_MAX = 32 };
+static const double LOAD_MIN = 1e-6;
 
 static const struct option options[] = {
     {.kind = OPTION_TEXT,
@@ -126,11 +126,11 @@ static const struct option options[] = {
 
 static struct sim_options base_options(void)
 {
-    cost = sim_cost_default;
-    cost.step = step_ms * 1e3;
-    cost.row = row_ms * 1e3;
-    cost.kv = kv_us;
-    cost.pair = pair_us;
+    struct sim_cost cost = {.step = step_ms * 1e3,
+                            .row = row_ms * 1e3,
+                            .kv = kv_us,
+                            .pair = pair_us,
+                            .page = sim_cost_default.page};
     return (struct sim_options){.cost = cost,
                                 .n_seq = (int)n_seq,
                                 .n_row = (int)n_row,
@@ -142,29 +142,11 @@ static struct sim_options base_options(void)
                                 .progress = "simulating"};
 }
 
-static bool is_listed(const char *name)
+/* Is the policy one that was asked for? */
+static bool is_wanted(const char *name)
 {
-    size_t n = strlen(name);
     const char *list = policies ? policies : flood ? "fcfs,fair" : "all";
-    if (strcmp(list, "all") == 0) return true;
-    for (const char *at = list; (at = strstr(at, name)); at += n)
-        if ((at == list || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
-    return false;
-}
-
-static int read_loads(double *x, int *n, struct err *e)
-{
-    *n = 0;
-    for (const char *at = loads; *n < N_LOAD_MAX; at++) {
-        char *end;
-        x[*n] = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(x[*n] > 0))
-            return err_set(e, ERR_ARG, "--load: \"%s\" is no list of numbers: X,X,...", loads);
-        ++*n;
-        at = end;
-        if (!*end) return 0;
-    }
-    return err_set(e, ERR_ARG, "--load: more than %d", N_LOAD_MAX);
+    return strcmp(list, "all") == 0 || is_listed(list, name);
 }
 
 /* ---- latency under every policy ---- */
@@ -173,18 +155,17 @@ struct figures {
     double mean, p50, p99, most; /* seconds */
 };
 
-static struct figures figures_of(struct bench_samples *s)
+static struct figures figures_of(struct samples *s)
 {
-    struct figures f = {.mean = bench_mean(s), .p50 = bench_median(s)}; /* sorted now */
-    f.p99 = s->v[(size_t)ceil(0.99 * (double)s->n) - 1];
-    f.most = s->v[s->n - 1];
+    struct figures f = {.mean = samples_mean(s), .p50 = samples_median(s)}; /* sorted now */
+    f.p99 = samples_nearest(s, 99);
+    f.most = samples_nearest(s, 100);
     return f;
 }
 
 enum what { FIRST, DONE, WAIT };
 
-static int collect(struct bench_samples *out, const struct sim_result *r, enum what w,
-                   struct err *e)
+static int collect(struct samples *out, const struct sim_result *r, enum what w, struct err *e)
 {
     out->n = 0;
     for (size_t i = 0; i < r->n; i++) {
@@ -231,10 +212,10 @@ struct sketch {
     size_t n;
 };
 
-static int sketch_add(struct sketch *k, const char *name, const struct bench_samples *done,
-                      struct err *e)
+static int sketch_add(struct sketch *k, const char *name, const struct samples *done, struct err *e)
 {
     size_t n = done->n;
+    if (k->n == N_POLICY_MAX) return 0;
     if (!k->y) k->y = calloc(n, sizeof *k->y);
     double *x = calloc(n, sizeof *x);
     if (!x || !k->y) return free(x), err_memory(e, "a picture", n * sizeof *x);
@@ -266,7 +247,7 @@ static int one_row(const struct traffic *t, struct sim_options o, double load, s
                    struct err *e)
 {
     struct sim_result r;
-    struct bench_samples s = {0};
+    struct samples s = {0};
     struct figures f[3];
     o.at_once = !isfinite(load);
     int rc = simulate(&r, t, &o, e);
@@ -299,28 +280,40 @@ static void scale(struct traffic *t, double until_us)
     if (last > 0) traffic_faster(t, last / until_us);
 }
 
+/* Every policy at one load, infinite: all at once. */
+static int rows_of_load(struct traffic *t, struct sim_options o, double load, int64_t all_us,
+                        struct sketch *k, struct err *e)
+{
+    int rc = 0;
+    if (isfinite(load)) scale(t, (double)all_us / load);
+    for (int q = 0; policy_name(q) && rc == 0; q++) {
+        o.scheduler = policy_name(q);
+        if (is_wanted(o.scheduler)) rc = one_row(t, o, load, k, e);
+    }
+    if (rc == 0 && !isfinite(load)) padded_row(t, &o);
+    return rc;
+}
+
 static int latencies(struct traffic *t, struct err *e)
 {
     struct sim_options o = base_options();
     struct sketch k = {0};
-    double load[N_LOAD_MAX];
-    int n_load, rc = read_loads(load, &n_load, e);
+    struct samples load = {0};
     int64_t all_us = 0;
+    int rc = reals_read(&load, "load", loads, LOAD_MIN, INFINITY, e);
     if (rc == 0) rc = sim_capacity(&all_us, t, &o, e);
     if (o.starvation_us == 0) o.starvation_us = all_us / 4;
-    fprintf(stderr, "%zu requests; load 1: all of them in %.0f s; who waited %.0f s goes first\n",
-            t->n, (double)all_us * 1e-6, (double)o.starvation_us * 1e-6);
-    if (rc == 0) print_head();
-    for (int i = 0; i < n_load && rc == 0; i++) {
-        if (isfinite(load[i])) scale(t, (double)all_us / load[i]);
-        for (int q = 0; policy_name(q) && rc == 0; q++) {
-            o.scheduler = policy_name(q);
-            if (!is_listed(o.scheduler)) continue;
-            rc = one_row(t, o, load[i], i == n_load - 1 ? &k : NULL, e);
-        }
-        if (rc == 0 && !isfinite(load[i])) padded_row(t, &o);
+    if (rc == 0) {
+        fprintf(stderr,
+                "%zu requests; load 1: all of them in %.0f s; who waited %.0f s goes first\n", t->n,
+                (double)all_us * 1e-6, (double)o.starvation_us * 1e-6);
+        print_head();
     }
-    return sketch_end(&k, rc, n_load ? load[n_load - 1] : 0, e);
+    for (size_t i = 0; i < load.n && rc == 0; i++)
+        rc = rows_of_load(t, o, load.v[i], all_us, i == load.n - 1 ? &k : NULL, e);
+    rc = sketch_end(&k, rc, load.n ? load.v[load.n - 1] : 0, e);
+    vec_deinit(&load);
+    return rc;
 }
 
 /* ---- prefix cache hits by pool size ---- */
@@ -336,9 +329,11 @@ static int hits(const struct traffic *t, struct err *e)
     o.shrink = SHRINK;
     o.n_row = 1 << 14;
     o.itl_multiple = 1e6;
-    int rc = bench_numbers(&list, "pools", pools, 1, 1 << 22, e);
+    int rc = numbers_read(&list, "pools", pools, 1, 1 << 22, e);
+    if (rc == 0 && list.n > N_POOL_MAX)
+        rc = err_set(e, ERR_ARG, "--pools: more than %d", N_POOL_MAX);
     if (rc == 0 && !as_json) printf("%9s | %8s\n", "pages", "hit rate");
-    for (size_t i = 0; i < list.n && i < N_POOL_MAX && rc == 0; i++) {
+    for (size_t i = 0; i < list.n && rc == 0; i++) {
         struct sim_result r;
         o.n_page = list.v[i];
         if ((rc = simulate(&r, t, &o, e)) != 0) break;
@@ -373,7 +368,7 @@ static int floods(const struct traffic *t, struct err *e)
                "completion, s", "policy", "fair", "flooded", "ratio", "fair", "flooded", "ratio");
     for (int q = 0; policy_name(q) && rc == 0; q++) {
         o.scheduler = policy_name(q);
-        if (!is_listed(o.scheduler)) continue;
+        if (!is_wanted(o.scheduler)) continue;
         if ((rc = sim_flood(&f, t, &o, e)) != 0) break;
         printf(as_json
                    ? "{\"policy\":\"%s\",\"fair_ttft_s\":%.4f,\"ttft_s\":%.4f,\"ttft_ratio\":%.4f,"

@@ -63,21 +63,6 @@ bool slo_any(const struct slo *s)
     return false;
 }
 
-int percents_read(struct bench_samples *out, const char *flag, const char *text, struct err *e)
-{
-    for (const char *at = text; *text; at++) {
-        char *end;
-        double x = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(x >= 0 && x <= 100))
-            return err_set(e, ERR_ARG, "--%s: \"%.60s\" is no list of percentages: N,N,...", flag,
-                           text);
-        if (!vec_push(out, x)) return err_memory(e, flag, sizeof x);
-        at = end;
-        if (!*end) break;
-    }
-    return 0;
-}
-
 /* ---- each request ---- */
 
 struct counting {
@@ -216,7 +201,7 @@ int seen_figures(struct seen_figures *f, const struct seen *v, size_t n, const s
     bool ok = true;
     *f = (struct seen_figures){.has_slo = slo_any(slo)};
     for (size_t i = 0; i < n; i++) ok &= count_request(f, &v[i], slo);
-    for (int k = 0; k < N_LATENCY; k++) bench_sort(&f->ms[k]);
+    for (int k = 0; k < N_LATENCY; k++) samples_sort(&f->ms[k]);
     f->seconds = (double)seen_span_us(v, n, &f->begin_us) * 1e-6;
     f->offered_rate = offered_rate(v, n);
     ok &= busiest_second(f, v, n);
@@ -230,10 +215,10 @@ void seen_figures_close(struct seen_figures *f)
     for (int k = 0; k < N_LATENCY; k++) vec_deinit(&f->ms[k]);
 }
 
-double latency_sd(const struct bench_samples *ms)
+double latency_sd(const struct samples *ms)
 {
     double n = (double)ms->n;
-    return n > 1 ? bench_sd(ms) * sqrt((n - 1) / n) : 0;
+    return n > 1 ? samples_sd(ms) * sqrt((n - 1) / n) : 0;
 }
 
 double goodput_share(const struct seen_figures *f)
@@ -264,23 +249,23 @@ void json_member_text(struct buf *b, const char *key, const char *text)
         buf_add_text(b, "null");
 }
 
-static void put_latency(struct buf *b, const struct bench_samples *ms, const char *name,
-                        const struct bench_samples *percent)
+static void put_latency(struct buf *b, const struct samples *ms, const char *name,
+                        const struct samples *percent)
 {
     char key[80];
     snprintf(key, sizeof key, "mean_%s_ms", name);
-    json_member_real(b, key, bench_mean(ms));
+    json_member_real(b, key, samples_mean(ms));
     snprintf(key, sizeof key, "median_%s_ms", name);
-    json_member_real(b, key, bench_percentile(ms, 50));
+    json_member_real(b, key, samples_percentile(ms, 50));
     snprintf(key, sizeof key, "std_%s_ms", name);
     json_member_real(b, key, latency_sd(ms));
     for (size_t i = 0; i < percent->n; i++) {
         snprintf(key, sizeof key, "p%g_%s_ms", percent->v[i], name);
-        json_member_real(b, key, bench_percentile(ms, percent->v[i]));
+        json_member_real(b, key, samples_percentile(ms, percent->v[i]));
     }
 }
 
-void seen_json(const struct seen_figures *f, const struct bench_samples *percent, struct buf *b)
+void seen_json(const struct seen_figures *f, const struct samples *percent, struct buf *b)
 {
     json_member_real(b, "duration", f->seconds);
     json_member_int(b, "completed", (int64_t)f->n_completed);

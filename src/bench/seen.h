@@ -35,13 +35,10 @@ struct slo {
 int slo_read(struct slo *s, const struct text_list *list, struct err *e);
 bool slo_any(const struct slo *s);
 
-/* "50,90,99.9" -> numbers of [0, 100], appended. ERR_ARG names --flag. */
-int percents_read(struct bench_samples *out, const char *flag, const char *text, struct err *e);
-
 /* ---- seen.c: all of them ---- */
 
 struct seen_figures {
-    struct bench_samples ms[N_LATENCY]; /* owned, ascending; of what was completed */
+    struct samples ms[N_LATENCY]; /* owned, ascending; of what was completed */
     size_t n_completed, n_failed, n_good;
     bool has_slo;
     int64_t n_input, n_output, n_cached;
@@ -57,11 +54,11 @@ int64_t seen_span_us(const struct seen *v, size_t n, int64_t *begin_us);
 int seen_figures(struct seen_figures *f, const struct seen *v, size_t n, const struct slo *slo,
                  struct err *e);
 void seen_figures_close(struct seen_figures *f);    /* safe on a zeroed one */
-double latency_sd(const struct bench_samples *ms);  /* numpy's: of all, not of a sample */
+double latency_sd(const struct samples *ms);        /* numpy's: of all, not of a sample */
 double goodput_share(const struct seen_figures *f); /* of all requests */
 
 /* Members of a JSON object, without its braces, a comma before each. */
-void seen_json(const struct seen_figures *f, const struct bench_samples *percent, struct buf *b);
+void seen_json(const struct seen_figures *f, const struct samples *percent, struct buf *b);
 /* Of each request: input_lens, output_lens, ttfts, itls, latencies, start_times, queue_times, errors. */
 void seen_json_detail(const struct seen *v, size_t n, struct buf *b);
 void json_member_real(struct buf *b, const char *key, double x);

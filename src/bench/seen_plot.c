@@ -49,12 +49,12 @@ static void put_distributions(struct buf *b, struct sketch *k, const struct seen
 {
     static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
     for (int i = 0; i < 4; i++) {
-        const struct bench_samples *ms = &f->ms[list[i]];
+        const struct samples *ms = &f->ms[list[i]];
         if (ms->n == 0) continue;
         sketch_curve(k, latency_kind[list[i]].word);
         for (int j = 0; j <= N_POINT; j++) {
             double percent = 100.0 * j / N_POINT;
-            sketch_point(k, fmax(bench_percentile(ms, percent), 0.01), percent);
+            sketch_point(k, fmax(samples_percentile(ms, percent), 0.01), percent);
         }
     }
     sketch_end(b, k,
@@ -92,7 +92,7 @@ static double span_end(const struct span *s, int i)
 
 /* Values of one quantity, by the span in which each was seen. */
 struct by_span {
-    struct bench_samples in[N_SPAN];
+    struct samples in[N_SPAN];
 };
 
 static void put_percentiles(struct buf *b, struct sketch *k, const struct span *s,
@@ -102,12 +102,12 @@ static void put_percentiles(struct buf *b, struct sketch *k, const struct span *
         const char *name;
         double percent;
     } line[] = {{"median", 50}, {"p90", 90}, {"p99", 99}};
-    for (int i = 0; i < s->n; i++) bench_sort(&v->in[i]);
+    for (int i = 0; i < s->n; i++) samples_sort(&v->in[i]);
     for (int l = 0; l < 3; l++) {
         sketch_curve(k, line[l].name);
         for (int i = 0; i < s->n; i++)
             if (v->in[i].n)
-                sketch_point(k, span_end(s, i), bench_percentile(&v->in[i], line[l].percent));
+                sketch_point(k, span_end(s, i), samples_percentile(&v->in[i], line[l].percent));
     }
     sketch_end(b, k, p);
     for (int i = 0; i < N_SPAN; i++) vec_deinit(&v->in[i]);

@@ -1,5 +1,5 @@
 /* Goal: figures of what clients saw are those that can be worked out by hand. Method: three requests by hand, one of
- * which failed; lists and objectives as users write them. */
+ * which failed. */
 #include "seen.h"
 #include "../../tests/unit.h"
 
@@ -58,10 +58,10 @@ TEST(seen_figures_are_those_worked_out_by_hand)
         [PER_TOKEN] = (350 + 1000) / 6.0, [QUEUE] = 15,
         [E2EL_QUEUE] = (350 + 1030) / 2.0};
     for (int k = 0; k < N_LATENCY; k++)
-        if (!near(bench_mean(&f.ms[k]), mean[k]))
+        if (!near(samples_mean(&f.ms[k]), mean[k]))
             test_fail(__FILE__, __LINE__, "%s: %g, not %g", latency_kind[k].name,
-                      bench_mean(&f.ms[k]), mean[k]);
-    EXPECT(near(latency_sd(&f.ms[TTFT]), 400) && near(bench_percentile(&f.ms[TTFT], 75), 700));
+                      samples_mean(&f.ms[k]), mean[k]);
+    EXPECT(near(latency_sd(&f.ms[TTFT]), 400) && near(samples_percentile(&f.ms[TTFT], 75), 700));
     seen_figures_close(&f);
 }
 
@@ -69,13 +69,13 @@ TEST(seen_nothing_is_no_division_by_zero)
 {
     struct seen_figures f;
     struct buf b = {0};
-    struct bench_samples percent = {0};
+    struct samples percent = {0};
     struct slo none = {{0}};
     struct json *j = NULL;
     struct err e;
     NEED_OK(seen_figures(&f, three + 1, 1, &none, &e), &e);
     EXPECT(f.seconds == 0 && f.request_rate == 0 && f.n_failed == 1 && !f.has_slo);
-    NEED_OK(percents_read(&percent, "p", "50,99.9", &e), &e);
+    NEED_OK(reals_read(&percent, "p", "50,99.9", 0, 100, &e), &e);
     seen_json(&f, &percent, &b);
     seen_plots(&b, three + 1, 1, &f);
     EXPECT(!strstr(b.data, "nan") && !strstr(b.data, "inf"));
@@ -93,21 +93,4 @@ TEST(seen_nothing_is_no_division_by_zero)
     buf_deinit(&b);
     vec_deinit(&percent);
     seen_figures_close(&f);
-}
-
-TEST(seen_percentages_are_read_or_refused)
-{
-    struct bench_samples p = {0};
-    struct err e = {""};
-    NEED_OK(percents_read(&p, "p", "25,50,99.9", &e), &e);
-    EXPECT(p.n == 3 && p.v[2] == 99.9);
-    NEED_OK(percents_read(&p, "p", "", &e), &e);
-    EXPECT_INT(p.n, 3);
-    const char *wrong[] = {"101", "-1", "50,", "a", "50;60", "nan"};
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        e.text[0] = '\0';
-        if (percents_read(&p, "p", wrong[i], &e) == 0 || !strstr(e.text, "--p"))
-            test_fail(__FILE__, __LINE__, "%s: %s", wrong[i], e.text);
-    }
-    vec_deinit(&p);
 }

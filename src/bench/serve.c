@@ -16,17 +16,17 @@
 #include <string.h>
 #include <time.h>
 
-static double peak_tflops, peak_gbs;
 static int64_t n_warmup, ready_s;
-static const char *percentiles = "99", *percentile_metrics = "ttft,tpot,itl,e2el", *label,
-                  *result_dir, *result_name, *page_path, *id_prefix = "bench-";
-static struct text_list goodput, metadata;
+static const char *percentile_metrics = "ttft,tpot,itl,e2el", *label, *result_dir, *result_name,
+                  *page_path, *id_prefix = "bench-";
+static struct text_list metadata;
 static bool as_json, save, append, detail, no_progress, server_metrics = true;
 
 static const struct option options[] = {
     {.kind = OPTION_GROUP, .include = target_options},
     {.kind = OPTION_GROUP, .include = data_options},
     {.kind = OPTION_GROUP, .include = arrival_options},
+    {.kind = OPTION_GROUP, .include = figure_options},
     {.kind = OPTION_GROUP, .include = body_options},
     {.kind = OPTION_INT,
      .name = "num-warmups",
@@ -50,7 +50,7 @@ static const struct option options[] = {
     {.kind = OPTION_WORDS,
      .name = "goodput",
      .arg = "NAME:MS...",
-     .target = &goodput,
+     .target = &figure_flags.goodput,
      .help = "objectives: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"},
     {.kind = OPTION_TEXT,
      .name = "percentile-metrics",
@@ -58,25 +58,6 @@ static const struct option options[] = {
      .target = &percentile_metrics,
      .help = "latencies in the table: ttft, tpot, itl, e2el, e2el_per_token, client_queue_time, "
              "e2el_including_client_queue (the first four)"},
-    {.kind = OPTION_TEXT,
-     .name = "metric-percentiles",
-     .arg = "N,...",
-     .target = &percentiles,
-     .help = "of latencies (99)"},
-    {.kind = OPTION_REAL,
-     .name = "peak-tflops",
-     .arg = "X",
-     .target = &peak_tflops,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "of the server's machine: what mfu is of, where it tells its FLOPs"},
-    {.kind = OPTION_REAL,
-     .name = "peak-gbs",
-     .arg = "X",
-     .target = &peak_gbs,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "the same of read bandwidth"},
     {.kind = OPTION_FLAG,
      .name = "server-metrics",
      .target = &server_metrics,
@@ -294,13 +275,10 @@ static void warn(const struct served_report *r)
 
 static int report(struct served_report *r, struct err *e)
 {
-    struct slo slo = {{0}};
     time_t t = (time_t)(time_wall_us() / 1000000);
     struct tm tm;
     strftime(r->date, sizeof r->date, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
-    int rc = slo_read(&slo, &goodput, e);
-    if (rc == 0) rc = percents_read(&r->percent, "metric-percentiles", percentiles, e);
-    if (rc == 0) rc = seen_figures(&r->figures, r->result->seen, r->result->n, &slo, e);
+    int rc = seen_figures(&r->figures, r->result->seen, r->result->n, &r->slo, e);
     if (rc != 0) return rc;
     warn(r);
     return print(r, e);
@@ -311,16 +289,12 @@ static int report(struct served_report *r, struct err *e)
 static int check_flags(struct served_report *r, struct traffic_arrivals *a, struct json **extra,
                        struct err *e)
 {
-    struct slo slo = {{0}};
-    struct bench_samples percent = {0};
-    int rc = slo_read(&slo, &goodput, e);
-    if (rc == 0) rc = percents_read(&percent, "metric-percentiles", percentiles, e);
+    int rc = figures_asked(&r->slo, &r->percent, "99", e);
     if (rc == 0) rc = read_table(r->in_table, e);
     if (rc == 0) rc = check_metadata(e);
     if (rc == 0) rc = prompts_check(e);
     if (rc == 0) rc = arrivals_read(a, e);
     if (rc == 0) rc = body_extra(extra, e);
-    vec_deinit(&percent);
     return rc;
 }
 
@@ -390,8 +364,8 @@ static int measure(struct served_report *r, struct err *e)
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    struct served_report r = {.peak_flops = peak_tflops * 1e12,
-                              .peak_bytes = peak_gbs * 1e9,
+    struct served_report r = {.peak_flops = figure_flags.peak_tflops * 1e12,
+                              .peak_bytes = figure_flags.peak_gbs * 1e9,
                               .label = label,
                               .metadata = &metadata};
     (void)n_arg, (void)arg;

@@ -10,7 +10,7 @@
 #ifndef QUOTH_BENCH_SERVED_H
 #define QUOTH_BENCH_SERVED_H
 
-#include "traffic.h"
+#include "flags.h"
 
 #include "fetch/fetch.h"
 
@@ -54,7 +54,7 @@ struct fetch_request target_get(const struct target *t, const char *url);
 
 /* ---- served_data.c: what is sent ---- */
 
-/* --dataset-name, --dataset-path, --num-prompts, --input-len, --random-..., --seed, --tokenizer ... */
+/* --dataset-name, --tokenizer, --prefix-repetition-... and what is common to all (flags.h) */
 extern const struct option data_options[];
 
 struct prompts {
@@ -71,7 +71,28 @@ int prompts_check(struct err *e); /* are the flags possible? */
 int prompts_make(struct prompts *p, struct target *t, struct err *e);
 void prompts_close(struct prompts *p); /* safe on a zeroed one */
 const char *prompts_tokenizer(void);   /* --tokenizer, or NULL */
-int64_t prompts_asked(void);           /* --num-prompts */
+
+/* ---- served_words.c: prompts of so many tokens ---- */
+
+/* Who counts the tokens of a text. */
+struct counter {
+    struct tokenizer *own; /* owned; NULL: the server counts */
+    struct target *server;
+    bool none;         /* nobody counts */
+    bool special;      /* with what the tokenizer adds to a prompt */
+    double per_word;   /* tokens of a word, of the texts so far; 1 at first */
+    struct ids ids;    /* owned: scratch */
+    struct buf text;   /* owned: scratch */
+    struct err excuse; /* why nobody does */
+};
+/* tokenizer: a model or tokenizer file that counts here; NULL: none. */
+int counter_open(struct counter *c, const char *tokenizer, struct err *e);
+void counter_close(struct counter *c); /* safe on a zeroed one */
+/* -1: nobody counts. */
+int counter_count(struct counter *c, const char *text, size_t n);
+/* A text for each job of p->t, of as many tokens as its n_prompt says, which becomes the number that it really has (0:
+ * nobody counts). */
+int words_make(struct prompts *p, struct counter *c, struct err *e);
 
 /* ---- served_body.c, served_answer.c: one request ---- */
 
@@ -87,10 +108,10 @@ struct served_options {
     bool no_samples;       /* do not ask for /metrics meanwhile                      */
 };
 
-/* --temperature, --top-p, ... --logprobs, --extra-body */
+/* --top-p, --top-k, ... --logprobs, --extra-body */
 extern const struct option body_options[];
 int body_extra(struct json **extra, struct err *e); /* --extra-body, to be dropped; NULL: none */
-/* The others as members of each body, but for those in extra. */
+/* The others, and --temperature, as members of each body, but for those in extra. */
 void body_sampling(struct buf *b, const struct json *extra);
 /* Prompt i's request. */
 int served_body(struct buf *b, const struct target *t, const struct prompts *p,
@@ -142,8 +163,9 @@ struct served_report {
     const struct target *target;
     const struct prompts *prompts;
     const struct served_result *result;
-    struct seen_figures figures;  /* owned */
-    struct bench_samples percent; /* owned */
+    struct seen_figures figures; /* owned */
+    struct slo slo;
+    struct samples percent; /* owned */
     struct server_view before, after;
     bool in_table[N_LATENCY];
     double peak_flops, peak_bytes;    /* 0: not known */

@@ -7,26 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double temperature = -1, top_p = -1, min_p = -1, frequency_penalty = NAN,
-              presence_penalty = NAN, repetition_penalty = NAN;
+static double top_p = -1, min_p = -1, frequency_penalty = NAN, presence_penalty = NAN,
+              repetition_penalty = NAN;
 static int64_t top_k = INT64_MIN, logprobs = -1;
 static const char *extra_body;
 
 const struct option body_options[] = {
-    {.kind = OPTION_REAL,
-     .name = "temperature",
-     .arg = "X",
-     .target = &temperature,
-     .lo = 0,
-     .hi = 100,
-     .help = "of all requests, as what follows (the server's default)"},
     {.kind = OPTION_REAL,
      .name = "top-p",
      .arg = "X",
      .target = &top_p,
      .lo = 0,
      .hi = 1,
-     .help = "..."},
+     .help = "of all requests, as what follows (the server's default)"},
     {.kind = OPTION_INT,
      .name = "top-k",
      .arg = "N",
@@ -88,6 +81,7 @@ int body_extra(struct json **extra, struct err *e)
 
 void body_sampling(struct buf *b, const struct json *extra)
 {
+    const double temperature = figure_flags.temperature;
     const struct {
         const char *name;
         double x;

@@ -112,17 +112,17 @@ static void put_totals(struct buf *b, const struct served_report *r)
 
 static void put_latency(struct buf *b, const struct served_report *r, int k)
 {
-    const struct bench_samples *ms = &r->figures.ms[k];
+    const struct samples *ms = &r->figures.ms[k];
     const char *word = latency_kind[k].word;
     char name[80];
     put_rule(b, latency_kind[k].title, '-');
     snprintf(name, sizeof name, "Mean %s (ms):", word);
-    put_real(b, name, bench_mean(ms));
+    put_real(b, name, samples_mean(ms));
     snprintf(name, sizeof name, "Median %s (ms):", word);
-    put_real(b, name, bench_percentile(ms, 50));
+    put_real(b, name, samples_percentile(ms, 50));
     for (size_t i = 0; i < r->percent.n; i++) {
         snprintf(name, sizeof name, "P%g %s (ms):", r->percent.v[i], word);
-        put_real(b, name, bench_percentile(ms, r->percent.v[i]));
+        put_real(b, name, samples_percentile(ms, r->percent.v[i]));
     }
 }
 

@@ -3,32 +3,16 @@
  *
  *   host share    of the engine's steps outside the model, from its own statistics
  *   kernel share  the same batches through the model alone, afterwards (traffic_steps.c) */
-#include "traffic.h"
+#include "trial.h"
 
-#include "base/json.h"
+enum { N_PROMPT = 128, LENGTH = 128 }; /* unless flags say otherwise */
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static int64_t n_prompt = 128, prefix_len;
+static int64_t prefix_len;
 static double range_ratio;
-static const char *path;
 static bool kernels = true;
-static bool prefix_cache = true;
 
 static const struct option options[] = {
-    {.kind = OPTION_INT,
-     .name = "num-prompts",
-     .arg = "N",
-     .target = &n_prompt,
-     .lo = 1,
-     .hi = 1 << 24,
-     .help = "requests (128)"},
-    {.kind = OPTION_TEXT,
-     .name = "dataset-path",
-     .arg = "FILE",
-     .target = &path,
-     .help = "lengths from a trace (see bench replay); else random tokens"},
+    {.kind = OPTION_GROUP, .include = dataset_options},
     {.kind = OPTION_REAL,
      .name = "random-range-ratio",
      .arg = "R",
@@ -47,24 +31,23 @@ static const struct option options[] = {
      .name = "kernels",
      .target = &kernels,
      .help = "afterwards the same steps through the kernels alone (--no-kernels: do not)"},
-    {.kind = OPTION_FLAG,
-     .name = "enable-prefix-caching",
-     .target = &prefix_cache,
-     .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_GROUP, .include = cache_options},
     {.kind = OPTION_GROUP, .include = length_options},
-    {.kind = OPTION_GROUP, .include = traffic_flags},
+    {.kind = OPTION_GROUP, .include = choice_options},
+    {.kind = OPTION_GROUP, .include = trial_options},
     {.kind = OPTION_END},
 };
 
 static int make_jobs(struct traffic *t, struct err *e)
 {
     const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;
-    t->seed = traffic_seed();
+    size_t n = (size_t)(dataset_flags.n_prompt ? dataset_flags.n_prompt : N_PROMPT);
+    t->seed = (uint64_t)figure_flags.seed;
     t->n_prefix = (int)prefix_len;
-    if (!path)
-        return traffic_random(t, (size_t)n_prompt, input_len ? input_len : 128,
-                              output_len ? output_len : 128, range_ratio, e);
-    int rc = traffic_read(t, path, (size_t)n_prompt, e);
+    if (!dataset_flags.path)
+        return traffic_random(t, n, input_len ? input_len : LENGTH,
+                              output_len ? output_len : LENGTH, range_ratio, e);
+    int rc = traffic_read(t, dataset_flags.path, n, e);
     for (size_t i = 0; i < t->n; i++) {
         t->v[i].arrival_us = 0;
         if (input_len && !t->v[i].n_block) t->v[i].n_prompt = input_len;
@@ -73,7 +56,7 @@ static int make_jobs(struct traffic *t, struct err *e)
     return rc;
 }
 
-static int put_totals(struct traffic_bench *b, struct err *e)
+static int put_totals(struct trial *b, struct err *e)
 {
     const struct seen_figures *f = &b->figures.seen;
     buf_addf(&b->json,
@@ -99,21 +82,21 @@ static int put_totals(struct traffic_bench *b, struct err *e)
     return 0;
 }
 
-static int measure(struct traffic_bench *b, const char *model, struct err *e)
+static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
-    struct traffic_setup o = {.prefix_cache = prefix_cache,
-                              .log_bytes = kernels ? BENCH_LOG_BYTES : 0};
-    if (rc == 0) rc = traffic_bench_open(b, model, &o, e);
-    if (rc == 0) rc = traffic_bench_run(b, 0, (int)length_flags.n_choice, e);
-    if (rc == 0) rc = traffic_bench_figures(b, e);
+    struct trial_setup o = {.prefix_cache = prefix_cache_flag,
+                            .log_bytes = kernels ? TRIAL_LOG_BYTES : 0};
+    if (rc == 0) rc = trial_open(b, model, &o, e);
+    if (rc == 0) rc = trial_run(b, 0, (int)choice_flags.n, e);
+    if (rc == 0) rc = trial_figures(b, e);
     if (rc == 0) rc = put_totals(b, e);
-    return rc ? rc : traffic_bench_print(b, false, e);
+    return rc ? rc : trial_print(b, false, e);
 }
 
 static int run(int n_arg, char **arg)
 {
-    return traffic_bench_main("bench throughput", measure, n_arg, arg);
+    return trial_main("bench throughput", measure, n_arg, arg);
 }
 
 const struct command command_bench_throughput = {

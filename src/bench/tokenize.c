@@ -74,7 +74,7 @@ static const char paragraph[] =
     "were 1,204 gulls on the "
     "railing and no ship at all; the log-book's next line stayed empty until well past noon.\n\n";
 
-static int bench_tokenize(const struct tokenizer *t, struct err *e)
+static int measure_texts(const struct tokenizer *t, struct err *e)
 {
     struct {
         const char *name, *unit;
@@ -104,7 +104,7 @@ static int run(int n_arg, char **arg)
     struct tokenizer *t = NULL;
     const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? tokenizer_open_file(&t, model, hint, &e) : ERR_MISSING;
-    if (rc == 0) rc = bench_tokenize(t, &e);
+    if (rc == 0) rc = measure_texts(t, &e);
     tokenizer_close(t);
     return rc ? fail("bench tokenize", &e) : 0;
 }

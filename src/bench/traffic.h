@@ -3,7 +3,7 @@
  *
  *   traffic_read (a trace, or random)  --> jobs --traffic_run--> engine --> what each client saw
  *                                                                            |
- *   quoth bench latency, throughput, replay <-- tables, JSON, a page <-- traffic_figures
+ *   quoth bench latency, throughput, replay (trial.h) <-- tables, JSON, a page <-- traffic_figures
  *
  * The clients live on one thread, which only submits and reads replies; times are those of the events,
  * so that they do not depend on when it reads. */
@@ -54,37 +54,6 @@ size_t traffic_fit(struct traffic *t, int most);
 
 /* Job i's prompt, appended; ids in [0, n_vocab). */
 int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *out, struct err *e);
-
-/* ---- flags.c: flags that say so ---- */
-
-/* --request-rate, --burstiness, --ramp-up-..., --max-concurrency, --goodput-share */
-extern const struct option arrival_options[];
-extern struct arrival_flags {
-    double rate; /* infinite, or 0: not asked for */
-    double burstiness, ramp_from, ramp_to;
-    const char *ramp; /* NULL: none */
-    int64_t max_concurrency;
-    double good_share; /* of the requests that must keep the objectives; 0: none must */
-} arrival_flags;
-bool arrivals_asked(void); /* by a rate or a ramp; else at a trace's times, or all at once */
-int arrivals_read(struct traffic_arrivals *a, struct err *e);
-/* As members of a JSON object, a comma before each. */
-void arrivals_json(struct buf *b);
-
-/* --input-len, --output-len, --n, --use-beam-search */
-extern const struct option length_options[];
-extern struct length_flags {
-    int64_t input_len, output_len; /* 0: not asked for */
-    int64_t n_choice;
-    bool beams;
-} length_flags;
-
-/* --random-input-len, --random-output-len, --random-range-ratio, --random-prefix-len */
-extern const struct option random_options[];
-extern struct random_flags {
-    int64_t input_len, output_len, prefix_len;
-    double spread;
-} random_flags;
 
 /* ---- traffic_run.c: sending it ---- */
 
@@ -143,51 +112,10 @@ void traffic_figures_close(struct traffic_figures *f);
 int64_t traffic_growth(const struct traffic_result *r);
 /* The table. percent: its columns. */
 void traffic_print(const struct traffic_figures *f, const struct traffic_result *r,
-                   const struct bench_samples *percent, FILE *out);
+                   const struct samples *percent, FILE *out);
 /* Members of a JSON object, without its braces, a comma before each: vLLM's keys and quoth's own. */
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
-                  const struct bench_samples *percent, struct buf *b);
-
-/* ---- trial.c: what latency, throughput and replay share ---- */
-
-/* --disable-detokenize, --temperature, --seed, --metric-percentiles, --goodput,
- * --peak-tflops, --peak-gbs, --json, --output-json, --output, and those of models. */
-extern const struct option traffic_flags[];
-
-struct traffic_bench {
-    const char *name; /* "bench throughput": of the command */
-    struct traffic t; /* what is sent */
-    struct session s;
-    struct step_log *log;         /* NULL: steps are not written down */
-    struct traffic_result result; /* of the last run */
-    struct traffic_figures figures;
-    struct traffic_peaks peaks;
-    struct bench_samples percent; /* owned */
-    struct buf json; /* members of an object, a comma before each: the command's own first */
-    struct buf text; /* what is printed */
-    bool good;       /* exit 0, else 1 */
-};
-enum { BENCH_LOG_BYTES = 64 << 20 };
-/* The model and an engine for jobs as long as t's. log_bytes 0: no log. */
-struct traffic_setup {
-    bool prefix_cache;
-    size_t log_bytes;
-};
-int traffic_bench_open(struct traffic_bench *b, const char *model, const struct traffic_setup *o,
-                       struct err *e);
-void traffic_bench_close(struct traffic_bench *b); /* safe on a zeroed one */
-/* Send everything. Peaks are measured, unless they were given, before the first run and ... */
-int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice, struct err *e);
-/* ... after the last. */
-int traffic_bench_figures(struct traffic_bench *b, struct err *e);
-/* The figures go behind what the command wrote to b->text and b->json; then all of it out: to standard
- * output, and to the files that flags name. */
-int traffic_bench_print(struct traffic_bench *b, bool detail, struct err *e);
-uint64_t traffic_seed(void);
-/* A command's run: the model that the arguments name, or the bundled one, measured; its exit status. */
-int traffic_bench_main(const char *name,
-                       int (*measure)(struct traffic_bench *b, const char *model, struct err *e),
-                       int n_arg, char **arg);
+                  const struct samples *percent, struct buf *b);
 
 /* ---- traffic_page.c: a page with curves ---- */
 

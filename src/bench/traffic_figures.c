@@ -47,11 +47,10 @@ void traffic_figures_close(struct traffic_figures *f)
 /* Waiting outside is of interest where somebody did. */
 static bool is_printed(const struct seen_figures *f, int k)
 {
-    return (k != QUEUE && k != E2EL_QUEUE) || bench_percentile(&f->ms[QUEUE], 100) > 10;
+    return (k != QUEUE && k != E2EL_QUEUE) || samples_percentile(&f->ms[QUEUE], 100) > 10;
 }
 
-static void print_latencies(const struct seen_figures *f, const struct bench_samples *percent,
-                            FILE *out)
+static void print_latencies(const struct seen_figures *f, const struct samples *percent, FILE *out)
 {
     fprintf(out, "\n%-24s %10s %10s", "milliseconds", "mean", "sd");
     for (size_t i = 0; i < percent->n; i++) {
@@ -62,10 +61,10 @@ static void print_latencies(const struct seen_figures *f, const struct bench_sam
     fprintf(out, "\n");
     for (int k = 0; k < N_LATENCY; k++) {
         if (!is_printed(f, k)) continue;
-        fprintf(out, "%-24s %10.2f %10.2f", latency_kind[k].word, bench_mean(&f->ms[k]),
+        fprintf(out, "%-24s %10.2f %10.2f", latency_kind[k].word, samples_mean(&f->ms[k]),
                 latency_sd(&f->ms[k]));
         for (size_t i = 0; i < percent->n; i++)
-            fprintf(out, " %9.2f", bench_percentile(&f->ms[k], percent->v[i]));
+            fprintf(out, " %9.2f", samples_percentile(&f->ms[k], percent->v[i]));
         fprintf(out, "\n");
     }
 }
@@ -99,7 +98,7 @@ static void print_engine(const struct traffic_figures *f, const struct traffic_r
 }
 
 void traffic_print(const struct traffic_figures *figures, const struct traffic_result *r,
-                   const struct bench_samples *percent, FILE *out)
+                   const struct samples *percent, FILE *out)
 {
     const struct seen_figures *f = &figures->seen;
     fprintf(out, "%zu requests in %.2f s (%zu failed): %lld prompt tokens, %lld generated\n",
@@ -136,7 +135,7 @@ static void put_use(struct buf *b, const struct traffic_figures *f, const struct
 }
 
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
-                  const struct bench_samples *percent, struct buf *b)
+                  const struct samples *percent, struct buf *b)
 {
     seen_json(&f->seen, percent, b);
     put_use(b, f, r);

@@ -226,12 +226,12 @@ static void check_figures(const struct traffic_figures *figures)
     /* prompt of 40: 50 ms; 9 more tokens, 11 ms each; one every 500 ms */
     const double seconds = (N_JOB - 1) * 0.5 + 0.149, want[] = {50, 11, 11, 149, 14.9};
     for (int k = 0; k < 5; k++) {
-        EXPECT_NEAR(bench_mean(&f->ms[k]), want[k]);
-        EXPECT_NEAR(bench_percentile(&f->ms[k], 99), want[k]);
+        EXPECT_NEAR(samples_mean(&f->ms[k]), want[k]);
+        EXPECT_NEAR(samples_percentile(&f->ms[k], 99), want[k]);
     }
     EXPECT_INT(f->ms[ITL].n, N_JOB * 9);
-    EXPECT(bench_mean(&f->ms[QUEUE]) < 1 && f->most_under_way == 1 && f->n_completed == N_JOB);
-    EXPECT_NEAR(bench_mean(&f->ms[E2EL_QUEUE]), 149);
+    EXPECT(samples_mean(&f->ms[QUEUE]) < 1 && f->most_under_way == 1 && f->n_completed == N_JOB);
+    EXPECT_NEAR(samples_mean(&f->ms[E2EL_QUEUE]), 149);
     EXPECT_NEAR(f->seconds, seconds);
     EXPECT_NEAR(f->request_rate, N_JOB / seconds);
     EXPECT_NEAR(f->output_rate, N_JOB * 10 / seconds);
@@ -291,7 +291,7 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     EXPECT_INT(f.seen.n_completed, 20);
     /* ten times: two prompts in a step of 30 ms, four steps of 12 ms */
     EXPECT_NEAR(f.seen.seconds, 10 * (0.030 + 4 * 0.012));
-    EXPECT_NEAR(bench_mean(&f.seen.ms[TTFT]), 30);
+    EXPECT_NEAR(samples_mean(&f.seen.ms[TTFT]), 30);
     traffic_figures_close(&f);
     traffic_result_close(&r);
     engine_close(s.engine);
@@ -355,14 +355,14 @@ TEST(bench_json_has_every_key)
     struct traffic_result r;
     struct traffic_figures f;
     struct err e;
-    struct bench_samples percent = {0};
+    struct samples percent = {0};
     NEED_OK(slow_open(&s, 64, &e), &e);
     for (int i = 0; i < 5; i++)
         NEED(vec_push(
             &t, ((struct traffic_job){.arrival_us = i * 900000, .n_prompt = 20, .n_output = 7})));
     NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
-    NEED_OK(percents_read(&percent, "metric-percentiles", "50,90,99", &e), &e);
+    NEED_OK(reals_read(&percent, "p", "50,90,99", 0, 100, &e), &e);
     struct buf b = {0};
     traffic_json(&f, &r, &percent, &b);
     seen_json_detail(r.seen, r.n, &b);

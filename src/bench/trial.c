@@ -1,6 +1,6 @@
-/* trial.c - what quoth bench latency, throughput and replay share: flags, a session with an
- * engine that fits what is sent, peaks measured beside it, and where results go. */
-#include "traffic.h"
+/* trial.c - a model and an engine that fits what is sent, peaks measured beside it, and where results go; see
+ * trial.h. */
+#include "trial.h"
 
 #include "base/json.h"
 #include "base/os.h"
@@ -12,55 +12,21 @@
 
 enum { N_SEQ = 64 }; /* unless --max-num-seqs says otherwise */
 
-static int64_t seed;
 static bool no_detokenize, as_json;
-static const char *percentiles = "50,90,99", *json_path, *page_path;
-static struct text_list goodput;
-static double peak_tflops, peak_gbs, temperature = 1;
+static const char *json_path, *page_path;
+bool prefix_cache_flag = true;
 
-const struct option traffic_flags[] = {
+const struct option trial_options[] = {
     {.kind = OPTION_FLAG,
      .name = "disable-detokenize",
      .target = &no_detokenize,
      .help = "answers stay tokens"},
-    {.kind = OPTION_REAL,
-     .name = "temperature",
-     .arg = "X",
-     .target = &temperature,
-     .lo = 0,
-     .hi = 100,
-     .help = "of all requests (1)"},
-    {.kind = OPTION_INT,
-     .name = "seed",
-     .arg = "N",
-     .target = &seed,
-     .lo = 0,
-     .hi = 1ll << 53,
-     .help = "of what is random in it (0)"},
-    {.kind = OPTION_TEXT,
-     .name = "metric-percentiles",
-     .arg = "N,...",
-     .target = &percentiles,
-     .help = "of latencies (50,90,99)"},
+    {.kind = OPTION_GROUP, .include = figure_options},
     {.kind = OPTION_LIST,
      .name = "goodput",
      .arg = "NAME:MS",
-     .target = &goodput,
+     .target = &figure_flags.goodput,
      .help = "an objective, may be repeated: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"},
-    {.kind = OPTION_REAL,
-     .name = "peak-tflops",
-     .arg = "X",
-     .target = &peak_tflops,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "what the utilization is of (measured)"},
-    {.kind = OPTION_REAL,
-     .name = "peak-gbs",
-     .arg = "X",
-     .target = &peak_gbs,
-     .lo = 0,
-     .hi = 1e9,
-     .help = "the same of read bandwidth (measured)"},
     {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
     {.kind = OPTION_TEXT,
      .name = "output-json",
@@ -77,19 +43,15 @@ const struct option traffic_flags[] = {
     {.kind = OPTION_END},
 };
 
-uint64_t traffic_seed(void)
-{
-    return (uint64_t)seed;
-}
+const struct option cache_options[] = {
+    {.kind = OPTION_FLAG,
+     .name = "enable-prefix-caching",
+     .target = &prefix_cache_flag,
+     .help = "find what was computed before (on; --no-enable-prefix-caching)"},
+    {.kind = OPTION_END},
+};
 
 /* ---- opening ---- */
-
-static int read_flags(struct traffic_bench *b, struct err *e)
-{
-    struct slo slo = {{0}};
-    int rc = slo_read(&slo, &goodput, e);
-    return rc ? rc : percents_read(&b->percent, "metric-percentiles", percentiles, e);
-}
 
 static int longest(const struct traffic *t)
 {
@@ -99,7 +61,7 @@ static int longest(const struct traffic *t)
     return most;
 }
 
-static int start_engine(struct traffic_bench *b, const struct traffic_setup *o, struct err *e)
+static int start_engine(struct trial *b, const struct trial_setup *o, struct err *e)
 {
     struct engine_options eo;
     int rc = session_engine_options(&eo, &b->s, &session_flags, e);
@@ -111,10 +73,9 @@ static int start_engine(struct traffic_bench *b, const struct traffic_setup *o, 
     return rc ? rc : engine_start(b->s.engine, e);
 }
 
-int traffic_bench_open(struct traffic_bench *b, const char *model, const struct traffic_setup *o,
-                       struct err *e)
+int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e)
 {
-    int rc = read_flags(b, e);
+    int rc = figures_asked(&b->slo, &b->percent, "50,90,99", e);
     int n_seq = session_flags.max_num_seqs ? (int)session_flags.max_num_seqs : N_SEQ;
     struct session_size size = {.n_seq = n_seq,
                                 .n_out = n_seq,
@@ -130,7 +91,7 @@ int traffic_bench_open(struct traffic_bench *b, const char *model, const struct 
     return start_engine(b, o, e);
 }
 
-void traffic_bench_close(struct traffic_bench *b)
+void trial_close(struct trial *b)
 {
     traffic_figures_close(&b->figures);
     traffic_result_close(&b->result);
@@ -145,30 +106,32 @@ void traffic_bench_close(struct traffic_bench *b)
 /* ---- running ---- */
 
 /* What the machine gives now; no memory stays taken, which would count as the engine's. */
-static int measure_peaks(struct traffic_bench *b, struct traffic_peaks *p, struct err *e)
+static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e)
 {
-    struct bench_limits *l = NULL;
-    *p = (struct traffic_peaks){.flops = peak_tflops * 1e12, .bytes = peak_gbs * 1e9};
+    struct limits *l = NULL;
+    *p = (struct traffic_peaks){.flops = figure_flags.peak_tflops * 1e12,
+                                .bytes = figure_flags.peak_gbs * 1e9};
     if (p->flops > 0 && p->bytes > 0) return 0;
-    int rc = bench_limits_open(&l, b->s.backend, e);
-    struct bench_limit now = {0};
-    if (rc == 0) now = bench_limits_now(l, bench_kind_of_model(b->s.checkpoint));
-    bench_limits_close(l);
+    int rc = limits_open(&l, b->s.backend, e);
+    struct limit now = {0};
+    if (rc == 0) now = limits_now(l, arith_of_model(b->s.checkpoint));
+    limits_close(l);
     if (p->flops <= 0) p->flops = now.ops;
     if (p->bytes <= 0) p->bytes = now.read;
     return rc;
 }
 
-int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice, struct err *e)
+int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e)
 {
-    struct traffic_options o = {.clock = &traffic_real_clock,
-                                .n_vocab = model_info(b->s.model)->n_vocab,
-                                .max_concurrency = max_concurrency,
-                                .n_choice = n_choice,
-                                .beams = length_flags.beams,
-                                .temperature = (float)temperature,
-                                .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
-                                .progress = b->name};
+    struct traffic_options o = {
+        .clock = &traffic_real_clock,
+        .n_vocab = model_info(b->s.model)->n_vocab,
+        .max_concurrency = max_concurrency,
+        .n_choice = n_choice,
+        .beams = choice_flags.beams,
+        .temperature = (float)(figure_flags.temperature < 0 ? 1 : figure_flags.temperature),
+        .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
+        .progress = b->name};
     traffic_result_close(&b->result);
     int rc = b->peaks.n_thread ? 0 : measure_peaks(b, &b->peaks, e);
     b->peaks.n_thread = session_n_thread(&b->s);
@@ -176,21 +139,19 @@ int traffic_bench_run(struct traffic_bench *b, int max_concurrency, int n_choice
     return rc ? rc : traffic_run(&b->result, b->s.engine, &b->t, &o, e);
 }
 
-int traffic_bench_figures(struct traffic_bench *b, struct err *e)
+int trial_figures(struct trial *b, struct err *e)
 {
-    struct slo slo = {{0}};
     struct traffic_peaks after;
-    int rc = slo_read(&slo, &goodput, e);
-    if (rc == 0) rc = measure_peaks(b, &after, e);
+    int rc = measure_peaks(b, &after, e);
     if (rc != 0) return rc;
     b->peaks.flops = (b->peaks.flops + after.flops) / 2;
     b->peaks.bytes = (b->peaks.bytes + after.bytes) / 2;
-    return traffic_figures(&b->figures, &b->result, &slo, &b->peaks, e);
+    return traffic_figures(&b->figures, &b->result, &b->slo, &b->peaks, e);
 }
 
 /* ---- results ---- */
 
-static int n_seq(const struct traffic_bench *b)
+static int n_seq(const struct trial *b)
 {
     return model_batch_limits(b->s.model)->n_seq;
 }
@@ -203,7 +164,7 @@ static const char *scheduler(void)
 }
 
 /* Who was measured, where. */
-static void put_subject(struct traffic_bench *b, struct buf *out)
+static void put_subject(struct trial *b, struct buf *out)
 {
     const struct model_info *i = model_info(b->s.model);
     char date[32];
@@ -220,7 +181,7 @@ static void put_subject(struct traffic_bench *b, struct buf *out)
     json_member_text(out, "version", quoth_version());
 }
 
-static void print_subject(struct traffic_bench *b, FILE *f)
+static void print_subject(struct trial *b, FILE *f)
 {
     const struct model_info *i = model_info(b->s.model);
     fprintf(f, "%s: %s, %.2f M parameters; %s, activations %s, KV %s\n", i->name, i->arch,
@@ -230,7 +191,7 @@ static void print_subject(struct traffic_bench *b, FILE *f)
             i->page_rows, n_seq(b), scheduler());
 }
 
-static int compose_text(struct traffic_bench *b, struct err *e)
+static int compose_text(struct trial *b, struct err *e)
 {
     char *text = NULL;
     size_t n = 0;
@@ -246,7 +207,7 @@ static int compose_text(struct traffic_bench *b, struct err *e)
     return b->text.failed ? err_memory(e, "the table", n) : 0;
 }
 
-static int compose_json(struct traffic_bench *b, bool detail, struct err *e)
+static int compose_json(struct trial *b, bool detail, struct err *e)
 {
     struct buf own = b->json;
     b->json = (struct buf){0};
@@ -255,13 +216,14 @@ static int compose_json(struct traffic_bench *b, bool detail, struct err *e)
     if (own.n) buf_add(&b->json, own.data, own.n);
     if (detail) seen_json_detail(b->result.seen, b->result.n, &b->json);
     buf_add_text(&b->json, "}\n");
+    b->json.failed |= own.failed;
     buf_deinit(&own);
     if (b->json.failed) return err_memory(e, "the result", b->json.n);
     b->json.data[0] = '{'; /* in the place of the first comma */
     return 0;
 }
 
-int traffic_bench_print(struct traffic_bench *b, bool detail, struct err *e)
+int trial_print(struct trial *b, bool detail, struct err *e)
 {
     int rc = compose_text(b, e);
     if (rc == 0) rc = compose_json(b, detail, e);
@@ -274,15 +236,14 @@ int traffic_bench_print(struct traffic_bench *b, bool detail, struct err *e)
     return rc;
 }
 
-int traffic_bench_main(const char *name,
-                       int (*measure)(struct traffic_bench *b, const char *model, struct err *e),
-                       int n_arg, char **arg)
+int trial_main(const char *name, int (*measure)(struct trial *b, const char *model, struct err *e),
+               int n_arg, char **arg)
 {
     struct err e = {0};
-    struct traffic_bench b = {.name = name, .good = true};
+    struct trial b = {.name = name, .good = true};
     const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? measure(&b, model, &e) : ERR_MISSING;
-    traffic_bench_close(&b);
+    trial_close(&b);
     if (rc != 0) return fail(name, &e);
     return b.good ? 0 : 1;
 }
