@@ -121,11 +121,19 @@ void plot_put(struct buf *b, const struct plot *p)
     buf_add_text(b, "</svg>\n");
 }
 
+/* Frees b. */
+static int write_out(struct buf *b, const char *path, struct err *e)
+{
+    int rc = b->failed ? err_memory(e, path, b->n) : file_write(path, b->data, b->n, e);
+    buf_deinit(b);
+    return rc;
+}
+
 int plot_write(const char *path, const struct plot *p, struct err *e)
 {
     struct buf b = {0};
     plot_put(&b, p);
-    return page_end(&b, path, e);
+    return write_out(&b, path, e);
 }
 
 /* ---- pages ---- */
@@ -159,7 +167,6 @@ void page_begin(struct buf *b, const char *title, const char *table)
 
 int page_end(struct buf *b, const char *path, struct err *e)
 {
-    int rc = b->failed ? err_memory(e, path, b->n) : file_write(path, b->data, b->n, e);
-    buf_deinit(b);
-    return rc;
+    buf_add_text(b, "</html>\n");
+    return write_out(b, path, e);
 }

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,10 +144,13 @@ static double phases_per_s(struct pool *p, double rate)
     return n * 1e6 / (double)(now - start);
 }
 
+/* It ends with this program, however that ends. */
 static pid_t start_busy(int cpu)
 {
-    pid_t pid = fork();
+    pid_t own = getpid(), pid = fork();
     if (pid != 0) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != own) _exit(0);
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);

@@ -78,4 +78,15 @@ struct load_sample {
 void seen_plots(struct buf *b, const struct seen *v, size_t n, const struct seen_figures *f);
 void load_plots(struct buf *b, const struct load_sample *v, size_t n);
 
+/* All of that as one HTML file, without anything from outside; `table` stands as preformatted text. */
+struct seen_page {
+    const char *title, *table;
+    const struct seen *seen; /* [n_seen] */
+    size_t n_seen;
+    const struct seen_figures *figures;
+    const struct load_sample *load; /* [n_load] */
+    size_t n_load;
+};
+int seen_page_write(const struct seen_page *p, const char *path, struct err *e);
+
 #endif

@@ -1,4 +1,4 @@
-/* seen_plot.c - what clients saw as curves; see seen.h. Over time means in as many spans of equal length as a
+/* seen_plot.c - what clients saw as curves, and a page of them; see seen.h. Over time means in as many spans of equal length as a
  * picture shows well; what happened in a span stands at its end. */
 #include "plot.h"
 #include "seen.h"
@@ -245,4 +245,15 @@ void load_plots(struct buf *b, const struct load_sample *v, size_t n)
             (struct plot){.title = "Memory beyond files", .x_title = "seconds", .y_title = "MiB"});
     }
     free(k);
+}
+
+/* ---- a page ---- */
+
+int seen_page_write(const struct seen_page *p, const char *path, struct err *e)
+{
+    struct buf b = {0};
+    page_begin(&b, p->title, p->table);
+    seen_plots(&b, p->seen, p->n_seen, p->figures);
+    load_plots(&b, p->load, p->n_load);
+    return page_end(&b, path, e);
 }

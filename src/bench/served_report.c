@@ -3,7 +3,6 @@
  *
  * The server's own share of it is the difference of two looks at its /metrics; keys of what it does not tell are null,
  * or absent where vLLM leaves them out (spec_decode_...). Power is this machine's, whoever used it. */
-#include "plot.h"
 #include "served.h"
 
 #include "base/json.h"
@@ -265,12 +264,16 @@ int served_json(const struct served_report *r, bool detail, struct buf *b, struc
 
 int served_page(const struct served_report *r, const char *path, const char *table, struct err *e)
 {
-    struct buf b = {0}, title = {0};
+    struct buf title = {0};
     buf_addf(&title, "quoth bench serve: %.60s at %.60s", r->target->model, r->target->base);
-    page_begin(&b, title.data ? title.data : "quoth bench serve", table);
-    seen_plots(&b, r->result->seen, r->result->n, &r->figures);
-    load_plots(&b, r->result->sample.v, r->result->sample.n);
-    buf_add_text(&b, "</html>\n");
+    struct seen_page page = {.title = title.data ? title.data : "quoth bench serve",
+                             .table = table,
+                             .seen = r->result->seen,
+                             .n_seen = r->result->n,
+                             .figures = &r->figures,
+                             .load = r->result->sample.v,
+                             .n_load = r->result->sample.n};
+    int rc = seen_page_write(&page, path, e);
     buf_deinit(&title);
-    return page_end(&b, path, e);
+    return rc;
 }

@@ -117,12 +117,6 @@ void traffic_print(const struct traffic_figures *f, const struct traffic_result 
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
                   const struct samples *percent, struct buf *b);
 
-/* ---- traffic_page.c: a page with curves ---- */
-
-/* HTML with drawings in it, without anything from outside; `table` stands as preformatted text. */
-int traffic_page(const char *path, const char *title, const char *table,
-                 const struct traffic_figures *f, const struct traffic_result *r, struct err *e);
-
 /* ---- traffic_steps.c: the same steps through the kernels alone ---- */
 
 /* Every step that an engine makes, as far as there is room, to be made again without an engine. */

@@ -83,7 +83,7 @@ static int open_live(struct run *u, struct live *l, struct err *e)
 static void close_live(struct run *u, struct live *l)
 {
     if (l->as_text) reply_close(&l->reply);
-    if (!vec_push(&u->idle, l->queue)) queue_close(l->queue);
+    if (l->queue && !vec_push(&u->idle, l->queue)) queue_close(l->queue);
 }
 
 /* Refused requests count as such; only what no request can help fails the run. */
@@ -96,20 +96,15 @@ static int send_job(struct run *u, size_t i, struct err *e)
     int rc = open_live(u, &l, e);
     struct reply_options ro = {.tokenizer = u->o->tokenizer};
     if (rc == 0 && l.as_text) rc = reply_open(&l.reply, u->en, q->id, &ro, e);
-    if (rc != 0) {
-        request_close(q);
-        return rc;
-    }
     q->reply = l.queue;
     l.id = q->id;
+    if (rc == 0 && !vec_push(&u->live, l)) rc = err_memory(e, "requests under way", sizeof l);
     seen->submit_us = now(u);
-    if (engine_submit(u->en, q, e) != 0) {
-        request_close(q);
-        close_live(u, &l);
-        u->n_done++;
-        return 0;
-    }
-    return vec_push(&u->live, l) ? 0 : err_memory(e, "requests under way", sizeof l);
+    if (rc == 0 && engine_submit(u->en, q, e) == 0) return 0;
+    if (rc == 0) u->live.n--, u->n_done++; /* refused */
+    request_close(q);
+    close_live(u, &l);
+    return rc;
 }
 
 static bool may_send(const struct run *u)

@@ -307,85 +307,93 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     traffic_close(&t);
 }
 
-TEST(bench_json_has_every_key)
-{
-    static const char *const key[] = {"duration",
-                                      "completed",
-                                      "failed",
-                                      "total_input_tokens",
-                                      "total_output_tokens",
-                                      "request_throughput",
-                                      "request_goodput",
-                                      "output_throughput",
-                                      "total_token_throughput",
-                                      "max_output_tokens_per_s",
-                                      "max_concurrent_requests",
-                                      "mean_ttft_ms",
-                                      "median_ttft_ms",
-                                      "std_ttft_ms",
-                                      "p50_ttft_ms",
-                                      "p90_ttft_ms",
-                                      "p99_ttft_ms",
-                                      "mean_tpot_ms",
-                                      "p99_tpot_ms",
-                                      "mean_itl_ms",
-                                      "p99_itl_ms",
-                                      "mean_e2el_ms",
-                                      "p99_e2el_ms",
-                                      "mean_e2el_per_token_ms",
-                                      "requests_per_minute",
-                                      "request_rate_offered",
-                                      "goodput_share",
-                                      "mfu",
-                                      "bandwidth_share",
-                                      "cpu_share",
-                                      "watts",
-                                      "prefix_cache_hit_rate",
-                                      "host_share",
-                                      "memory_bytes_max",
-                                      "memory_growth_bytes",
-                                      "stats",
-                                      "input_lens",
-                                      "output_lens",
-                                      "ttfts",
-                                      "itls",
-                                      "errors"};
-    struct slow s;
-    struct traffic t = {0};
+/* Five requests, and what they amount to. */
+struct measured {
+    struct slow slow;
+    struct traffic t;
     struct traffic_result r;
     struct traffic_figures f;
-    struct err e;
+};
+
+static int measure(struct measured *m, struct err *e)
+{
+    *m = (struct measured){0};
+    int rc = slow_open(&m->slow, 64, e);
+    for (int i = 0; i < 5 && rc == 0; i++)
+        if (!vec_push(&m->t, ((struct traffic_job){
+                                 .arrival_us = i * 900000, .n_prompt = 20, .n_output = 7})))
+            rc = ERR_MEMORY;
+    if (rc == 0) rc = run_slow(&m->slow, &m->t, 0, &m->r, e);
+    return rc ? rc : traffic_figures(&m->f, &m->r, &(struct slo){{0}}, &peaks, e);
+}
+
+static void measured_close(struct measured *m)
+{
+    traffic_figures_close(&m->f);
+    traffic_result_close(&m->r);
+    engine_close(m->slow.engine);
+    traffic_close(&m->t);
+}
+
+TEST(bench_json_has_every_key)
+{
+    static const char keys[] =
+        "duration completed failed total_input_tokens total_output_tokens request_throughput "
+        "request_goodput output_throughput total_token_throughput max_output_tokens_per_s "
+        "max_concurrent_requests mean_ttft_ms median_ttft_ms std_ttft_ms p50_ttft_ms p90_ttft_ms "
+        "p99_ttft_ms mean_tpot_ms p99_tpot_ms mean_itl_ms p99_itl_ms mean_e2el_ms p99_e2el_ms "
+        "mean_e2el_per_token_ms requests_per_minute request_rate_offered goodput_share mfu "
+        "bandwidth_share cpu_share watts prefix_cache_hit_rate host_share memory_bytes_max "
+        "memory_growth_bytes stats input_lens output_lens ttfts itls errors";
+    struct measured m;
     struct samples percent = {0};
-    NEED_OK(slow_open(&s, 64, &e), &e);
-    for (int i = 0; i < 5; i++)
-        NEED(vec_push(
-            &t, ((struct traffic_job){.arrival_us = i * 900000, .n_prompt = 20, .n_output = 7})));
-    NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
-    NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
-    NEED_OK(reals_read(&percent, "p", "50,90,99", 0, 100, &e), &e);
     struct buf b = {0};
-    traffic_json(&f, &r, &percent, &b);
-    seen_json_detail(r.seen, r.n, &b);
+    struct json *j = NULL;
+    struct err e;
+    int n_key = 0;
+    NEED_OK(measure(&m, &e), &e);
+    NEED_OK(reals_read(&percent, "p", "50,90,99", 0, 100, &e), &e);
+    traffic_json(&m.f, &m.r, &percent, &b);
+    seen_json_detail(m.r.seen, m.r.n, &b);
     buf_add_char(&b, '}');
     b.data[0] = '{';
-    struct json *j = NULL;
     NEED_OK(json_parse(&j, b.data, b.n, NULL, &e), &e);
-    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
-        if (!json_field(j, key[i])) test_fail(__FILE__, __LINE__, "no \"%s\"", key[i]);
+    for (const char *at = keys; *at; at += strspn(at, " "), n_key++) {
+        char key[40];
+        size_t n = strcspn(at, " ");
+        snprintf(key, sizeof key, "%.*s", (int)n, at);
+        if (!json_field(j, key)) test_fail(__FILE__, __LINE__, "no \"%s\"", key);
+        at += n;
+    }
+    EXPECT_INT(n_key, 41);
     EXPECT_INT(json_count(json_item(json_field(j, "itls"), 3)), 6);
     EXPECT_NEAR(json_real(json_field(j, "mean_ttft_ms"), 0), 30);
     EXPECT(json_real(json_field(json_field(j, "stats"), "steps_total"), 0) == 35);
     json_drop(j);
-    NEED_OK(traffic_page(temp_path("page.html"), "a <title>", "a & b", &f, &r, &e), &e);
-    buf_clear(&b);
-    NEED_OK(file_read(&b, temp_path("page.html"), 1 << 20, &e), &e);
-    EXPECT(strstr(b.data, "a &lt;title&gt;") && strstr(b.data, "<svg") &&
-           strstr(b.data, "a &amp; b"));
-    EXPECT(!strstr(b.data, "nan") && !strstr(b.data, "inf") && !strstr(b.data, "src="));
     buf_deinit(&b);
     vec_deinit(&percent);
-    traffic_figures_close(&f);
-    traffic_result_close(&r);
-    engine_close(s.engine);
-    traffic_close(&t);
+    measured_close(&m);
+}
+
+TEST(bench_page_has_the_table_and_curves)
+{
+    struct measured m;
+    struct buf b = {0};
+    struct err e;
+    const char *path = temp_path("page.html");
+    NEED_OK(measure(&m, &e), &e);
+    struct seen_page page = {.title = "a <title>",
+                             .table = "a & b",
+                             .seen = m.r.seen,
+                             .n_seen = m.r.n,
+                             .figures = &m.f.seen,
+                             .load = m.r.sample.v,
+                             .n_load = m.r.sample.n};
+    NEED_OK(seen_page_write(&page, path, &e), &e);
+    NEED_OK(file_read(&b, path, 1 << 20, &e), &e);
+    EXPECT(strstr(b.data, "a &lt;title&gt;") && strstr(b.data, "<svg") &&
+           strstr(b.data, "a &amp; b") && strstr(b.data, "</html>"));
+    EXPECT(!strstr(b.data, "nan") && !strstr(b.data, "inf") && !strstr(b.data, "src="));
+    buf_deinit(&b);
+    measured_close(&m);
 }

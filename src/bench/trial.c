@@ -223,17 +223,27 @@ static int compose_json(struct trial *b, bool detail, struct err *e)
     return 0;
 }
 
+static int write_page(const struct trial *b, struct err *e)
+{
+    char title[80];
+    snprintf(title, sizeof title, "quoth %s: %.50s", b->name, model_info(b->s.model)->name);
+    struct seen_page page = {.title = title,
+                             .table = b->text.data,
+                             .seen = b->result.seen,
+                             .n_seen = b->result.n,
+                             .figures = &b->figures.seen,
+                             .load = b->result.sample.v,
+                             .n_load = b->result.sample.n};
+    return seen_page_write(&page, page_path, e);
+}
+
 int trial_print(struct trial *b, bool detail, struct err *e)
 {
     int rc = compose_text(b, e);
     if (rc == 0) rc = compose_json(b, detail, e);
     if (rc == 0) fputs(as_json ? b->json.data : b->text.data, stdout);
     if (rc == 0 && json_path) rc = file_write(json_path, b->json.data, b->json.n, e);
-    char title[80];
-    snprintf(title, sizeof title, "quoth %s: %.50s", b->name, model_info(b->s.model)->name);
-    if (rc == 0 && page_path)
-        rc = traffic_page(page_path, title, b->text.data, &b->figures, &b->result, e);
-    return rc;
+    return rc == 0 && page_path ? write_page(b, e) : rc;
 }
 
 int trial_main(const char *name, int (*measure)(struct trial *b, const char *model, struct err *e),

@@ -1,0 +1,125 @@
+/* kernels_attn.c - quoth bench kernels --op attn: a row each of --batch sequences, and --prompt rows of one,
+ * at each --depth (else the usual ones); a sample is a turn through all layers, with the caches
+ * spoiled before. GB/s counts K and V, TOP/s 2 (d_k + d_v) for each head, row and position it sees. */
+#include "kernels_ops.h"
+
+#include "base/os.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const int usual_depth[] = {1 << 10, 8 << 10, 32 << 10, 128 << 10},
+                 usual_prompt[] = {512, 8192};
+
+static void run_attn_step(struct ops *b, int i)
+{
+    struct backend *be = b->s.backend;
+    struct attn_spec spec = {.n_head = b->n_head,
+                             .n_head_kv = b->n_head_kv,
+                             .d_k = b->d_head,
+                             .d_v = b->d_head,
+                             .scale = 1 / sqrtf((float)b->d_head)};
+    be->op->attn(be, b->y, b->x, &b->kv.layer[i], &b->batch.batch, &spec);
+}
+
+static void run_attn(struct ops *b, const struct call *c, int i)
+{
+    (void)c;
+    run_attn_step(b, i);
+}
+
+static void run_prompt_attn(struct ops *b, const struct call *c, int i)
+{
+    for (int at = 0; at < c->n_row; at += PROMPT_ROWS) {
+        int n = c->n_row - at < PROMPT_ROWS ? c->n_row - at : PROMPT_ROWS;
+        batch_clear(&b->batch.batch);
+        bench_batch_add(&b->batch, 0, c->depth + at, n, false);
+        run_attn_step(b, i);
+    }
+}
+
+/* Fill every page of every layer: memory that was never written would all be one page of zeros. */
+static void fill_kv(struct ops *b)
+{
+    struct backend *be = b->s.backend;
+    int n_slot = b->kv.n_page * b->kv.page_rows;
+    for (int il = 0; il < b->kv.n_layer; il++)
+        for (int at = 0, n; at < n_slot; at += n) {
+            n = n_slot - at < b->n_row_max ? n_slot - at : b->n_row_max;
+            for (int i = 0; i < n; i++) b->index[i] = at + i;
+            be->op->kv_put(be, &b->kv.layer[il], b->x, b->x, b->index, n);
+        }
+    for (int i = 0; i < b->n_row_max; i++) b->index[i] = i;
+}
+
+int ops_open_kv(struct ops *b, struct err *e)
+{
+    enum kv_type type = KV_F16;
+    bool usual = b->usual_attn;
+    int context = usual ? usual_depth[3] + 1 : b->plan->context, n_seq = usual ? 1 : b->plan->n_seq;
+    int page_rows = session_page_rows(), stride = (context + page_rows - 1) / page_rows;
+    struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
+    int rc = session_kv_type(&type, &session_flags, e);
+    if (rc != 0 || b->kv.memory) return rc;
+    int64_t bytes = kv_store_bytes_per_page(&geometry, 1, type, page_rows) * stride * n_seq;
+    int64_t most = (int64_t)(os_memory_free() / 4) / (bytes ? bytes : 1);
+    int n = most < 1 ? 1 : most < b->n_layer ? (int)most : b->n_layer;
+    struct kv_geometry *all = calloc((size_t)n, sizeof *all);
+    if (!all) return err_memory(e, "the KV geometry", (unsigned long long)n * sizeof *all);
+    for (int i = 0; i < n; i++) all[i] = geometry;
+    rc = kv_store_open(&b->kv, b->s.backend, all, n, type, page_rows, stride * n_seq, e);
+    free(all);
+    struct batch_limits l = {
+        .n_row = b->n_row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
+    if (rc == 0) rc = bench_batch_open(&b->batch, &l, page_rows, 1, e);
+    if (rc == 0) fill_kv(b);
+    return rc;
+}
+
+/* n_seq sequences of a row each, or one of n rows, from position `depth` on. */
+static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, int depth,
+                             struct err *e)
+{
+    batch_clear(&b->batch.batch);
+    for (int s = 0; s < n_seq && !is_prompt; s++) bench_batch_add(&b->batch, s, depth, n, false);
+    struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
+    double page_bytes =
+        (double)kv_store_bytes_per_page(&geometry, 1, b->kv.layer[0].type, b->kv.page_rows);
+    double seen = (double)n * depth + 0.5 * n * (n + 1); /* positions, summed over the rows */
+    struct call c = {.op = "attn",
+                     .part = is_prompt ? "prompt" : "decode",
+                     .type = kv_type_name(b->kv.layer[0].type),
+                     .run = is_prompt ? run_prompt_attn : run_attn,
+                     .from_memory = true,
+                     .n_cycle = b->kv.n_layer,
+                     .n_row = n_seq * n,
+                     .depth = depth,
+                     .n = (int64_t)b->n_head * b->d_head,
+                     .bytes = page_bytes / b->kv.page_rows * (depth + n) * n_seq,
+                     .ops = 4.0 * b->n_head * b->d_head * seen * n_seq};
+    return ops_measure_call(b, &c, e);
+}
+
+static int measure_usual_attn(struct ops *b, struct err *e)
+{
+    int rc = ops_open_kv(b, e);
+    for (size_t i = 0; i < sizeof usual_depth / sizeof *usual_depth && rc == 0; i++)
+        rc = measure_attn_case(b, false, 1, 1, usual_depth[i], e);
+    for (size_t i = 0; i < sizeof usual_prompt / sizeof *usual_prompt && rc == 0; i++)
+        rc = measure_attn_case(b, true, 1, usual_prompt[i], 0, e);
+    return rc;
+}
+
+int ops_measure_attn(struct ops *b, struct err *e)
+{
+    const struct kernels_plan *p = b->plan;
+    if (b->usual_attn) return measure_usual_attn(b, e);
+    int rc = ops_open_kv(b, e);
+    for (size_t i = 0; i < p->depth.n; i++) {
+        for (size_t k = 0; k < p->batch.n && rc == 0; k++)
+            rc = measure_attn_case(b, false, p->batch.v[k], 1, p->depth.v[i], e);
+        for (size_t k = 0; k < p->prompt.n && rc == 0; k++)
+            rc = measure_attn_case(b, true, 1, p->prompt.v[k], p->depth.v[i], e);
+    }
+    return rc;
+}

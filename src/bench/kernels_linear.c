@@ -1,0 +1,73 @@
+/* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as a forward
+ * pass meets them, each timed by itself: what comes from a cache there comes from a cache here. A
+ * sample is one such turn. GB/s counts the weights as published. */
+#include "kernels_ops.h"
+
+#include "base/os.h"
+
+/* A prompt has one row of logits. */
+static bool is_met(const struct ops *b, const struct group *g, int n_row)
+{
+    return !g->is_head || n_row <= b->plan->n_seq;
+}
+
+/* One turn through all matrices; its mean times are added to the groups' samples. */
+static bool turn_linear(struct ops *b, int n_row)
+{
+    struct backend *be = b->s.backend;
+    double us[MOST_GROUPS] = {0};
+    size_t n[MOST_GROUPS] = {0};
+    int64_t before = time_us(), now;
+    for (size_t i = 0; i < b->order.n; i++) {
+        uint32_t g = b->order.v[i];
+        const struct linear *l = &b->group.v[g].matrix.v[n[g]++];
+        if (is_met(b, &b->group.v[g], n_row)) be->op->linear(be, b->y, l, b->x, n_row);
+        now = time_us();
+        us[g] += (double)(now - before);
+        before = now;
+    }
+    for (size_t g = 0; g < b->group.n; g++)
+        if (!vec_push(&b->group.v[g].us, us[g] / (double)n[g])) return false;
+    return true;
+}
+
+static void print_linear(const struct ops *b, const struct group *g, int n_row,
+                         const struct limit limit[2])
+{
+    double values = (double)g->k * (double)g->n_out;
+    struct call c = {.op = "linear",
+                     .part = g->part,
+                     .type = qtype_info[g->type].name,
+                     .group = g,
+                     .n_row = n_row,
+                     .n = g->k,
+                     .bytes = (double)qtype_bytes(g->type, g->k) * (double)g->n_out,
+                     .ops = 2 * values * n_row};
+    ops_print_call(b, &c, &g->us, limit);
+}
+
+static int measure_linear_rows(struct ops *b, int n_row, struct err *e)
+{
+    struct limit limit[N_ARITH][2];
+    struct limits *l = b->plan->limits ? b->limits : NULL;
+    progress_note("linear");
+    turn_linear(b, n_row);
+    for (size_t g = 0; g < b->group.n; g++) b->group.v[g].us.n = 0;
+    for (enum arith k = 0; k < N_ARITH; k++) limit[k][0] = limits_now(l, k);
+    bool ok = true;
+    for (int i = 0; i < b->plan->n_repeat && ok; i++) ok = turn_linear(b, n_row);
+    for (enum arith k = 0; k < N_ARITH; k++) limit[k][1] = limits_now(l, k);
+    progress_note(NULL);
+    for (size_t g = 0; g < b->group.n && ok; g++)
+        if (is_met(b, &b->group.v[g], n_row))
+            print_linear(b, &b->group.v[g], n_row, limit[arith_of(b->group.v[g].type)]);
+    return ok ? 0 : err_memory(e, "samples", sizeof(double));
+}
+
+int ops_measure_linear(struct ops *b, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < b->n_row.n && rc == 0; i++)
+        rc = measure_linear_rows(b, b->n_row.v[i], e);
+    return rc;
+}
