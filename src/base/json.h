@@ -65,5 +65,9 @@ void json_put_real(struct buf *b, double x);
 void json_put_float(struct buf *b,
                     float x); /* the fewest digits that read back to the same float */
 void json_put(struct buf *b, const struct json *j); /* a whole value, compact */
+/* ,"KEY":VALUE with a comma before it, as every member but an object's first has; key: plain ASCII. */
+void json_member_real(struct buf *b, const char *key, double x);
+void json_member_int(struct buf *b, const char *key, int64_t x);
+void json_member_text(struct buf *b, const char *key, const char *text); /* NULL: null */
 
 #endif

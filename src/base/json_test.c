@@ -249,6 +249,18 @@ TEST(json_put_float_shortest)
     buf_deinit(&b);
 }
 
+TEST(json_members_have_a_comma_before_them)
+{
+    struct buf b = {0};
+    json_member_real(&b, "x", 0.5);
+    json_member_real(&b, "none", NAN);
+    json_member_int(&b, "n", -3);
+    json_member_text(&b, "t", "a\"b");
+    json_member_text(&b, "no", NULL);
+    EXPECT_TEXT(b.data, ",\"x\":0.5,\"none\":null,\"n\":-3,\"t\":\"a\\\"b\",\"no\":null");
+    buf_deinit(&b);
+}
+
 TEST(json_put_text_repairs)
 {
     struct buf b = {0};

@@ -1,6 +1,8 @@
 /* flags.c - flags with vLLM's names that several measurements share; see flags.h. */
 #include "flags.h"
 
+#include "base/json.h"
+
 #include <math.h>
 #include <string.h>
 

@@ -5,6 +5,8 @@
  * where memory grew by more than --memory-growth-max: for scripts and long tests. */
 #include "trial.h"
 
+#include "base/json.h"
+
 enum { N_PROMPT = 1000 }; /* unless --num-prompts says otherwise */
 
 static double rate_scale = 1, length = 1, growth_mib;

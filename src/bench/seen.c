@@ -229,26 +229,6 @@ double goodput_share(const struct seen_figures *f)
 
 /* ---- JSON ---- */
 
-void json_member_real(struct buf *b, const char *key, double x)
-{
-    buf_addf(b, ",\"%s\":", key);
-    json_put_real(b, x);
-}
-
-void json_member_int(struct buf *b, const char *key, int64_t x)
-{
-    buf_addf(b, ",\"%s\":%lld", key, (long long)x);
-}
-
-void json_member_text(struct buf *b, const char *key, const char *text)
-{
-    buf_addf(b, ",\"%s\":", key);
-    if (text)
-        json_put_text(b, text, strlen(text));
-    else
-        buf_add_text(b, "null");
-}
-
 static void put_latency(struct buf *b, const struct samples *ms, const char *name,
                         const struct samples *percent)
 {

@@ -61,9 +61,6 @@ double goodput_share(const struct seen_figures *f); /* of all requests */
 void seen_json(const struct seen_figures *f, const struct samples *percent, struct buf *b);
 /* Of each request: input_lens, output_lens, ttfts, itls, latencies, start_times, queue_times, errors. */
 void seen_json_detail(const struct seen *v, size_t n, struct buf *b);
-void json_member_real(struct buf *b, const char *key, double x);
-void json_member_int(struct buf *b, const char *key, int64_t x);
-void json_member_text(struct buf *b, const char *key, const char *text); /* NULL: null */
 
 /* ---- seen_plot.c: as curves ---- */
 

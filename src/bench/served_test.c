@@ -30,6 +30,14 @@ static void served_deinit(struct served *own)
     free(own->error);
 }
 
+/* Events as servers write them. */
+#define EVENT(json)        "data: " json "\n\n"
+#define DONE               "data: [DONE]\n\n"
+#define CHOICE(members)    EVENT("{\"choices\":[{" members "}]}")
+#define TEXT(text)         CHOICE("\"text\":\"" text "\"")
+#define TEXT_END(text, by) CHOICE("\"text\":\"" text "\",\"finish_reason\":" by)
+#define DELTA(members)     CHOICE("\"delta\":{" members "}")
+
 TEST(served_answers_are_tokens_and_usage)
 {
     static const struct {
@@ -37,33 +45,22 @@ TEST(served_answers_are_tokens_and_usage)
         int n_time, n_token, n_output, n_input;
         const char *stream, *text;
     } c[] = {
+        {false, 2, 2, 2, 4, TEXT("a") TEXT_END("b", "\"stop\""), "ab"},
         {false, 2, 2, 2, 4,
-         "data: {\"choices\":[{\"text\":\"a\"}]}\n\ndata: "
-         "{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}\n\n",
-         "ab"},
-        {false, 2, 2, 2, 4,
-         "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":null}]}\n\ndata: "
-         "{\"choices\":[{\"text\":\"\",\"finish_reason\":null}]}\n\n"
-         "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\ndata: [DONE]\n\n",
-         "a"},
+         TEXT_END("a", "null") TEXT_END("", "null") TEXT_END("", "\"length\"") DONE, "a"},
         {false, 1, 5, 5, 7,
-         "data: {\"choices\":[{\"text\":\"many\"}],\"usage\":null}\n\ndata: "
-         "{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}\n\n"
-         "data: [DONE]\n\n",
+         EVENT("{\"choices\":[{\"text\":\"many\"}],\"usage\":null}")
+             EVENT("{\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":5}}") DONE,
          "many"},
         {false, 1, 1, 2, 4,
-         "data: {\"choices\":[{\"index\":1,\"text\":\"x\"}]}\n\ndata: "
-         "{\"choices\":[{\"index\":0,\"text\":\"y\"}]}\n\n: ping\n\ndata: [DONE]\n\n",
+         CHOICE("\"index\":1,\"text\":\"x\"")
+             CHOICE("\"index\":0,\"text\":\"y\"") ": ping\n\n" DONE,
          "y"},
         {true, 2, 2, 2, 4,
-         "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\ndata: "
-         "{\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n"
-         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: "
-         "{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+         DELTA("\"role\":\"assistant\",\"content\":\"\"") DELTA("\"reasoning_content\":\"hm\"")
+             DELTA("\"content\":\"a\"") CHOICE("\"delta\":{},\"finish_reason\":\"stop\""),
          "a"},
-        {true, 1, 1, 1, 4,
-         "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0}]}}]}\n\ndata: [DONE]\n\n",
-         ""},
+        {true, 1, 1, 1, 4, DELTA("\"tool_calls\":[{\"index\":0}]") DONE, ""},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct seen s;
@@ -89,11 +86,11 @@ TEST(served_failures_say_why)
         {429, "{\"error\":{\"message\":\"too many\"}}", NULL, "HTTP 429: too many"},
         {502, "<html>", NULL, "HTTP 502: <html>"},
         {0, "", "Connection refused", "Connection refused"},
-        {200, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", NULL, "ended before"},
-        {200, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", "cut off", "cut off"},
-        {200, "data: [DONE]\n\n", NULL, "without a token"},
-        {200, "data: {\"error\":{\"message\":\"no memory left\"}}\n\n", NULL, "no memory left"},
-        {200, "data: nonsense\n\n", "not wanted", "no JSON"},
+        {200, TEXT("a"), NULL, "ended before"},
+        {200, TEXT("a"), "cut off", "cut off"},
+        {200, DONE, NULL, "without a token"},
+        {200, EVENT("{\"error\":{\"message\":\"no memory left\"}}"), NULL, "no memory left"},
+        {200, EVENT("nonsense"), "not wanted", "no JSON"},
         {200, "{\"choices\":[{\"text\":\"whole\"}]}", NULL, "ended before"},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {

@@ -30,13 +30,28 @@ static int add(struct traffic *t, struct traffic_job j, struct err *e)
 
 /* ---- files ---- */
 
+enum { LENGTH_MAX = 1 << 24 }; /* tokens; two of them still fit into an int */
+static const int64_t MS_MAX = (int64_t)1 << 52;
+
+/* "374,44", and whatever follows. */
+static bool read_lengths(const char *text, struct traffic_job *j)
+{
+    return sscanf(text, "%9d,%9d", &j->n_prompt, &j->n_output) == 2;
+}
+
+static bool are_lengths(int64_t n_prompt, int64_t n_output)
+{
+    return n_prompt >= 0 && n_prompt <= LENGTH_MAX && n_output >= 0 && n_output <= LENGTH_MAX;
+}
+
 /* "2023-11-16 18:15:46.6805900" in microseconds since 1970; false: it is none. */
 static bool read_time(const char *text, int64_t *us)
 {
     struct tm tm = {0};
     double second;
-    if (sscanf(text, "%d-%d-%d %d:%d:%lf", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-               &tm.tm_min, &second) != 6)
+    if (sscanf(text, "%4d-%2d-%2d %2d:%2d:%lf", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+               &tm.tm_min, &second) != 6 ||
+        !(second >= 0 && second < 61))
         return false;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
@@ -62,9 +77,8 @@ static int azure_line(struct source *s, const char *line, int at, struct err *e)
     const char *comma = strchr(line, ',');
     int64_t us;
     struct traffic_job j = {0};
-    if (!comma || !read_time(line, &us) ||
-        sscanf(comma + 1, "%d,%d", &j.n_prompt, &j.n_output) != 2 || j.n_prompt < 0 ||
-        j.n_output < 0)
+    if (!comma || !read_time(line, &us) || !read_lengths(comma + 1, &j) ||
+        !are_lengths(j.n_prompt, j.n_output))
         return bad_line(s, at, "TIMESTAMP,ContextTokens,GeneratedTokens", e);
     if (s->t->n == 0) s->begin_us = us;
     j.arrival_us = us - s->begin_us;
@@ -74,7 +88,7 @@ static int azure_line(struct source *s, const char *line, int at, struct err *e)
 static int lengths_line(struct source *s, const char *line, int at, struct err *e)
 {
     struct traffic_job j = {0};
-    if (sscanf(line, "%d,%d", &j.n_prompt, &j.n_output) != 2 || j.n_prompt < 0 || j.n_output < 0)
+    if (!read_lengths(line, &j) || !are_lengths(j.n_prompt, j.n_output))
         return bad_line(s, at, "num_prefill_tokens,num_decode_tokens", e);
     return add(s->t, j, e);
 }
@@ -82,14 +96,16 @@ static int lengths_line(struct source *s, const char *line, int at, struct err *
 static int mooncake_job(struct source *s, const struct json *j, int at, struct err *e)
 {
     const struct json *ids = json_field(j, "hash_ids");
-    struct traffic_job job = {.n_prompt = (int)json_int(json_field(j, "input_length"), -1),
-                              .n_output = (int)json_int(json_field(j, "output_length"), -1),
-                              .block0 = s->t->block.n,
-                              .n_block = (int)json_count(ids)};
-    int64_t ms = json_int(json_field(j, "timestamp"), -1);
-    if (ms < 0 || job.n_prompt < 0 || job.n_output < 0 ||
-        (int64_t)job.n_block * BLOCK_TOKENS < job.n_prompt)
+    int64_t n_prompt = json_int(json_field(j, "input_length"), -1),
+            n_output = json_int(json_field(j, "output_length"), -1),
+            ms = json_int(json_field(j, "timestamp"), -1), n_block = (int64_t)json_count(ids);
+    if (ms < 0 || ms > MS_MAX || !are_lengths(n_prompt, n_output) ||
+        n_block * BLOCK_TOKENS < n_prompt)
         return bad_line(s, at, "{timestamp, input_length, output_length, hash_ids}", e);
+    struct traffic_job job = {.n_prompt = (int)n_prompt,
+                              .n_output = (int)n_output,
+                              .block0 = s->t->block.n,
+                              .n_block = (int)n_block};
     for (int i = 0; i < job.n_block; i++)
         if (!vec_push(&s->t->block, (int32_t)json_int(json_item(ids, (size_t)i), 0)))
             return err_memory(e, "a trace", s->t->block.n * sizeof(int32_t));

@@ -62,6 +62,13 @@ TEST(traces_that_are_none_are_refused_by_line)
         {"a,b\n1,2\n", "first line"},
         {"num_prefill_tokens,num_decode_tokens\n", "without requests"},
         {"num_prefill_tokens,num_decode_tokens\n5,6\nfive,6\n", ":3"},
+        {"num_prefill_tokens,num_decode_tokens\n2147483647,2147483647\n", ":2"},
+        {"num_prefill_tokens,num_decode_tokens\n5,16777217\n", ":2"},
+        {"{\"timestamp\": 0, \"input_length\": 4294967297, \"output_length\": 6, \"hash_ids\": "
+         "[5]}\n",
+         ":1"},
+        {"{\"timestamp\": 9e18, \"input_length\": 5, \"output_length\": 6, \"hash_ids\": [5]}\n",
+         ":1"},
         {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,374,44\n", ":2"},
         {"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.68,374,-1\n", ":2"},
         {"{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 6, \"hash_ids\": [5]}\n",

@@ -73,14 +73,9 @@ void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v)
             return;
         }
     if (!render_charge(r, 1 + s->n / 16)) return;
-    if (s->n == s->cap) {
-        uint32_t cap = s->cap ? s->cap * 2 : 4;
-        struct binding *grown = render_push(r, cap, sizeof *grown);
-        if (!grown) return;
-        if (s->n > 0) memcpy(grown, s->v, s->n * sizeof *grown);
-        s->v = grown;
-        s->cap = cap;
-    }
+    struct binding *room = render_grow(r, s->v, s->n, &s->cap, sizeof *room);
+    if (!room) return;
+    s->v = room;
     s->v[s->n++] = (struct binding){.sym = sym, .val = v};
 }
 

@@ -279,6 +279,9 @@ bool render_charge(struct render *r, uint64_t n_step); /* false: failed */
 bool render_enter(struct render *r);                   /* recursion; false: failed */
 void render_leave(struct render *r);
 void *render_push(struct render *r, size_t count, size_t size); /* zeroed; NULL: failed */
+/* Room for one more in an array of n items of `size` bytes (NULL: none yet): the same one, or one of twice *cap with a
+ * copy. NULL: failed. */
+void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size);
 
 enum flow exec_body(struct render *r, const struct node *n);
 struct val exec_capture(struct render *r, const struct node *body);

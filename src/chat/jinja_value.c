@@ -18,6 +18,17 @@ void *render_push(struct render *r, size_t count, size_t size)
     return p;
 }
 
+void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size)
+{
+    if (n < *cap) return v;
+    uint32_t more = *cap ? *cap * 2 : 4;
+    void *grown = render_push(r, more, size);
+    if (!grown) return NULL;
+    if (n > 0) memcpy(grown, v, n * size);
+    *cap = more;
+    return grown;
+}
+
 struct val val_copy_text(struct render *r, const char *s, size_t n)
 {
     char *copy = render_push(r, n + 1, 1);
@@ -38,14 +49,9 @@ struct val val_list(struct render *r, uint8_t kind, uint32_t n_reserve)
 void list_add(struct render *r, struct list *l, struct val v)
 {
     if (r->rc != 0) return;
-    if (l->n == l->cap) {
-        uint32_t cap = l->cap ? l->cap * 2 : 4;
-        struct val *grown = render_push(r, cap, sizeof *grown);
-        if (!grown) return;
-        if (l->n > 0) memcpy(grown, l->v, l->n * sizeof *grown);
-        l->v = grown;
-        l->cap = cap;
-    }
+    struct val *room = render_grow(r, l->v, l->n, &l->cap, sizeof *room);
+    if (!room) return;
+    l->v = room;
     l->v[l->n++] = v;
 }
 
@@ -269,14 +275,9 @@ static uint32_t dict_seek(struct render *r, const struct dict *d, struct val key
 /* Room for one more entry, in the array and in the index. */
 static bool dict_room(struct render *r, struct dict *d)
 {
-    if (d->n == d->cap) {
-        uint32_t cap = d->cap ? d->cap * 2 : 4;
-        struct pair *grown = render_push(r, cap, sizeof *grown);
-        if (!grown) return false;
-        if (d->n > 0) memcpy(grown, d->v, d->n * sizeof *grown);
-        d->v = grown;
-        d->cap = cap;
-    }
+    struct pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
+    if (!room) return false;
+    d->v = room;
     if (d->n >= 8 && d->n_slot < d->n * 2) {
         uint32_t *slot = render_push(r, (size_t)d->cap * 4, sizeof *slot);
         if (!slot) return false;

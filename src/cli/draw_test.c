@@ -340,46 +340,50 @@ TEST(draw_random_edits_and_sizes)
     }
 }
 
-static void show(struct draw *d, const wchar_t *text, size_t cursor)
-{
-    draw_show(d, text, wcslen(text), cursor);
-}
+struct shown {
+    const wchar_t *text; /* NULL: the line ends, with ^C */
+    size_t cursor;
+    const char *written; /* all that the terminal has got by then */
+};
 
-TEST(draw_writes_only_what_changed)
+/* One text after the other, on six columns. */
+static void expect_written(const struct shown *v, size_t n)
 {
     char *out = NULL;
     size_t n_out = 0;
     struct draw d = open_draw(REFLOW_ALL, &out, &n_out);
     draw_begin(&d, L"> ", (struct screen_size){.n_column = 6, .n_row = 9});
-    show(&d, L"abc", 3);
-    EXPECT_TEXT(out, "> abc");
-    show(&d, L"abcd", 4);
-    EXPECT_TEXT(out, "> abcd\r\n");
-    show(&d, L"abcdé", 5);
-    EXPECT_TEXT(out, "> abcd\r\né");
-    show(&d, L"abcdé", 3);
-    EXPECT_TEXT(out, "> abcd\r\né\r\033[1A\033[5C");
-    draw_end(&d, "^C");
-    EXPECT_TEXT(out, "> abcd\r\né\r\033[1A\033[5C\r\n\033[1C^C\r\n");
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].text)
+            draw_show(&d, v[i].text, wcslen(v[i].text), v[i].cursor);
+        else
+            draw_end(&d, "^C");
+        EXPECT_TEXT(out, v[i].written);
+    }
     draw_deinit(&d);
     fclose(d.out);
     free(out);
+}
+
+TEST(draw_writes_only_what_changed)
+{
+    static const struct shown v[] = {
+        {L"abc", 3, "> abc"},
+        {L"abcd", 4, "> abcd\r\n"},
+        {L"abcdé", 5, "> abcd\r\né"},
+        {L"abcdé", 3, "> abcd\r\né\r\033[1A\033[5C"},
+        {NULL, 0, "> abcd\r\né\r\033[1A\033[5C\r\n\033[1C^C\r\n"},
+    };
+    expect_written(v, sizeof v / sizeof v[0]);
 }
 
 /* Blanks are on the screen while they end the text, and not while they end a full row. */
 TEST(draw_blanks_before_a_full_row)
 {
-    char *out = NULL;
-    size_t n_out = 0;
-    struct draw d = open_draw(REFLOW_ALL, &out, &n_out);
-    draw_begin(&d, L"> ", (struct screen_size){.n_column = 6, .n_row = 9});
-    show(&d, L"a  ", 3);
-    EXPECT_TEXT(out, "> a  ");
-    show(&d, L"a   ", 4);
-    EXPECT_TEXT(out, "> a  \r\033[3C\033[J\r\n");
-    show(&d, L"a  ", 3);
-    EXPECT_TEXT(out, "> a  \r\033[3C\033[J\r\n\r\033[1A\033[3C\033[J  ");
-    draw_deinit(&d);
-    fclose(d.out);
-    free(out);
+    static const struct shown v[] = {
+        {L"a  ", 3, "> a  "},
+        {L"a   ", 4, "> a  \r\033[3C\033[J\r\n"},
+        {L"a  ", 3, "> a  \r\033[3C\033[J\r\n\r\033[1A\033[3C\033[J  "},
+    };
+    expect_written(v, sizeof v / sizeof v[0]);
 }

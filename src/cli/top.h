@@ -14,44 +14,13 @@
 #include "base/err.h"
 #include "fetch/fetch.h"
 
-/* TOP(id, name, label): a series, or the sum of several. */
-#define TOP_SERIES(TOP)                                                                            \
-    TOP(running, "vllm:num_requests_running", NULL)                                                \
-    TOP(waiting, "vllm:num_requests_waiting", NULL)                                                \
-    TOP(kv, "vllm:kv_cache_usage_perc", NULL)                                                      \
-    TOP(pages, "quoth:kv_pages", NULL)                                                             \
-    TOP(cached, "quoth:kv_pages_cached", NULL)                                                     \
-    TOP(queries, "vllm:prefix_cache_queries_total", NULL)                                          \
-    TOP(hits, "vllm:prefix_cache_hits_total", NULL)                                                \
-    TOP(prompt, "vllm:prompt_tokens_total", NULL)                                                  \
-    TOP(generation, "vllm:generation_tokens_total", NULL)                                          \
-    TOP(stopped, "vllm:request_success_total", "finished_reason=\"stop\"")                         \
-    TOP(length, "vllm:request_success_total", "finished_reason=\"length\"")                        \
-    TOP(aborted, "vllm:request_success_total", "finished_reason=\"abort\"")                        \
-    TOP(failed, "vllm:request_success_total", "finished_reason=\"error\"")                         \
-    TOP(late, "vllm:request_success_total", "finished_reason=\"timeout\"")                         \
-    TOP(preempted, "vllm:num_preemptions_total", NULL)                                             \
-    TOP(refused, "vllm:admission_rejections_total", NULL)                                          \
-    TOP(drafted, "vllm:spec_decode_num_draft_tokens_total", NULL)                                  \
-    TOP(accepted, "vllm:spec_decode_num_accepted_tokens_total", NULL)                              \
-    TOP(steps, "quoth:steps_total", NULL)                                                          \
-    TOP(rows, "quoth:rows_total", NULL)                                                            \
-    TOP(schedule, "quoth:step_seconds_total", "phase=\"schedule\"")                                \
-    TOP(forward, "quoth:step_seconds_total", "phase=\"forward\"")                                  \
-    TOP(sample, "quoth:step_seconds_total", "phase=\"sample\"")                                    \
-    TOP(commit, "quoth:step_seconds_total", "phase=\"commit\"")                                    \
-    TOP(answers, "http_requests_total", NULL)                                                      \
-    TOP(refusals, "http_requests_total", "status=\"4xx\"")                                         \
-    TOP(faults, "http_requests_total", "status=\"5xx\"")                                           \
-    TOP(hangups, "quoth:http_hangups_total", NULL)                                                 \
-    TOP(connections, "quoth:http_connections", NULL)                                               \
-    TOP(memory, "process_resident_memory_bytes", NULL)                                             \
-    TOP(cpu, "process_cpu_seconds_total", NULL)                                                    \
-    TOP(start, "process_start_time_seconds", NULL)
-
-#define TOP_ID(id, name, label) TOP_##id,
-enum top_id { TOP_SERIES(TOP_ID) TOP_COUNT };
-#undef TOP_ID
+/* Its series. */
+#define TOP(id, name, label) TOP_##id,
+enum top_id {
+#include "top.def"
+    TOP_COUNT
+};
+#undef TOP
 
 enum top_times { TOP_TTFT, TOP_ITL, TOP_QUEUE, TOP_E2EL, TOP_TIMES };
 

@@ -330,22 +330,16 @@ void top_page(const struct top *t, const struct top_look *look, struct buf *out)
 
 /* ---- for programs ---- */
 
-static void json_number(struct buf *out, const char *name, double x)
-{
-    buf_addf(out, ",\"%s\":", name);
-    json_put_real(out, x);
-}
-
 static void json_times(struct buf *out, const char *name, const struct scrape_times *t)
 {
     static const int percent[] = {50, 90, 99};
     struct histogram h = scrape_histogram(t);
     buf_addf(out, ",\"%s\":{\"count\":%llu", name, (unsigned long long)h.n);
-    json_number(out, "mean", h.n ? histogram_mean(&h) * 1e-6 : NAN);
+    json_member_real(out, "mean", h.n ? histogram_mean(&h) * 1e-6 : NAN);
     for (int i = 0; i < 3; i++) {
         char key[8];
         snprintf(key, sizeof key, "p%d", percent[i]);
-        json_number(out, key, h.n ? histogram_quantile(&h, percent[i] / 100.0) * 1e-6 : NAN);
+        json_member_real(out, key, h.n ? histogram_quantile(&h, percent[i] / 100.0) * 1e-6 : NAN);
     }
     buf_add_char(out, '}');
 }
@@ -360,17 +354,16 @@ void top_json(const struct top *t, struct buf *out)
     buf_add_text(out, "{\"url\":");
     json_put_text(out, t->url, strlen(t->url));
     if (f.now) {
-        buf_add_text(out, ",\"model\":");
-        json_put_text(out, f.now->model, strlen(f.now->model));
-        json_number(out, "seconds", f.seconds);
-        json_number(out, "num_requests_running", f.now->v[TOP_running]);
-        json_number(out, "num_requests_waiting", f.now->v[TOP_waiting]);
-        json_number(out, "kv_cache_usage_perc", f.now->v[TOP_kv]);
-        json_number(out, "prompt_tokens_per_second", f.per_s[TOP_prompt]);
-        json_number(out, "generation_tokens_per_second", f.per_s[TOP_generation]);
-        json_number(out, "requests_per_second", f.per_s[TOP_answers]);
-        json_number(out, "prefix_cache_hit_rate", f.hit_rate);
-        json_number(out, "spec_decode_acceptance_rate", f.accept_rate);
+        json_member_text(out, "model", f.now->model);
+        json_member_real(out, "seconds", f.seconds);
+        json_member_real(out, "num_requests_running", f.now->v[TOP_running]);
+        json_member_real(out, "num_requests_waiting", f.now->v[TOP_waiting]);
+        json_member_real(out, "kv_cache_usage_perc", f.now->v[TOP_kv]);
+        json_member_real(out, "prompt_tokens_per_second", f.per_s[TOP_prompt]);
+        json_member_real(out, "generation_tokens_per_second", f.per_s[TOP_generation]);
+        json_member_real(out, "requests_per_second", f.per_s[TOP_answers]);
+        json_member_real(out, "prefix_cache_hit_rate", f.hit_rate);
+        json_member_real(out, "spec_decode_acceptance_rate", f.accept_rate);
         for (int i = 0; i < TOP_TIMES; i++) json_times(out, times[i], &f.recent[i]);
     }
     buf_add_text(out, "}\n");

@@ -13,9 +13,9 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
     static const struct {
         const char *name, *label;
     } series[] = {
-#define TOP_ROW(id, name, label) {name, label},
-        TOP_SERIES(TOP_ROW)
-#undef TOP_ROW
+#define TOP(id, name, label) {name, label},
+#include "top.def"
+#undef TOP
     };
     struct scrape p = {0};
     int64_t time_us = s->time_us;

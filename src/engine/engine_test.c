@@ -68,15 +68,13 @@ static void listen(struct queue *q, struct told *t)
 
 TEST(greedy_continuation_equals_transformers)
 {
-    static const char *const models[] = {"llama3", "llama-untied", "mistral",
-                                         "qwen2",  "qwen3",        "smollm3"};
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < N_GOLDEN; i++) {
         struct rig r;
         struct err e;
-        NEED_OK(rig_open(&r, models[i], 64, 8, 4, &e), &e);
-        struct buf ids = golden_ids(models[i], "tokens.i32"),
-                   want = golden_ids(models[i], "greedy.i32");
+        NEED_OK(rig_open(&r, golden_models[i], 64, 8, 4, &e), &e);
+        struct buf ids = golden_ids(golden_models[i], "tokens.i32"),
+                   want = golden_ids(golden_models[i], "greedy.i32");
         struct queue *q = engine_reply_queue();
         struct told t = {0};
         NEED_OK(engine_submit(r.en, make((int32_t *)ids.data, 16, 24, q), &e), &e);

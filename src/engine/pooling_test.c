@@ -73,23 +73,21 @@ static void expect_vector(const char *model, enum pooling pooling, const float *
 
 TEST(pooled_vectors_are_those_of_transformers)
 {
-    static const char *const models[] = {"llama3", "llama-untied", "mistral",
-                                         "qwen2",  "qwen3",        "smollm3"};
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < N_GOLDEN; i++) {
         struct rig r;
         struct err e;
         struct buf hidden = {0};
         char path[96];
         float got[D_MAX];
-        snprintf(path, sizeof path, "tests/golden/%s/hidden.f32", models[i]);
+        snprintf(path, sizeof path, "tests/golden/%s/hidden.f32", golden_models[i]);
         NEED_OK(file_read(&hidden, repo_path(path), 1 << 20, &e), &e);
-        NEED_OK(open_rig(&r, models[i], 32, 16, &e), &e);
+        NEED_OK(open_rig(&r, golden_models[i], 32, 16, &e), &e);
         int d = r.en->executor.d_hidden;
         NEED(hidden.n == (size_t)d * N_TOKEN * sizeof(float));
         for (enum pooling p = POOLING_MEAN; p <= POOLING_FIRST; p++) {
             EXPECT_INT(pool(&r, p, got), FINISH_LENGTH);
-            expect_vector(models[i], p, got, (const float *)hidden.data, d);
+            expect_vector(golden_models[i], p, got, (const float *)hidden.data, d);
         }
         golden_close(&r);
         buf_deinit(&hidden);

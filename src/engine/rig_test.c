@@ -11,6 +11,9 @@ static const char *golden(const char *model, const char *file)
     return repo_path(path);
 }
 
+const char *const golden_models[N_GOLDEN] = {"llama3", "llama-untied", "mistral",
+                                             "qwen2",  "qwen3",        "smollm3"};
+
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e)
 {
     *r = (struct rig){0};

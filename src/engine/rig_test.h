@@ -21,6 +21,10 @@ struct rig_options {
     double copy_rate;        /* 0: preempted sequences compute again; 1e12: they are copied */
 };
 
+/* Folders of tests/golden: a model of each architecture, and one whose head has weights of its own. */
+enum { N_GOLDEN = 6 };
+extern const char *const golden_models[N_GOLDEN];
+
 /* On failure close it too. */
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e);
 void golden_close(struct rig *r);
