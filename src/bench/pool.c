@@ -20,17 +20,10 @@ static bool as_json;
 static int64_t n_repeat = 200;
 
 static const struct option options[] = {
-    {.kind = OPTION_INT,
-     .name = "repeat",
-     .letter = 'r',
-     .arg = "N",
-     .target = &n_repeat,
-     .lo = 2,
-     .hi = 100000,
-     .help = "phases of each kind (200)"},
-    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per row"},
-    {.kind = OPTION_GROUP, .include = model_options},
-    {.kind = OPTION_END},
+    INT_OPTION("repeat", "N", &n_repeat, 2, 100000, "phases of each kind (200)", .letter = 'r'),
+    FLAG_OPTION("json", &as_json, "one JSON object per row"),
+    OPTIONS_OF(model_options),
+    OPTIONS_END,
 };
 
 static void row(const char *name, double value, const char *unit, const char *note)

@@ -14,25 +14,12 @@ static int64_t n_round = 5;
 static bool as_json;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT,
-     .name = "text",
-     .arg = "FILE",
-     .target = &text_path,
-     .help = "the ordinary text (a built-in English paragraph, repeated)"},
-    {.kind = OPTION_TEXT,
-     .name = "family",
-     .arg = "NAME",
-     .target = &hint,
-     .help = "pre-tokenizer of a .tiktoken file"},
-    {.kind = OPTION_INT,
-     .name = "rounds",
-     .arg = "N",
-     .target = &n_round,
-     .lo = 1,
-     .hi = 1000,
-     .help = "the best of N rounds is printed (5)"},
-    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object per line"},
-    {.kind = OPTION_END},
+    TEXT_OPTION("text", "FILE", &text_path,
+                "the ordinary text (a built-in English paragraph, repeated)"),
+    TEXT_OPTION("family", "NAME", &hint, "pre-tokenizer of a .tiktoken file"),
+    INT_OPTION("rounds", "N", &n_round, 1, 1000, "the best of N rounds is printed (5)"),
+    FLAG_OPTION("json", &as_json, "one JSON object per line"),
+    OPTIONS_END,
 };
 
 enum { MEGABYTE = 1000000 };

@@ -17,38 +17,22 @@ static const char *json_path, *page_path;
 bool prefix_cache_flag = true;
 
 const struct option trial_options[] = {
-    {.kind = OPTION_FLAG,
-     .name = "disable-detokenize",
-     .target = &no_detokenize,
-     .help = "answers stay tokens"},
-    {.kind = OPTION_GROUP, .include = figure_options},
-    {.kind = OPTION_LIST,
-     .name = "goodput",
-     .arg = "NAME:MS",
-     .target = &figure_flags.goodput,
-     .help = "an objective, may be repeated: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"},
-    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
-    {.kind = OPTION_TEXT,
-     .name = "output-json",
-     .arg = "FILE",
-     .target = &json_path,
-     .help = "write that object to a file, besides"},
-    {.kind = OPTION_TEXT,
-     .name = "output",
-     .letter = 'o',
-     .arg = "FILE.html",
-     .target = &page_path,
-     .help = "write a page with the table and curves, besides"},
-    {.kind = OPTION_GROUP, .include = model_options},
-    {.kind = OPTION_END},
+    FLAG_OPTION("disable-detokenize", &no_detokenize, "answers stay tokens"),
+    OPTIONS_OF(figure_options),
+    LIST_OPTION("goodput", "NAME:MS", &figure_flags.goodput,
+                "an objective, may be repeated: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"),
+    FLAG_OPTION("json", &as_json, "one JSON object"),
+    TEXT_OPTION("output-json", "FILE", &json_path, "write that object to a file, besides"),
+    TEXT_OPTION("output", "FILE.html", &page_path,
+                "write a page with the table and curves, besides", .letter = 'o'),
+    OPTIONS_OF(model_options),
+    OPTIONS_END,
 };
 
 const struct option cache_options[] = {
-    {.kind = OPTION_FLAG,
-     .name = "enable-prefix-caching",
-     .target = &prefix_cache_flag,
-     .help = "find what was computed before (on; --no-enable-prefix-caching)"},
-    {.kind = OPTION_END},
+    FLAG_OPTION("enable-prefix-caching", &prefix_cache_flag,
+                "find what was computed before (on; --no-enable-prefix-caching)"),
+    OPTIONS_END,
 };
 
 /* ---- opening ---- */

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 static const struct option options[] = {
-    {.kind = OPTION_GROUP, .include = model_options},
-    {.kind = OPTION_END},
+    OPTIONS_OF(model_options),
+    OPTIONS_END,
 };
 
 struct scene {

@@ -13,14 +13,8 @@
 static int64_t timeout_s = 3;
 
 static const struct option options[] = {
-    {.kind = OPTION_INT,
-     .name = "timeout",
-     .arg = "S",
-     .target = &timeout_s,
-     .lo = 1,
-     .hi = 3600,
-     .help = "seconds to wait for the answer (3)"},
-    {.kind = OPTION_END},
+    INT_OPTION("timeout", "S", &timeout_s, 1, 3600, "seconds to wait for the answer (3)"),
+    OPTIONS_END,
 };
 
 /* Both directions, and a connection that is not accepted. */
@@ -88,7 +82,8 @@ static int ask(int fd, const char *url, char *line, size_t n, struct err *e)
     while (got < n - 1 && !memchr(line, '\n', got)) {
         ssize_t more = recv(fd, line + got, n - 1 - got, 0);
         if (more < 0 && errno == EINTR) continue;
-        if (more < 0) return err_set(e, ERR_IO, "%s: no answer in %lld s", url, (long long)timeout_s);
+        if (more < 0)
+            return err_set(e, ERR_IO, "%s: no answer in %lld s", url, (long long)timeout_s);
         if (more == 0) break;
         got += (size_t)more;
     }
@@ -124,7 +119,8 @@ const struct command command_health = {
     .name = "health",
     .summary = "is a server ready? exit status 0: yes",
     .usage = "[http://HOST:PORT|unix:PATH] [OPTIONS]",
-    .detail = "Asks /health of the server there (http://127.0.0.1:8000), which needs no key. For a container's HEALTHCHECK, "
+    .detail = "Asks /health of the server there (http://127.0.0.1:8000), which needs no key. For a "
+              "container's HEALTHCHECK, "
               "probes and scripts. It speaks no TLS.",
     .options = options,
     .n_arg_max = 1,

@@ -3,8 +3,8 @@
 
 static bool man;
 static const struct option options[] = {
-    {.kind = OPTION_FLAG, .name = "man", .help = "print the manual page (troff)", .target = &man},
-    {.kind = OPTION_END},
+    FLAG_OPTION("man", &man, "print the manual page (troff)"),
+    OPTIONS_END,
 };
 
 static int run(int n_arg, char **arg)

@@ -2,7 +2,6 @@
  * and nothing else: it works for models that quoth cannot run, too. --verify reads all of it. */
 #include "cli.h"
 
-
 #include "base/filecache.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -14,19 +13,14 @@
 static bool as_json, all, verify;
 
 static const struct option options[] = {
-    {.kind = OPTION_FLAG,
-     .name = "all",
-     .letter = 'a',
-     .target = &all,
-     .help = "long lists and texts in full"},
-    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
-    {.kind = OPTION_FLAG,
-     .name = "verify",
-     .target = &verify,
-     .help = "instead: a hash of each tensor, and whether the packed weights that are kept for it "
-             "are right; those that are not are removed"},
-    {.kind = OPTION_GROUP, .include = load_options},
-    {.kind = OPTION_END},
+    FLAG_OPTION("all", &all, "long lists and texts in full", .letter = 'a'),
+    FLAG_OPTION("json", &as_json, "one JSON object"),
+    FLAG_OPTION(
+        "verify", &verify,
+        "instead: a hash of each tensor, and whether the packed weights that are kept for it "
+        "are right; those that are not are removed"),
+    OPTIONS_OF(load_options),
+    OPTIONS_END,
 };
 
 static void put_item(struct buf *b, const struct meta *m, size_t i)

@@ -9,13 +9,8 @@
 static const char *out_path;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT,
-     .name = "output",
-     .letter = 'o',
-     .arg = "FILE",
-     .target = &out_path,
-     .help = "the program to write"},
-    {.kind = OPTION_END},
+    TEXT_OPTION("output", "FILE", &out_path, "the program to write", .letter = 'o'),
+    OPTIONS_END,
 };
 
 static int run(int n_arg, char **arg)

@@ -10,27 +10,15 @@ enum { OUTPUT_BYTE_MAX = 64 << 20 };
 static const char *template_path, *tool_parser, *reasoning_parser, *prefix;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT,
-     .name = "template",
-     .arg = "FILE",
-     .target = &template_path,
-     .help = "a Jinja file or a model: the parsers that fit its template"},
-    {.kind = OPTION_TEXT,
-     .name = "tool-call-parser",
-     .arg = "NAME",
-     .target = &tool_parser,
-     .help = "how tool calls are written: hermes, ... (none: they stay content)"},
-    {.kind = OPTION_TEXT,
-     .name = "reasoning-parser",
-     .arg = "NAME",
-     .target = &reasoning_parser,
-     .help = "how reasoning is written: think, ... (none: it stays content)"},
-    {.kind = OPTION_TEXT,
-     .name = "answer-prefix",
-     .arg = "TEXT",
-     .target = &prefix,
-     .help = "what the prompt had begun of the answer, e.g. \"<think>\""},
-    {.kind = OPTION_END},
+    TEXT_OPTION("template", "FILE", &template_path,
+                "a Jinja file or a model: the parsers that fit its template"),
+    TEXT_OPTION("tool-call-parser", "NAME", &tool_parser,
+                "how tool calls are written: hermes, ... (none: they stay content)"),
+    TEXT_OPTION("reasoning-parser", "NAME", &reasoning_parser,
+                "how reasoning is written: think, ... (none: it stays content)"),
+    TEXT_OPTION("answer-prefix", "TEXT", &prefix,
+                "what the prompt had begun of the answer, e.g. \"<think>\""),
+    OPTIONS_END,
 };
 
 static int parsers_of(const char *path, struct err *e)

@@ -19,29 +19,16 @@ static bool as_json;
 static int64_t chunk, n_window_max;
 
 static const struct option options[] = {
-    {.kind = OPTION_TEXT,
-     .name = "logits",
-     .arg = "FILE",
-     .target = &logits_path,
-     .help = "write the scored positions' logits as f32 [n, n_vocab]"},
-    {.kind = OPTION_INT,
-     .name = "chunk",
-     .arg = "N",
-     .target = &chunk,
-     .lo = 0,
-     .hi = 1 << 16,
-     .help =
-         "rows computed at once (0: as many as a step holds); the result does not depend on it"},
-    {.kind = OPTION_INT,
-     .name = "windows",
-     .arg = "N",
-     .target = &n_window_max,
-     .lo = 0,
-     .hi = 1 << 30,
-     .help = "score only the first N windows (0: all)"},
-    {.kind = OPTION_FLAG, .name = "json", .target = &as_json, .help = "one JSON object"},
-    {.kind = OPTION_GROUP, .include = model_options},
-    {.kind = OPTION_END},
+    TEXT_OPTION("logits", "FILE", &logits_path,
+                "write the scored positions' logits as f32 [n, n_vocab]"),
+    INT_OPTION(
+        "chunk", "N", &chunk, 0, 1 << 16,
+        "rows computed at once (0: as many as a step holds); the result does not depend on it"),
+    INT_OPTION("windows", "N", &n_window_max, 0, 1 << 30,
+               "score only the first N windows (0: all)"),
+    FLAG_OPTION("json", &as_json, "one JSON object"),
+    OPTIONS_OF(model_options),
+    OPTIONS_END,
 };
 
 struct tally {

@@ -14,23 +14,13 @@ enum { PROMPT_BYTE_MAX = 64 << 20 };
 static bool raw, as_json, quiet;
 
 static const struct option options[] = {
-    {.kind = OPTION_FLAG,
-     .name = "raw",
-     .target = &raw,
-     .help = "complete the prompt as it stands, without a chat template"},
-    {.kind = OPTION_FLAG,
-     .name = "json",
-     .target = &as_json,
-     .help = "print one JSON object with text, tokens, timings"},
-    {.kind = OPTION_FLAG,
-     .name = "quiet",
-     .letter = 'q',
-     .target = &quiet,
-     .help = "no speed report"},
-    {.kind = OPTION_GROUP, .include = answer_options},
-    {.kind = OPTION_GROUP, .include = chat_options},
-    {.kind = OPTION_GROUP, .include = model_options},
-    {.kind = OPTION_END},
+    FLAG_OPTION("raw", &raw, "complete the prompt as it stands, without a chat template"),
+    FLAG_OPTION("json", &as_json, "print one JSON object with text, tokens, timings"),
+    FLAG_OPTION("quiet", &quiet, "no speed report", .letter = 'q'),
+    OPTIONS_OF(answer_options),
+    OPTIONS_OF(chat_options),
+    OPTIONS_OF(model_options),
+    OPTIONS_END,
 };
 
 static int run_once(struct dialog *d, const char *prompt, size_t n)

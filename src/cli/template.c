@@ -12,12 +12,9 @@ enum { CONVERSATION_BYTE_MAX = 64 << 20 };
 static bool no_generation_prompt;
 
 static const struct option options[] = {
-    {.kind = OPTION_FLAG,
-     .name = "no-generation-prompt",
-     .target = &no_generation_prompt,
-     .help = "do not open the assistant's turn"},
-    {.kind = OPTION_GROUP, .include = chat_options},
-    {.kind = OPTION_END},
+    FLAG_OPTION("no-generation-prompt", &no_generation_prompt, "do not open the assistant's turn"),
+    OPTIONS_OF(chat_options),
+    OPTIONS_END,
 };
 
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e)

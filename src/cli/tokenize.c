@@ -15,28 +15,15 @@ static bool by_line, decode, no_special, as_json;
 static const char *hint;
 
 static const struct option options[] = {
-    {.kind = OPTION_FLAG,
-     .name = "jsonl",
-     .target = &by_line,
-     .help = "each line of input is one JSON string (or, with --decode, one list of ids)"},
-    {.kind = OPTION_FLAG,
-     .name = "decode",
-     .target = &decode,
-     .help = "ids on standard input -> text"},
-    {.kind = OPTION_FLAG,
-     .name = "no-special",
-     .target = &no_special,
-     .help = "add no BOS or EOS, and take special tokens in the text as text"},
-    {.kind = OPTION_TEXT,
-     .name = "family",
-     .arg = "NAME",
-     .target = &hint,
-     .help = "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."},
-    {.kind = OPTION_FLAG,
-     .name = "json",
-     .target = &as_json,
-     .help = "one JSON list of ids (and pieces)"},
-    {.kind = OPTION_END},
+    FLAG_OPTION("jsonl", &by_line,
+                "each line of input is one JSON string (or, with --decode, one list of ids)"),
+    FLAG_OPTION("decode", &decode, "ids on standard input -> text"),
+    FLAG_OPTION("no-special", &no_special,
+                "add no BOS or EOS, and take special tokens in the text as text"),
+    TEXT_OPTION("family", "NAME", &hint,
+                "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."),
+    FLAG_OPTION("json", &as_json, "one JSON list of ids (and pieces)"),
+    OPTIONS_END,
 };
 
 static void print_ids(const struct ids *ids)

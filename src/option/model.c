@@ -14,57 +14,35 @@ static const char *system_text;
 static bool verbose;
 
 #define SESSION_INT(field, flag, char_, what, low, high, otherwise, text)                          \
-    {.kind = OPTION_INT,                                                                           \
-     .name = flag,                                                                                 \
-     .letter = char_,                                                                              \
-     .arg = what,                                                                                  \
-     .target = &session_flags.field,                                                               \
-     .lo = low,                                                                                    \
-     .hi = high,                                                                                   \
-     .help = text},
+    INT_OPTION(flag, what, &session_flags.field, low, high, text, .letter = char_),
 #define SESSION_REAL(field, flag, what, low, high, otherwise, text)                                \
-    {.kind = OPTION_REAL,                                                                          \
-     .name = flag,                                                                                 \
-     .arg = what,                                                                                  \
-     .target = &session_flags.field,                                                               \
-     .lo = low,                                                                                    \
-     .hi = high,                                                                                   \
-     .help = text},
+    REAL_OPTION(flag, what, &session_flags.field, low, high, text),
 #define SESSION_TEXT(field, flag, what, otherwise, text)                                           \
-    {.kind = OPTION_TEXT, .name = flag, .arg = what, .target = &session_flags.field, .help = text},
-#define SESSION_FLAG(field, flag, otherwise, text)                                                 \
-    {.kind = OPTION_FLAG, .name = flag, .target = &session_flags.field, .help = text},
+    TEXT_OPTION(flag, what, &session_flags.field, text),
+#define SESSION_FLAG(field, flag, otherwise, text) FLAG_OPTION(flag, &session_flags.field, text),
 
 const struct option load_options[] = {
 #include "session/load.def"
-    {.kind = OPTION_END},
+    OPTIONS_END,
 };
 
 static const struct option pack_cache_options[] = {
 #include "session/pack_cache.def"
-    {.kind = OPTION_END},
+    OPTIONS_END,
 };
 
 const struct option model_options[] = {
 #include "session/model.def"
-    {.kind = OPTION_FLAG,
-     .name = "verbose",
-     .letter = 'v',
-     .target = &verbose,
-     .help = "say what is loaded and where memory goes"},
-    {.kind = OPTION_GROUP, .include = pack_cache_options},
-    {.kind = OPTION_GROUP, .include = load_options},
-    {.kind = OPTION_END},
+    FLAG_OPTION("verbose", &verbose, "say what is loaded and where memory goes", .letter = 'v'),
+    OPTIONS_OF(pack_cache_options),
+    OPTIONS_OF(load_options),
+    OPTIONS_END,
 };
 
 const struct option chat_options[] = {
 #include "session/chat.def"
-    {.kind = OPTION_TEXT,
-     .name = "system",
-     .arg = "TEXT",
-     .target = &system_text,
-     .help = "the system prompt"},
-    {.kind = OPTION_END},
+    TEXT_OPTION("system", "TEXT", &system_text, "the system prompt"),
+    OPTIONS_END,
 };
 
 const char *chat_system(void)

@@ -44,6 +44,33 @@ struct option {
     const struct option *include; /* GROUP */
 };
 
+/* Rows of a table: the flag, what the help calls its value, where that goes (of another type it does not compile without
+ * a warning), bounds, help. Fields behind the help are further ones: .letter = 'n'. */
+#define OPTION_ROW(kind_, type, flag, what, at, ...)                                               \
+    {                                                                                              \
+        .kind = kind_, .name = flag, .arg = what, .target = 1 ? (at) : (type *)0, __VA_ARGS__      \
+    }
+#define INT_OPTION(flag, what, at, low, high, ...)                                                 \
+    OPTION_ROW(OPTION_INT, int64_t, flag, what, at, .lo = low, .hi = high, .help = __VA_ARGS__)
+#define REAL_OPTION(flag, what, at, low, high, ...)                                                \
+    OPTION_ROW(OPTION_REAL, double, flag, what, at, .lo = low, .hi = high, .help = __VA_ARGS__)
+#define FLAG_OPTION(flag, at, ...)                                                                 \
+    OPTION_ROW(OPTION_FLAG, bool, flag, NULL, at, .help = __VA_ARGS__)
+#define TEXT_OPTION(flag, what, at, ...)                                                           \
+    OPTION_ROW(OPTION_TEXT, const char *, flag, what, at, .help = __VA_ARGS__)
+#define LIST_OPTION(flag, what, at, ...)                                                           \
+    OPTION_ROW(OPTION_LIST, struct text_list, flag, what, at, .help = __VA_ARGS__)
+#define WORDS_OPTION(flag, what, at, ...)                                                          \
+    OPTION_ROW(OPTION_WORDS, struct text_list, flag, what, at, .help = __VA_ARGS__)
+#define OPTIONS_OF(table)                                                                          \
+    {                                                                                              \
+        .kind = OPTION_GROUP, .include = table                                                     \
+    }
+#define OPTIONS_END                                                                                \
+    {                                                                                              \
+        .kind = OPTION_END                                                                         \
+    }
+
 struct command {
     const char *name, *summary;
     const char *usage;                 /* what follows the name: "[MODEL] [PROMPT] [OPTIONS]" */
