@@ -8,29 +8,13 @@ Prints "ok NAME" or "FAIL NAME: why" per test."""
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 
-ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
-MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
-LONG = os.environ.get("QUOTH_LONG") == "1"
-SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers
-TMP = tempfile.mkdtemp(prefix="quoth-batch-")
+from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, check, run
+
 random.seed(20261121)
-
-
-class Failed(Exception):
-    pass
-
-
-def check(ok, why):
-    if not ok:
-        raise Failed(why)
 
 
 def path(name):
@@ -256,21 +240,5 @@ def two_at_once():
     check("another run" in err, err)
 
 
-def main():
-    tests = [answers_and_refusals, once_more_does_nothing, killed_anywhere, cut_at_every_byte, stopped_by_a_signal,
-             example_of_the_readme, files_that_are_not_its_own, two_at_once]
-    status = 0
-    for test in tests:
-        if len(sys.argv) > 1 and not any(word in test.__name__ for word in sys.argv[1:]):
-            continue
-        try:
-            test()
-            print("ok  ", test.__name__, flush=True)
-        except Exception as e:
-            print("FAIL", f"{test.__name__}: {e!r}"[:2000], flush=True)
-            status = 1
-    shutil.rmtree(TMP, ignore_errors=True)
-    return status
-
-
-sys.exit(main())
+run([answers_and_refusals, once_more_does_nothing, killed_anywhere, cut_at_every_byte, stopped_by_a_signal,
+     example_of_the_readme, files_that_are_not_its_own, two_at_once])

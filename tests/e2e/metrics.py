@@ -15,13 +15,12 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.parse
 import urllib.request
 
-from server import LONG, ROOT, SLOW, TMP, Failed, Server, check, run
+from server import LONG, ROOT, SLOW, TMP, Failed, Server, check, first_server, run
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
 CONTEXT = 1024  # of the bundled model
@@ -468,11 +467,7 @@ def prometheus():
         p.wait(30)
 
 
-try:
-    main = Server()
-except Failed as e:
-    print(f"FAIL quoth serve: {e}")
-    sys.exit(1)
+main = first_server()
 
 
 def stop():

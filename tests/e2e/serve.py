@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from server import DATA, MODEL, QUOTH, TMP, Failed, Server, certificate, check, run
+from server import DATA, MODEL, QUOTH, TMP, Server, certificate, check, first_server, run
 from venv_for import python_with
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 24, "temperature": 0}
@@ -438,11 +438,7 @@ def embeddings():
         s.stop()
 
 
-try:
-    main = Server()
-except Failed as e:
-    print(f"FAIL quoth serve: {e}")
-    sys.exit(1)
+main = first_server()
 
 
 def stop():

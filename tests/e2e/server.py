@@ -1,4 +1,5 @@
-"""For the tests of quoth serve: a server of the bundled model, and what is asked of it. Not a test by itself."""
+"""For tests in Python: where things are, a server of the bundled model, what is asked of it, and how tests are run. Not a
+test by itself."""
 import http.client
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
@@ -138,16 +140,29 @@ def certificate():
     return cert, key
 
 
+def first_server(*options):
+    """The server that all tests of a file ask; where it does not start, that is the file's one failure."""
+    try:
+        return Server(*options)
+    except Failed as e:
+        print(f"FAIL quoth serve: {e}")
+        sys.exit(1)
+
+
 def run(tests):
+    """All of them, or those whose names have one of the arguments in them; what a test returns is why it was skipped."""
     failed = 0
     for test in tests:
-        name = test.__doc__.split("\n")[0].rstrip(".")
+        name = (test.__doc__ or test.__name__).split("\n")[0].rstrip(".")
+        if len(sys.argv) > 1 and not any(word in test.__name__ for word in sys.argv[1:]):
+            continue
         start = time.monotonic()
         try:
             skip = test()
             print(f"skip {name} ({skip})" if skip else f"ok   {name} ({time.monotonic() - start:.1f} s)", flush=True)
         except Exception as e:  # whatever it is, the others are tried too
             failed += 1
-            print(f"FAIL {name}: {type(e).__name__}: {e}", flush=True)
+            lines = [f.lineno for f in traceback.extract_tb(e.__traceback__) if f.filename == test.__code__.co_filename]
+            print(f"FAIL {name}: {type(e).__name__}: {e} (line {lines[-1] if lines else '?'})", flush=True)
     shutil.rmtree(TMP, ignore_errors=True)
     sys.exit(1 if failed else 0)
