@@ -285,6 +285,7 @@ static int measure(struct served_report *r, struct err *e)
     if (rc == 0) rc = prompts_make(&p, &t, e);
     if (rc == 0 && (!p.timed || arrivals_asked())) traffic_arrive(&p.t, &a);
     body_sampling(&member, extra);
+    if (rc == 0 && member.failed) rc = err_memory(e, "a request", member.n);
     struct served_options o = {.max_concurrency = (int)arrival_flags.max_concurrency,
                                .member = member.data,
                                .extra = extra,

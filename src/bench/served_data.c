@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "base/rng.h"
+#include "token/token.h"
 
 #include <stdio.h>
 #include <stdlib.h>
