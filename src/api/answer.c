@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { HEARD_MOST = 128 }; /* a quarter of a reply queue */
+
 static void note(struct part *p, struct answer_log *log, const struct event *ev)
 {
     struct token_logprobs t = {.n_top = ev->n_top, .chosen = ev->chosen};
@@ -24,13 +26,25 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
     return true;
 }
 
+/* Engine thread: an event has come. Each is worth a look where text is told at once or may end the answer; else only the last,
+ * and so many that the queue has room: to wake whoever waits takes the core from the engine. */
+static void hear(void *part, const void *event)
+{
+    struct part *p = part;
+    const struct event *ev = event;
+    bool last = ev->kind == EVENT_DONE;
+    if (last || p->eager || ++p->n_heard % HEARD_MOST == 0) queue_push(p->bell, "");
+}
+
 /* Everything that can fail is done before the engine hears of the request. */
 int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e)
 {
     p->choice = calloc((size_t)p->request->n, sizeof *p->choice);
     p->queue = engine_reply_queue();
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
-    if (bell) queue_ring(p->queue, bell);
+    p->bell = bell;
+    p->eager = c->stream || p->reply.n_stop > 0;
+    if (bell) queue_listen(p->queue, hear, p);
     p->request->reply = p->queue;
     p->wants_log = p->request->params.n_logprob >= 0;
     p->ranked = p->request->best_of > 0;

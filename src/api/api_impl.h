@@ -69,6 +69,9 @@ struct part {                /* one prompt of a call */
     struct request *request; /* owned until it is submitted, then NULL */
     uint64_t id;
     struct queue *queue;        /* owned */
+    struct queue *bell;         /* borrowed; NULL: nobody waits for it */
+    bool eager;                 /* the bell rings for each event        */
+    unsigned n_heard;           /* engine thread: of others             */
     struct reply_options reply; /* arrays in the call's arena */
     struct choice *choice;      /* owned [n] */
     int n;

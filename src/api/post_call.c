@@ -31,8 +31,9 @@ static void posted_close(struct posted *p)
     free(p);
 }
 
-static void wake(void *x)
+static void wake(void *x, const void *byte)
 {
+    (void)byte;
     exchange_wake(x);
 }
 
@@ -106,14 +107,14 @@ static void run(struct posted *p)
 {
     exchange_keep(p->x, advance, p);
     p->rc = api_call_submit(p->call, &p->e);
-    if (p->rc != 0)
+    if (p->rc != 0) {
         cancel(p);
-    else if (api_call_streams(p->call)) {
+        exchange_wake(p->x); /* nothing may have been submitted, so that no event would */
+    } else if (api_call_streams(p->call)) {
         orca_put(p->x, p->server);
         exchange_begin(p->x, 200, "text/event-stream");
         p->streaming = true;
     }
-    exchange_wake(p->x); /* nothing may have been submitted, or everything may have come */
 }
 
 void post_call(struct exchange *x, void *server)

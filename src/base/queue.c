@@ -1,5 +1,9 @@
 /* queue.c - a ring under a mutex; see queue.h. Items are messages (a request, an event), a few
- * thousand a second at most, so a lock costs nothing that could be measured in a step. */
+ * thousand a second at most, so a lock costs nothing that could be measured in a step.
+ *
+ * What does cost is to wake a thread while the lock is held: on the waker's own core it takes the core, finds the lock taken and
+ * gives the core back, and a listener that pushed into another queue did so twice more. So whoever pushes wakes and calls
+ * outside the lock, and is counted as inside meanwhile, for queue_close to wait until it has left. */
 #include "queue.h"
 
 #include <pthread.h>
@@ -9,8 +13,9 @@
 
 struct queue {
     pthread_mutex_t lock;
-    pthread_cond_t more;
+    pthread_cond_t more, left;
     size_t cap, item_bytes, head, n; /* items are numbers head .. head+n, modulo cap */
+    int n_waiting, n_inside;         /* threads: for an item; that wake or call after a push */
     bool woken;
     queue_fn *listener; /* NULL: none */
     void *listener_ctx;
@@ -30,6 +35,7 @@ struct queue *queue_open(size_t cap, size_t item_bytes)
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&q->more, &attr);
+    pthread_cond_init(&q->left, NULL);
     pthread_condattr_destroy(&attr);
     return q;
 }
@@ -37,7 +43,11 @@ struct queue *queue_open(size_t cap, size_t item_bytes)
 void queue_close(struct queue *q)
 {
     if (!q) return;
+    pthread_mutex_lock(&q->lock);
+    while (q->n_inside > 0) pthread_cond_wait(&q->left, &q->lock);
+    pthread_mutex_unlock(&q->lock);
     pthread_cond_destroy(&q->more);
+    pthread_cond_destroy(&q->left);
     pthread_mutex_destroy(&q->lock);
     free(q);
 }
@@ -48,8 +58,9 @@ void queue_listen(struct queue *q, queue_fn *fn, void *ctx)
     q->listener_ctx = ctx;
 }
 
-static void push_byte(void *bell)
+static void push_byte(void *bell, const void *item)
 {
+    (void)item;
     queue_push(bell, "");
 }
 
@@ -63,17 +74,27 @@ static char *item_at(struct queue *q, size_t i)
     return q->item + (q->head + i) % q->cap * q->item_bytes;
 }
 
+/* After a push, and without the lock. */
+static void tell(struct queue *q, const void *item, bool waited_for)
+{
+    if (waited_for) pthread_cond_signal(&q->more);
+    if (q->listener) q->listener(q->listener_ctx, item);
+    pthread_mutex_lock(&q->lock);
+    if (--q->n_inside == 0) pthread_cond_signal(&q->left);
+    pthread_mutex_unlock(&q->lock);
+}
+
 bool queue_push(struct queue *q, const void *item)
 {
     pthread_mutex_lock(&q->lock);
-    bool ok = q->n < q->cap;
+    bool ok = q->n < q->cap, waited_for = q->n_waiting > 0, tells = waited_for || q->listener;
     if (ok) {
         memcpy(item_at(q, q->n), item, q->item_bytes);
         q->n++;
-        pthread_cond_signal(&q->more);
-        if (q->listener) q->listener(q->listener_ctx);
+        q->n_inside += tells;
     }
     pthread_mutex_unlock(&q->lock);
+    if (ok && tells) tell(q, item, waited_for);
     return ok;
 }
 
@@ -92,9 +113,11 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us)
     struct timespec until = deadline_after(wait_us > 0 ? wait_us : 0);
     pthread_mutex_lock(&q->lock);
     int rc = 0;
+    q->n_waiting++;
     while (q->n == 0 && !q->woken && rc == 0 && wait_us != 0)
         rc = wait_us < 0 ? pthread_cond_wait(&q->more, &q->lock)
                          : pthread_cond_timedwait(&q->more, &q->lock, &until);
+    q->n_waiting--;
     bool got = q->n > 0;
     if (got) {
         memcpy(item, item_at(q, 0), q->item_bytes);

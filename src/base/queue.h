@@ -11,7 +11,9 @@
 struct queue;
 
 struct queue *queue_open(size_t cap, size_t item_bytes); /* NULL: no memory */
-void queue_close(struct queue *q);                       /* NULL is fine; nobody may be inside */
+/* NULL is fine. Nobody may be in queue_pop or begin a push; a push that has given its item away may still be calling the
+ * listener, and is waited for. */
+void queue_close(struct queue *q);
 
 bool queue_push(struct queue *q, const void *item); /* false: full */
 
@@ -19,11 +21,10 @@ bool queue_push(struct queue *q, const void *item); /* false: full */
  * after queue_wake. */
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
-/* From now on each push into q calls fn(ctx), for consumers that wait elsewhere than in queue_pop. It
- * runs under the queue's lock on the pusher's thread: it must be short, must not block and must leave q
- * alone. Who has popped an item knows that its call has returned: after the last one ctx may go. Before q
- * is in use by more than one thread. */
-typedef void queue_fn(void *ctx);
+/* From now on each push into q calls fn(ctx, item), for consumers that wait elsewhere than in queue_pop. It
+ * runs on the pusher's thread: it must be short, must not block and must leave q alone. The item may have been popped before;
+ * who has closed q knows that all calls have returned, and ctx may go. Before q is in use by more than one thread. */
+typedef void queue_fn(void *ctx, const void *item);
 void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
 
 /* From now on each push into q also pushes a byte into `bell` (of one-byte items; a full one has rung

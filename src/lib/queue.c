@@ -4,8 +4,8 @@
  *
  * (1) pending[0 .. n) are not done. The one whose end was told last is kept in `ended` until the
  *     next poll, because the event points into it.
- * (2) One thread at a time: no locks. The engine rings the bell, and is done with it when its last
- *     event has been popped (base/queue.h). */
+ * (2) One thread at a time: no locks. The engine rings the bell, and is done with it when the reply queue has been closed
+ *     (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"
