@@ -65,6 +65,7 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
     struct conversation c = {.bos_token = chat->special.bos,
                              .eos_token = chat->special.eos,
                              .add_generation_prompt = true,
+                             .answer_only = true,
                              .now = chat->now};
     int rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
     if (rc == 0 && json_count(c.messages) == 0)

@@ -58,14 +58,17 @@ void buf_add_utf8(struct buf *b, unsigned cp)
 void buf_addf(struct buf *b, const char *fmt, ...)
 {
     va_list ap, again;
+    size_t room = b->failed || b->cap < b->n ? 0 : b->cap - b->n;
     va_start(ap, fmt);
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
+    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, ap); /* mostly there is room */
     va_end(ap);
     if (n < 0) b->failed = true;
     if (n >= 0 && buf_room(b, (size_t)n)) {
-        vsnprintf(b->data + b->n, (size_t)n + 1, fmt, again);
+        if ((size_t)n >= room) vsnprintf(b->data + b->n, (size_t)n + 1, fmt, again);
         b->n += (size_t)n;
+    } else if (room) {
+        b->data[b->n] = 0;
     }
     va_end(again);
 }

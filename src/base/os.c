@@ -333,5 +333,6 @@ void os_return_memory(void)
 {
 #ifdef M_MMAP_THRESHOLD /* glibc raises it to the largest block that was freed */
     mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 1024 * 1024); /* else each request's 128 KiB and more go, and come as new pages */
 #endif
 }

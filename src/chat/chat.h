@@ -71,6 +71,7 @@ struct conversation {
     const char *reasoning_effort;
     bool add_generation_prompt;
     enum chat_continue continue_final; /* not NO: add_generation_prompt is ignored */
+    bool answer_only; /* of struct chat_turn n_answer alone is wanted, n_turn may be 0 */
     int64_t now; /* clock of strftime_now, seconds since 1970; 0: the time of the call */
     struct template_limits limits;
 };
@@ -86,7 +87,7 @@ struct chat_turn {
  * the template takes: null content becomes "", lists of text parts are joined, tool-call arguments
  * are parsed or written as a string, an unsupported system message is merged into the next one.
  *   turn  where the assistant's turn begins in the prompt; NULL: not asked, which saves a second
- * rendering. ERR_ARG: the conversation or the template's raise_exception; ERR_LIMIT;
+ * rendering, as answer_only mostly does. ERR_ARG: the conversation or the template's raise_exception; ERR_LIMIT;
  * ERR_UNSUPPORTED: a content part the template cannot take. *out keeps what it had before. Any
  * thread. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,

@@ -151,21 +151,24 @@ static void set_text(struct render *r, const char *name, const char *text)
 }
 
 /* Some templates print a date that they expect as a variable. */
-static void set_date(struct render *r, const char *name, const char *format)
+static void set_dates(struct render *r)
 {
+    static const char *const date[][2] = {{"date_string", "%d %b %Y"}, {"datetime", "%b %d %Y"}};
     char text[40];
     struct tm tm = {0};
     time_t now = (time_t)r->now;
     localtime_r(&now, &tm);
-    dict_set(r, r->globals, name, val_copy_text(r, text, strftime(text, sizeof text, format, &tm)));
+    for (int i = 0; i < 2; i++) {
+        size_t n = strftime(text, sizeof text, date[i][1], &tm);
+        dict_set(r, r->globals, date[i][0], val_copy_text(r, text, n));
+    }
 }
 
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
     set_text(r, "bos_token", c->bos_token);
     set_text(r, "eos_token", c->eos_token);
-    set_date(r, "date_string", "%d %b %Y");
-    set_date(r, "datetime", "%b %d %Y");
+    set_dates(r);
     dict_set(r, r->globals, "add_generation_prompt", val_bool(c->add_generation_prompt));
     if (json_count(c->tools) > 0) dict_set(r, r->globals, "tools", val_from_json(r, c->tools));
     if (json_count(c->documents) > 0)

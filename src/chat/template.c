@@ -2,8 +2,8 @@
  *
  *   template_open: normalize newlines -> jinja_lex -> jinja_parse -> probe (what does it support?)
  *   template_render: shape the conversation -> run -> the prompt; a second run without the
- * generation prompt tells where the assistant's turn begins, and a continued message is written
- * behind it by hand. */
+ * generation prompt tells where the assistant's turn begins (where that is asked, or a mark of thinking is somewhere in the
+ * prompt), and a continued message is written behind it by hand. */
 #include "chat/template_impl.h"
 
 #include "base/utf8.h"
@@ -204,7 +204,8 @@ static int render_answered(const struct template *t, const struct conversation *
     size_t n_added = out->n - begin - n_rendered;
     if (!turn) return 0;
     *turn = (struct chat_turn){.n_turn = n_added};
-    if (c->add_generation_prompt && n_added == 0)
+    bool mute = c->answer_only && answered(t, out->data + begin, n_rendered) == 0;
+    if (c->add_generation_prompt && n_added == 0 && !mute)
         rc = generation_prompt(t, c, out->data + begin, n_rendered, &turn->n_turn, e);
     if (rc == 0) turn->n_answer = answered(t, out->data + out->n - turn->n_turn, turn->n_turn);
     return rc;
