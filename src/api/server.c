@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const struct net_route routes[] = {
-#define ROUTE(m, p, handler, no_key) {.method = m, .path = p, .handle = handler, .open = no_key},
+#define ROUTE(m, p, handler, flags) {.method = m, .path = p, .handle = handler, .how = flags},
 #include "routes.def"
 #undef ROUTE
 };

@@ -13,7 +13,7 @@ struct server {
     int64_t created; /* seconds since 1970: when the model was opened */
 };
 
-#define ROUTE(method, path, handler, open) void handler(struct exchange *x, void *server);
+#define ROUTE(method, path, handler, how) void handler(struct exchange *x, void *server);
 #include "routes.def"
 #undef ROUTE
 

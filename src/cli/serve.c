@@ -39,8 +39,9 @@ static const struct option options[] = {
                 "only requests with this key are answered; may be repeated (other users of the "
                 "machine can see flags: "
                 "better --api-key-file)"),
-    TEXT_OPTION("api-key-file", "FILE", &key_file,
-                "a key per line: KEY [name=TEXT] [rate=REQUESTS PER MINUTE] [share=WEIGHT]"),
+    TEXT_OPTION(
+        "api-key-file", "FILE", &key_file,
+        "a key per line: KEY [name=TEXT] [rate=REQUESTS PER MINUTE] [share=WEIGHT] [role=admin]"),
     FLAG_OPTION("separate-caches", &separate,
                 "keys do not share cached prefixes: times would tell what others have asked"),
     LIST_OPTION("served-model-name", "NAME", &names,

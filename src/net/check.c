@@ -83,7 +83,7 @@ static struct net_key *key_of(const struct net *n, const struct exchange *x)
 
 static bool refuse_key(struct net *n, struct exchange *x)
 {
-    if (!n->o.keys || n->o.keys->n == 0 || (x->route && x->route->open)) return false;
+    if (!n->o.keys || n->o.keys->n == 0 || (x->route && x->route->how & ROUTE_OPEN)) return false;
     x->key = key_of(n, x);
     if (!x->key) {
         exchange_error(x, &(struct net_error){.status = 401},
@@ -93,10 +93,16 @@ static bool refuse_key(struct net *n, struct exchange *x)
         return true;
     }
     int wait = key_wait_s(x->key, time_us());
-    if (wait == 0) return false;
-    exchange_error(x, &(struct net_error){.status = 429, .retry_after = wait},
-                   "key %s may ask %g times a minute; try again in %d s", x->key->name,
-                   x->key->per_minute, wait);
+    if (wait > 0)
+        exchange_error(x, &(struct net_error){.status = 429, .retry_after = wait},
+                       "key %s may ask %g times a minute; try again in %d s", x->key->name,
+                       x->key->per_minute, wait);
+    else if (x->route && x->route->how & ROUTE_ADMIN && !x->key->admin)
+        exchange_error(x, &(struct net_error){.status = 403, .code = "admin_key_needed"},
+                       "key %s is no administrator's; role=admin in the key file makes it one",
+                       x->key->name);
+    else
+        return false;
     return true;
 }
 

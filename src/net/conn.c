@@ -48,7 +48,8 @@ void conn_open(struct net *n, int fd, const char *peer, bool local)
 {
     int n_conn = atomic_load(&n->n_conn);
     struct conn *c = n_conn < n->o.n_conn_max + N_REFUSED_MAX ? calloc(1, sizeof *c) : NULL;
-    if (c) c->tls = n->tls ? tls_accept(n->tls, fd) : NULL;
+    if (c) c->sock.fd = fd;
+    if (c) c->tls = n->tls ? tls_accept(n->tls, &c->sock) : NULL;
     struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
     if (!c || (n->tls && !c->tls) || epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
         if (c) tls_close(c->tls);
@@ -58,7 +59,6 @@ void conn_open(struct net *n, int fd, const char *peer, bool local)
     }
     if (!local) tune(fd);
     c->net = n;
-    c->fd = fd;
     c->local = local;
     c->refuse = n_conn >= n->o.n_conn_max;
     c->state = c->tls ? CONN_HANDSHAKE : CONN_HEAD;
@@ -107,7 +107,7 @@ void conn_kill(struct conn *c)
     c->dead = true;
     if (c->tls && c->state != CONN_HANDSHAKE) tls_goodbye(c->tls);
     tls_close(c->tls);
-    close(c->fd);
+    close(c->sock.fd);
     buf_deinit(&c->in);
     if (c->prev) c->prev->next = c->next;
     if (c->next) c->next->prev = c->prev;
@@ -119,21 +119,14 @@ void conn_kill(struct conn *c)
 
 /* ---- reading and writing ---- */
 
-static ssize_t outcome(ssize_t n)
-{
-    if (n > 0) return n;
-    if (n == 0) return IO_EOF;
-    return errno == EAGAIN || errno == EINTR ? IO_AGAIN : IO_FAIL;
-}
-
 static ssize_t conn_read(struct conn *c, char *s, size_t n)
 {
-    return c->tls ? tls_read(c->tls, s, n) : outcome(recv(c->fd, s, n, 0));
+    return c->tls ? tls_read(c->tls, s, n) : sock_read(&c->sock, s, n);
 }
 
 static ssize_t conn_write(struct conn *c, const char *s, size_t n)
 {
-    return c->tls ? tls_write(c->tls, s, n) : outcome(send(c->fd, s, n, MSG_NOSIGNAL));
+    return c->tls ? tls_write(c->tls, s, n) : sock_write(&c->sock, s, n);
 }
 
 /* Read once more onto c->in: bytes, or IO_*. */
@@ -206,8 +199,9 @@ static void hand_over(struct conn *c)
     c->state = CONN_ANSWER;
     c->deadline_us = 0;
     c->probed = false;
-    if (!queue_push(c->net->fresh, &c->x)) refuse(c, 503, "too many requests at once");
-    if (!c->dead && c->peer_closed) probe(c);
+    struct queue *q = c->x->route->how & ROUTE_QUICK ? c->net->quick : c->net->fresh;
+    if (!queue_push(q, &c->x)) refuse(c, 503, "too many requests at once");
+    if (!c->dead && c->sock.fin) probe(c);
 }
 
 static void begin_body(struct conn *c)
@@ -300,7 +294,7 @@ static bool step_body(struct conn *c)
 static void begin_linger(struct conn *c)
 {
     if (c->tls) tls_goodbye(c->tls);
-    shutdown(c->fd, SHUT_WR);
+    shutdown(c->sock.fd, SHUT_WR);
     c->state = CONN_LINGER;
     set_deadline(c, atomic_load(&c->net->draining) ? LINGER_DRAIN_MS : LINGER_MS);
 }
@@ -374,7 +368,7 @@ static bool step_answer(struct conn *c)
 
 static bool step_linger(struct conn *c)
 {
-    ssize_t got = recv(c->fd, c->net->scratch, READ_BYTES, 0);
+    ssize_t got = recv(c->sock.fd, c->net->scratch, READ_BYTES, 0);
     if (got > 0) return true; /* to the end: what is unread at a close resets the connection */
     if (got == 0 || errno != EAGAIN) conn_kill(c);
     return false;
@@ -417,12 +411,12 @@ void conn_pump(struct conn *c)
 void conn_event(struct conn *c, unsigned events)
 {
     if (c->dead) return;
-    if (events & EPOLLRDHUP) c->peer_closed = true;
+    sock_event(&c->sock, events);
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
     else
         conn_pump(c);
-    if (!c->dead && c->peer_closed) probe(c);
+    if (!c->dead && c->sock.fin) probe(c);
 }
 
 static void time_out(struct conn *c)

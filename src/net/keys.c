@@ -11,34 +11,30 @@
 
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20 };
 
-struct padded {
-    uint64_t word[SECRET_MAX / 8];
-};
-
-static struct padded pad(const char *secret, size_t n)
+/* Equal? All SECRET_MAX bytes are looked at, whatever they are: zeros behind a secret, and none in it. */
+static bool same_secret(const char *a, const char *b)
 {
-    struct padded p = {0};
-    memcpy(p.word, secret, n < SECRET_MAX ? n : SECRET_MAX);
-    return p;
-}
-
-/* Equal? All words are looked at, whatever they are. (No secret holds a NUL.) */
-static bool same_secret(const struct padded *a, const struct padded *b)
-{
-    uint64_t differ = 0;
-    for (size_t i = 0; i < SECRET_MAX / 8; i++) differ |= a->word[i] ^ b->word[i];
+    unsigned char differ = 0;
+    for (size_t i = 0; i < SECRET_MAX; i++) differ |= (unsigned char)(a[i] ^ b[i]);
     return differ == 0;
 }
 
 struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size_t n)
 {
     struct net_key *found = NULL;
-    struct padded wanted = pad(secret, n);
-    for (size_t i = 0; i < k->n; i++) {
-        struct padded known = pad(k->v[i].secret, strlen(k->v[i].secret));
-        if (same_secret(&known, &wanted)) found = &k->v[i];
-    }
+    char wanted[SECRET_MAX] = {0};
+    memcpy(wanted, secret, n < SECRET_MAX ? n : SECRET_MAX);
+    for (size_t i = 0; i < k->n; i++)
+        if (same_secret(k->v[i].secret, wanted)) found = &k->v[i];
     return n <= SECRET_MAX ? found : NULL;
+}
+
+/* With zeros behind it, up to SECRET_MAX and one more. */
+static char *copy_secret(const char *secret)
+{
+    char *copy = calloc(1, SECRET_MAX + 1);
+    if (copy) memcpy(copy, secret, strlen(secret));
+    return copy;
 }
 
 int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e)
@@ -52,7 +48,8 @@ int net_keys_add(struct net_keys *k, const char *secret, const char *name, struc
     if (net_keys_find(k, secret, n)) return err_set(e, ERR_ARG, "the same API key twice");
     char made[32];
     snprintf(made, sizeof made, "key%zu", k->n + 1);
-    struct net_key key = {.secret = strdup(secret), .name = strdup(name ? name : made), .share = 1};
+    struct net_key key = {
+        .secret = copy_secret(secret), .name = strdup(name ? name : made), .share = 1};
     if (key.secret && key.name && vec_push(k, key)) return 0;
     free((char *)key.secret);
     free((char *)key.name);
@@ -91,8 +88,9 @@ static int read_field(struct net_key *key, const char *word, struct err *e)
 {
     if (strncmp(word, "rate=", 5) == 0) return read_number(&key->per_minute, word + 5, "rate", e);
     if (strncmp(word, "share=", 6) == 0) return read_share(&key->share, word + 6, e);
+    if (strcmp(word, "role=admin") == 0) return key->admin = true, 0;
     if (strncmp(word, "name=", 5) != 0 || !word[5])
-        return err_set(e, ERR_FORMAT, "\"%.40s\" is not name=, rate= or share=", word);
+        return err_set(e, ERR_FORMAT, "\"%.40s\" is not name=, rate=, share= or role=admin", word);
     char *name = strdup(word + 5);
     if (!name) return err_memory(e, "a key's name", strlen(word));
     free((char *)key->name);

@@ -8,7 +8,7 @@
 TEST(net_keys_from_a_file)
 {
     static const char text[] = "# keys\n\nsk-one name=alice rate=120 share=2.5 # comment\r\n"
-                               "\tsk-two\n";
+                               "\tsk-two role=admin\n";
     struct net_keys k = {0};
     struct err e = {0};
     NEED_OK(net_keys_parse(&k, text, strlen(text), "f", &e), &e);
@@ -19,13 +19,15 @@ TEST(net_keys_from_a_file)
     EXPECT_TEXT(one->name, "alice");
     EXPECT(one->per_minute == 120 && one->share == 2.5);
     EXPECT_TEXT(k.v[1].name, "key2");
+    EXPECT(k.v[1].admin && !one->admin);
     net_keys_deinit(&k);
 }
 
 TEST(net_keys_refused)
 {
-    static const char *const bad[] = {"a\na\n",  "a rate=x\n", "a rate=-1",  "a share=nan", "a share=0",
-                                      "a name=", "a b",        "a rate=inf", "\x7f\n"};
+    static const char *const bad[] = {"a\na\n",    "a rate=x\n", "a rate=-1",  "a share=nan",
+                                      "a share=0", "a name=",    "a b",        "a rate=inf",
+                                      "\x7f\n",    "a role=",    "a role=root"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct net_keys k = {0};
         struct err e = {0};

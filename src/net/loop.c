@@ -1,8 +1,10 @@
 /* loop.c - the loop thread: waits for sockets, for word from other threads, and for deadlines.
  *
  * A round: events of sockets; exchanges whose answer grew; connections that had more to read than
- * their turn; four times a second, while there are connections, their deadlines. What was closed is
- * freed when the round ends, because its events may still be in the list. */
+ * their turn; four times a second, while there are connections, their deadlines; the access log. What was closed is
+ * freed when the round ends, because its events may still be in the list.
+ *
+ * The other threads ring by writing to an eventfd. Each write is an edge (EPOLLET), so it need not be read. */
 #include "net_impl.h"
 
 #include "base/log.h"
@@ -26,16 +28,13 @@ void net_ring(struct net *n)
     uint64_t one = 1;
     if (atomic_exchange(&n->rung, true)) return;
     ssize_t put = write(n->event, &one, sizeof one);
-    (void)put; /* cannot fail: the counter is read before it could overflow */
+    (void)put; /* cannot fail: the counter, which nobody reads, would overflow in 2^64 rings */
 }
 
 static void take_ring(struct net *n)
 {
-    uint64_t count;
-    ssize_t got = read(n->event, &count, sizeof count);
-    (void)got;
-    atomic_store(&n->rung, false);
     struct exchange *x;
+    if (!atomic_exchange(&n->rung, false)) return;
     while (queue_pop(n->inbox, &x, 0)) {
         atomic_store(&x->in_inbox, false);
         if (x->conn) conn_pump(x->conn);
@@ -153,6 +152,7 @@ static void dispatch(struct net *n, const struct epoll_event *ev)
 static int wait_ms(const struct net *n)
 {
     if (n->hot) return 0;
+    if (n->access.n > 0) return ACCESS_MS;
     return n->conns || n->paused || atomic_load(&n->draining) ? SWEEP_MS : -1;
 }
 
@@ -171,9 +171,11 @@ void *loop_run(void *net)
         int64_t now = time_us();
         if (now - swept >= SWEEP_MS * 1000) sweep(n, now), swept = now;
         if (atomic_load(&n->draining)) sweep_draining(n, now);
+        if (n->access.n > 0 && now >= n->access_due_us) access_flush(n);
         free_dead(n);
     }
     pump_hot(n); /* nobody is alive: only forgotten */
     free_dead(n);
+    access_flush(n);
     return NULL;
 }

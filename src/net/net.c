@@ -33,11 +33,10 @@ static struct net_options with_defaults(const struct net_options *o)
 
 /* ---- the threads of handlers ---- */
 
-static void *handler_run(void *net)
+static void *handler_run(void *queue)
 {
-    struct net *n = net;
     struct exchange *x;
-    while (queue_pop(n->fresh, &x, -1) && x) exchange_run(x);
+    while (queue_pop(queue, &x, -1) && x) exchange_run(x);
     return NULL;
 }
 
@@ -59,22 +58,24 @@ static int start_threads(struct net *n)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     n->stream_open = pthread_create(&n->stream_thread, NULL, stream_run, n) == 0;
-    for (int i = 0; i < n->o.n_handler; i++)
-        if (pthread_create(&n->handler_thread[i], NULL, handler_run, n) == 0)
-            n->n_handler_open++;
-        else
-            break;
+    for (int i = 0; i <= n->o.n_handler; i++) {
+        struct queue *q = i < n->o.n_handler ? n->fresh : n->quick;
+        if (pthread_create(&n->handler_thread[i], NULL, handler_run, q) != 0) break;
+        n->n_handler_open++;
+    }
     /* the last one: from here on there are requests */
     n->loop_open = pthread_create(&n->loop_thread, NULL, loop_run, n) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return n->loop_open && n->stream_open && n->n_handler_open == n->o.n_handler ? 0 : ERR_MEMORY;
+    bool all_open = n->loop_open && n->stream_open && n->n_handler_open == n->o.n_handler + 1;
+    return all_open ? 0 : ERR_MEMORY;
 }
 
 static void stop_threads(struct net *n)
 {
     struct exchange *none = NULL;
     if (n->stream_open) queue_push(n->woken, &none), pthread_join(n->stream_thread, NULL);
-    for (int i = 0; i < n->n_handler_open; i++) queue_push(n->fresh, &none);
+    for (int i = 0; i < n->n_handler_open; i++)
+        queue_push(i < n->o.n_handler ? n->fresh : n->quick, &none);
     for (int i = 0; i < n->n_handler_open; i++) pthread_join(n->handler_thread[i], NULL);
     n->stream_open = false;
     n->n_handler_open = 0;
@@ -90,7 +91,9 @@ static int open_access_log(struct net *n, struct err *e)
     n->access_fd = strcmp(path, "-") == 0
                        ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
                        : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    return n->access_fd >= 0 ? 0 : err_set(e, ERR_IO, "access log %s: %s", path, strerror(errno));
+    if (n->access_fd < 0) return err_set(e, ERR_IO, "access log %s: %s", path, strerror(errno));
+    n->access_at_once = isatty(n->access_fd);
+    return 0;
 }
 
 static int open_parts(struct net *n, struct err *e)
@@ -98,15 +101,17 @@ static int open_parts(struct net *n, struct err *e)
     size_t n_queue = n->n_exchange_max + (size_t)n->o.n_handler + 1;
     n->inbox = queue_open(n_queue, sizeof(struct exchange *));
     n->fresh = queue_open(n_queue, sizeof(struct exchange *));
+    n->quick = queue_open(n_queue, sizeof(struct exchange *));
     n->woken = queue_open(n_queue, sizeof(struct exchange *));
     n->scratch = malloc(READ_BYTES);
-    n->handler_thread = calloc((size_t)n->o.n_handler, sizeof *n->handler_thread);
+    n->handler_thread = calloc((size_t)n->o.n_handler + 1, sizeof *n->handler_thread);
     bool counts = count_open(n);
-    if (!n->inbox || !n->fresh || !n->woken || !n->scratch || !n->handler_thread || !counts)
+    if (!n->inbox || !n->fresh || !n->quick || !n->woken || !n->scratch || !n->handler_thread ||
+        !counts)
         return err_memory(e, "the server's queues", n_queue);
     n->epoll = epoll_create1(EPOLL_CLOEXEC);
     n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = n};
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.ptr = n};
     if (n->epoll < 0 || n->event < 0 || epoll_ctl(n->epoll, EPOLL_CTL_ADD, n->event, &ev) != 0)
         return err_set(e, ERR_IO, "epoll: %s", strerror(errno));
     return 0;
@@ -194,10 +199,12 @@ void net_close(struct net *n)
     if (n->access_fd >= 0) close(n->access_fd);
     queue_close(n->inbox);
     queue_close(n->fresh);
+    queue_close(n->quick);
     queue_close(n->woken);
     free(n->scratch);
     free(n->handler_thread);
     free(n->count);
+    buf_deinit(&n->access);
     free(n);
 }
 

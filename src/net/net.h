@@ -1,7 +1,8 @@
 /* net.h - the HTTP/1.1 server: sockets, TLS, keys, limits, event streams. It knows no model.
  *
  *   one loop thread      every socket (epoll): accepts, reads, checks, writes, notices who hung up
- *   handler threads      a route's handler, once per request that is complete and allowed
+ *   handler threads      a route's handler, once per request that is complete and allowed; one more
+ *                        thread has those of ROUTE_QUICK, which wait for no others
  *   one stream thread    wake callbacks: more of an answer that takes its time
  *
  * A request and its answer are an exchange. It is the loop's until the handler is called, then the
@@ -26,6 +27,7 @@ struct net_key {
     const char *name, *secret; /* owned by the list; name is what logs show */
     double per_minute;         /* requests; 0: no limit                     */
     double share;              /* weight among keys, 1 unless given          */
+    bool admin;                /* may also ask for routes of ROUTE_ADMIN     */
     double token;              /* loop thread: of the bucket that per_minute fills */
     int64_t token_us;
 };
@@ -36,8 +38,8 @@ struct net_keys {
 
 /* Add a key; ERR_ARG for one that is empty, too long (256 bytes) or there already. */
 int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e);
-/* Add a file's: a line is SECRET [name=TEXT] [rate=N] [share=X], rate in requests per minute; `#`
- * begins a comment. The error names file and line. */
+/* Add a file's: a line is SECRET [name=TEXT] [rate=N] [share=X] [role=admin], rate in requests per
+ * minute; `#` begins a comment. The error names file and line. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e);
 int net_keys_read(struct net_keys *k, const char *path, struct err *e);
 void net_keys_deinit(struct net_keys *k);
@@ -53,7 +55,12 @@ struct net_route {
     const char *method; /* "GET" also answers HEAD */
     const char *path; /* "/v1/models/{id}": {} stands for a segment, at the end for all the rest */
     net_handler *handle;
-    bool open; /* needs no key */
+    unsigned how; /* ROUTE_* */
+};
+enum {
+    ROUTE_OPEN = 1,  /* needs no key                                                         */
+    ROUTE_QUICK = 2, /* its handler is short: it is called however long others take          */
+    ROUTE_ADMIN = 4, /* where there are keys: for those of administrators; others' get a 403 */
 };
 
 struct net_options {

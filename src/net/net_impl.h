@@ -105,14 +105,25 @@ const struct net_route *route_find(const struct net_route *r, int n, const char 
 
 int key_wait_s(struct net_key *key, int64_t now_us); /* 0: go on; else seconds to wait */
 
+/* ---- sock.c ---- */
+
+struct sock {
+    int fd;
+    bool fin;          /* the client will send no more; may still listen */
+    bool drained, eof; /* what the last read found                       */
+};
+enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2 }; /* else bytes */
+ssize_t sock_read(struct sock *s, char *to, size_t n);
+ssize_t sock_write(struct sock *s, const char *from, size_t n);
+void sock_event(struct sock *s, unsigned events); /* what epoll says of it, before any read */
+
 /* ---- tls.c ---- */
 
 struct tls_server;
 struct tls;
-enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2 }; /* else bytes */
 int tls_server_open(struct tls_server **t, const char *cert, const char *key, struct err *e);
 void tls_server_close(struct tls_server *t);
-struct tls *tls_accept(struct tls_server *t, int fd); /* NULL: no memory */
+struct tls *tls_accept(struct tls_server *t, struct sock *s); /* borrows s; NULL: no memory */
 void tls_close(struct tls *t);
 int tls_handshake(struct tls *t); /* 1: done, IO_AGAIN, IO_FAIL */
 ssize_t tls_read(struct tls *t, char *s, size_t n);
@@ -144,12 +155,11 @@ struct conn {
     struct net *net;
     struct conn *prev, *next;
     struct conn *next_hot; /* has more to read than was its turn */
-    int fd;
-    struct tls *tls;
+    struct sock sock;
+    struct tls *tls; /* over sock; NULL: none */
     enum conn_state state;
-    bool local;       /* a unix socket                                  */
-    bool refuse;      /* above the limit: 503                           */
-    bool peer_closed; /* the client will send no more; may still listen */
+    bool local;  /* a unix socket        */
+    bool refuse; /* above the limit: 503 */
     bool probed, hot, dead;
     struct buf in; /* read, not used yet */
     struct chunks chunks;
@@ -173,7 +183,8 @@ bool check_head(struct conn *c, struct exchange *x);
 /* ---- access.c, count.c: an answer is over. Loop thread ---- */
 
 void access_line(struct net *n, const struct exchange *x, int status);
-struct answer_count; /* [n_route + 1] */
+void access_flush(struct net *n); /* at access_due_us */
+struct answer_count;              /* [n_route + 1] */
 bool count_open(struct net *n);
 void count_answer(struct net *n, const struct exchange *x, int status);
 
@@ -185,18 +196,22 @@ struct net {
     struct guard guard;
     struct tls_server *tls; /* NULL: none */
     int epoll, event, access_fd;
-    pthread_t loop_thread, stream_thread, *handler_thread;
+    pthread_t loop_thread, stream_thread,
+        *handler_thread; /* [n_handler + 1]: the last, of quick ones */
     int n_handler_open;
     atomic_bool loop_open; /* read by handlers, whom the loop may call at once */
     bool stream_open;
-    struct queue *inbox, *fresh,
-        *woken; /* of struct exchange *: to loop, handlers, stream thread */
+    struct queue *inbox, *fresh, *quick,
+        *woken; /* of struct exchange *: to loop, handlers, the quick one, stream thread */
     size_t n_exchange_max;
 
     /* loop thread */
     struct conn *conns, *hot, *dead;
-    char *scratch; /* one read */
-    bool paused;   /* no descriptors left: not accepting */
+    char *scratch;         /* one read */
+    struct buf access;     /* lines of the access log that are not written yet */
+    int64_t access_due_us; /* when they are     */
+    bool access_at_once;   /* to a terminal     */
+    bool paused;           /* no descriptors left: not accepting */
     bool listening;
 
     atomic_bool rung, draining;
@@ -208,6 +223,7 @@ struct net {
 };
 void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);
+enum { ACCESS_MS = 100 };
 enum { READ_BYTES = 64 * 1024, N_REFUSED_MAX = 128, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
 #endif

@@ -184,6 +184,43 @@ TEST(net_wants_keys)
     net_keys_deinit(&k);
 }
 
+TEST(net_leaves_some_routes_to_administrators)
+{
+    struct net_keys k = {0};
+    static const char file[] = "sk-a name=alice\nsk-b name=bob role=admin\n";
+    NEED(net_keys_parse(&k, file, strlen(file), "f", NULL) == 0);
+    NEED(rig_open(&(struct net_options){.keys = &k}));
+    ask_bad("POST /forget HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-a\r\n\r\n", "403",
+            "admin_key_needed");
+    ask_bad("POST /forget HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "invalid_api_key");
+    ask("POST /forget HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n", "hello");
+    rig_close();
+    net_keys_deinit(&k);
+    NEED(rig_open(&(struct net_options){0}));
+    ask("POST /forget HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    rig_close();
+}
+
+TEST(net_answers_some_routes_at_once)
+{
+    /* Goal: handlers that are busy, all of them, keep nobody from a quick route. */
+    NEED(rig_open(&(struct net_options){.n_handler = 2}));
+    struct client busy[2];
+    for (int i = 0; i < 2; i++) {
+        NEED(client_open(&busy[i]));
+        client_says(&busy[i], "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    EXPECT(rig_until(&rig.n_blocked, 2, SOON));
+    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    EXPECT(!client_hears(&busy[0], "hello", 0));
+    atomic_store(&rig.release, true);
+    for (int i = 0; i < 2; i++) {
+        EXPECT(client_hears(&busy[i], "hello", SOON));
+        client_close(&busy[i]);
+    }
+    rig_close();
+}
+
 TEST(net_waits_for_nobody)
 {
     /* Goal: half a request is worth a deadline, however busily its bytes drip, and an idle connection

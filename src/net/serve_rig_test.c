@@ -56,6 +56,13 @@ static void slow(struct exchange *x, void *ctx)
     hello(x, ctx);
 }
 
+static void block(struct exchange *x, void *ctx)
+{
+    atomic_fetch_add(&rig.n_blocked, 1);
+    while (!atomic_load(&rig.release)) usleep(1000);
+    hello(x, ctx);
+}
+
 static void note_waiting(struct exchange *x)
 {
     rig.waiting[atomic_fetch_add(&rig.n_slot, 1) % 256] = x;
@@ -143,11 +150,13 @@ static void tick(struct exchange *x, void *ctx)
 }
 
 static const struct net_route routes[] = {
-    {.method = "GET", .path = "/hello", .handle = hello, .open = true},
+    {.method = "GET", .path = "/hello", .handle = hello, .how = ROUTE_OPEN | ROUTE_QUICK},
     {.method = "POST", .path = "/echo", .handle = echo},
     {.method = "GET", .path = "/who/{id}", .handle = who},
     {.method = "GET", .path = "/query", .handle = query},
     {.method = "GET", .path = "/slow", .handle = slow},
+    {.method = "GET", .path = "/block", .handle = block},
+    {.method = "POST", .path = "/forget", .handle = hello, .how = ROUTE_ADMIN},
     {.method = "GET", .path = "/wait", .handle = wait_route},
     {.method = "GET", .path = "/stream", .handle = stream},
     {.method = "GET", .path = "/tick", .handle = tick},

@@ -9,13 +9,14 @@
 
 /* Routes: GET /hello, POST /echo (the body back), GET /who/{id}, GET /query (value of q), GET /wait (until
  * rig_release, or the client goes), GET /stream?n=N&bytes=B (N frames of B bytes, as the client takes
- * them), GET /tick (a frame at each rig_tick), GET /slow (the handler takes 100 ms). /hello is open. */
+ * them), GET /tick (a frame at each rig_tick), GET /slow (the handler takes 100 ms), GET /block (the
+ * handler is there until rig_release), POST /forget (for administrators). /hello is open and quick. */
 struct rig {
     struct net *net;
     atomic_int n_slot, n_waiting, n_gone, n_streaming, n_ended;
     struct exchange *waiting[256]; /* [n_slot]; all are there when n_waiting has come so far */
     atomic_bool release, stop;
-    atomic_int n_tick;
+    atomic_int n_tick, n_blocked;
 };
 extern struct rig rig;
 

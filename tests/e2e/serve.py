@@ -133,10 +133,10 @@ def tools():
 
 
 def api_keys():
-    """keys are asked for everywhere but at /health, and may be limited"""
+    """keys are asked for everywhere but at /health, and may be limited; some routes are for administrators"""
     path = os.path.join(TMP, "keys")
     with open(path, "w") as f:
-        f.write("# two\nsk-one name=one\nsk-two name=two rate=1\n")
+        f.write("# two and one more\nsk-one name=one\nsk-two name=two rate=1\nsk-root name=root role=admin\n")
     s = Server("--api-key-file", path, "--api-key", "sk-three")
     try:
         check(s.ask("GET", "/health")[0] == 200)
@@ -146,9 +146,12 @@ def api_keys():
         check([s.ask("GET", "/v1/models", headers=h)[0] for h in bearer] == [200, 200, 200, 401])
         status, headers, answer = s.ask("GET", "/v1/models", headers=bearer[1])
         check(status == 429 and 0 < int(headers["Retry-After"]) <= 60, answer)
-        check(' one "GET /v1/models" 200 ' in s.text() and "sk-" not in s.text(), s.text())
+        admin = [s.ask("POST", "/reset_prefix_cache", headers={"Authorization": f"Bearer sk-{n}"}) for n in ("one", "three", "root")]
+        check([a[0] for a in admin] == [403, 403, 200], admin)
+        check(admin[0][2]["error"]["code"] == "admin_key_needed", admin)
     finally:
         s.stop()
+    check(' one "GET /v1/models" 200 ' in s.text() and "sk-" not in s.text(), s.text())
 
 
 def browsers():
