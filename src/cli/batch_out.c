@@ -89,6 +89,8 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
     int rc = json_parse(&root, text, n, NULL, e);
     const char *id = json_text(json_field(root, "custom_id"), &n_id);
     int64_t line = json_int(json_field(json_field(root, "error"), "line"), 0);
+    if (rc == 0 && !json_field(root, "response")) /* a request has a custom_id, too */
+        rc = err_set(e, ERR_FORMAT, "it is no answer");
     if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "it has no custom_id");
     struct batch_key k = id ? batch_key_id(id, n_id) : batch_key_line((uint64_t)line);
     bool no_memory = rc == 0 && !batch_keys_add(&o->found, k);

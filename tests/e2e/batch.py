@@ -216,11 +216,12 @@ def example_of_the_readme():
 
 def files_that_are_not_its_own():
     src = write("own.jsonl", requests(3))
-    for text in ("my diary, no newline", "my diary\n", '{"id": 1}\n'):
+    for text in ("my diary, no newline", "my diary\n", '{"id": 1}\n', requests(4)):
         dst = write("other.out", text)
         check("quoth batch" in batch(src, "other.out", status=1), "the sentence")
         with open(dst) as f:
             check(f.read() == text, "somebody's file was changed")
+    check("quoth batch" in batch(src, "own.jsonl", status=1), "answers among the requests")
     check("own.jsonl" not in batch(path("no such file"), "new.out", status=1), "a missing input")
     batch(src, ".", status=1)
     run = subprocess.run([QUOTH, "batch", MODEL], capture_output=True, text=True)
