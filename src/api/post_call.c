@@ -83,12 +83,14 @@ static void advance(struct exchange *x, void *posted)
     if (done) finish(p);
 }
 
-/* A key's requests are one payer's, and its cached prefixes its own where that was asked for. */
+/* A key's requests are one payer's, and its cached prefixes its own where that was asked for: by its secret, not by its
+ * name, or who knows names could make up a cache_salt that leads into another's. */
 static void share(const struct server *s, struct api_call *c, const struct net_key *key)
 {
     if (!key) return;
     uint64_t id = hash_bytes(key->name, strlen(key->name), 0) | 1;
-    api_call_share(c, id, key->share, s->o.separate_caches ? id : 0);
+    uint64_t salt = hash_bytes(key->secret, strlen(key->secret), 1);
+    api_call_share(c, id, key->share, s->o.separate_caches ? salt : 0);
 }
 
 static int open_call(struct posted *p, const struct server *s, const struct json *body,

@@ -148,6 +148,52 @@ def separate_caches():
             s.stop()
 
 
+MASK, FACTOR, FLIP = 2**64 - 1, 0x9FB21C651E98DF25, 0xC73AB174C5ECD5A2
+
+
+def spread(h):
+    return h ^ (h << 49 | h >> 15) & MASK ^ (h << 24 | h >> 40) & MASK
+
+
+def xxh3(text):
+    """of 8 bytes"""
+    h = spread(int.from_bytes(text[4:] + text[:4], "little") ^ FLIP) * FACTOR & MASK
+    h = (h ^ (h >> 35) + 8) * FACTOR & MASK
+    return h ^ h >> 28
+
+
+def of_hash(h):
+    """the 8 bytes that xxh3 hashes so"""
+    back = pow(FACTOR, -1, 2**64)
+    h = (h ^ h >> 28 ^ h >> 56) * back & MASK
+    h = (h ^ (h >> 35) + 8) * back & MASK
+    for _ in range(63):  # spread 64 times changes nothing
+        h = spread(h)
+    text = (h ^ FLIP).to_bytes(8, "little")
+    return text[4:] + text[:4]
+
+
+def forged_salts():
+    """with --separate-caches no cache_salt leads into another key's cache, though its name be known"""
+    check(xxh3(of_hash(12345)) == 12345)
+    for i in range(10**6):
+        other = f"other{i:03}"
+        try:
+            salt = of_hash((xxh3(b"tenant-a") | 1) ^ (xxh3(other.encode()) | 1)).decode()
+            break
+        except UnicodeDecodeError:
+            continue
+    body = {"prompt": "Once upon a time there was a little girl. " * 20, "max_tokens": 1}
+    s = Server("--api-key-file", key_file(f"sk-a name=tenant-a\nsk-b name={other}\n"), "--separate-caches")
+    try:
+        for name, more in (("a", {}), ("b", {}), ("b", {"cache_salt": salt})):
+            status, _, answer = s.ask("POST", "/v1/completions", {**body, **more}, bearer(name))
+            found = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
+            check(status == 200 and found == 0, (name, more, found))
+    finally:
+        s.stop()
+
+
 # ---- who does not read, and who wants too much ----
 
 def slow_readers():
@@ -241,4 +287,4 @@ def names_and_origins():
         s.stop()
 
 
-run([connections, descriptors, fair_shares, separate_caches, slow_readers, much_memory, warnings, names_and_origins])
+run([connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, warnings, names_and_origins])
