@@ -127,8 +127,8 @@ typedef struct quoth_request {
      * top_k, min_p, n (1), best_of, use_beam_search, length_penalty, max_tokens (16), min_tokens,
      * seed, stop, stop_token_ids, ignore_eos, logprobs, prompt_logprobs (0 .. 20),
      * presence_penalty, frequency_penalty, repetition_penalty, logit_bias, bad_words,
-     * allowed_token_ids, skip_special_tokens, include_stop_str_in_output, ... Unknown names are
-     * ignored, null is as if not there. Defaults are those that the model's authors recommend, else
+     * allowed_token_ids, skip_special_tokens, include_stop_str_in_output, timeout (seconds after
+     * which the answer is what there is), ... Unknown names are ignored, null is as if not there. Defaults are those that the model's authors recommend, else
      * vLLM's. */
     const char *params;
 } quoth_request;
@@ -173,7 +173,7 @@ typedef struct quoth_event {
     /* [n_logprob]: the token itself, then the most likely ones; where they were asked for */
     const quoth_logprob *logprobs;
     size_t n_logprob;
-    /* DONE, CHOICE: "stop", "length", "abort" or "error"; which of `stop` ended it, or NULL */
+    /* DONE, CHOICE: "stop", "length", "timeout", "abort" or "error"; which of `stop` ended it, or NULL */
     const char *finish_reason, *stop_text;
     /* DONE (of all answers), CHOICE: tokens, and seconds: submitted .. begun .. first token .. last
      * token */

@@ -17,7 +17,7 @@ class CompletionOutput:
     token_ids: List[int] = field(default_factory=list)
     cumulative_logprob: Optional[float] = None  # where logprobs were asked for
     logprobs: Optional[List[Dict[int, Logprob]]] = None  # one dict per token: itself and the most likely ones
-    finish_reason: Optional[str] = None  # "stop", "length", "abort"
+    finish_reason: Optional[str] = None  # "stop", "length", "timeout", "abort"
     stop_reason: Union[None, int, str] = None  # which of stop_token_ids or of stop; None: the model's own end
 
     def finished(self) -> bool:

@@ -12,8 +12,9 @@ _REALS = {
     "presence_penalty": (-2, 2, True), "frequency_penalty": (-2, 2, True),
     "repetition_penalty": (0, float("inf"), False), "length_penalty": (-100, 100, True), "xtc_probability": (0, 1, True), "xtc_threshold": (0, 1, True),
     "dry_multiplier": (0, float("inf"), True), "dry_base": (1, float("inf"), True),
-    "mirostat_tau": (0, float("inf"), False), "mirostat_eta": (0, 1, False),
+    "mirostat_tau": (0, float("inf"), False), "mirostat_eta": (0, 1, False), "timeout": (0, 1e9, False),
 }
+_OPTIONAL = ("timeout",)
 _INTS = {
     "n": (1, 128), "best_of": (1, 128), "top_k": (-1, 2**31 - 1), "max_tokens": (0, 2**31 - 1),
     "min_tokens": (0, 2**31 - 1), "logprobs": (0, LOGPROBS_MAX), "prompt_logprobs": (0, LOGPROBS_MAX),
@@ -74,10 +75,12 @@ class SamplingParams:
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
     repeat_last_n: int = -1
+    timeout: Optional[float] = None  # seconds after which the answer is what there is
 
     def __post_init__(self):
         for name, (low, high, closed) in _REALS.items():
-            self._check_real(name, low, high, closed)
+            if name not in _OPTIONAL or getattr(self, name) is not None:
+                self._check_real(name, low, high, closed)
         for name, (low, high) in _INTS.items():
             value = getattr(self, name)
             if value is not None and not (_is_int(value) and low <= value <= high):

@@ -96,11 +96,17 @@ void part_deinit(struct part *p)
     request_close(p->request);
 }
 
+/* OpenAI's clients know few words; a limit of time is a limit. */
+static const char *finish_word(enum finish f)
+{
+    return finish_name(f == FINISH_TIMEOUT ? FINISH_LENGTH : f);
+}
+
 void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called)
 {
     bool call = called && a->reply.finish == FINISH_STOP;
     buf_addf(b, ",\"finish_reason\":\"%s\",\"stop_reason\":",
-             call ? "tool_calls" : finish_name(a->reply.finish));
+             call ? "tool_calls" : finish_word(a->reply.finish));
     if (a->reply.stop_index >= 0)
         json_put_text(b, p->reply.stop[a->reply.stop_index].text,
                       p->reply.stop[a->reply.stop_index].n);

@@ -216,6 +216,18 @@ int read_owner(struct request *r, const struct json *body, struct err *e)
     return 0;
 }
 
+/* Seconds after which an answer ends with what it has. */
+static int read_timeout(struct request *r, const struct json *body, struct err *e)
+{
+    double s = 0;
+    int rc = body_real(body, "timeout", &s, e);
+    if (rc != 0 || !body_field(body, "timeout")) return rc;
+    if (!(s >= 1e-6 && s <= 1e9))
+        return err_set(e, ERR_ARG, "timeout: %g is not a number of seconds from 0.000001 on", s);
+    r->deadline_us = (int64_t)(s * 1e6);
+    return 0;
+}
+
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e)
 {
@@ -229,6 +241,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     if (rc == 0) rc = read_choices(r, body, e);
     if (rc == 0) rc = read_beams(r, body, e);
     if (rc == 0) rc = read_owner(r, body, e);
+    if (rc == 0) rc = read_timeout(r, body, e);
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
     if (rc == 0) rc = read_lists(&r->params, t, body, &r->arena, e);

@@ -203,7 +203,7 @@ def bad_parameters_name_the_field():
            ("stop_token_ids", ["a"]), ("stop_token_ids", "1"), ("bad_words", "no"), ("max_tokens", -1), ("max_tokens", True),
            ("min_tokens", -1), ("min_tokens", 17), ("logprobs", -1), ("logprobs", 21), ("prompt_logprobs", 99),
            ("logit_bias", [1]), ("logit_bias", {"x": 1}), ("ignore_eos", 1), ("skip_special_tokens", None),
-           ("allowed_token_ids", 7), ("mirostat", 1), ("top_n_sigma", 0), ("dry_base", 0.5), ("truncate_prompt_tokens", 0)]
+           ("allowed_token_ids", 7), ("mirostat", 1), ("top_n_sigma", 0), ("dry_base", 0.5), ("truncate_prompt_tokens", 0), ("timeout", 0), ("timeout", "soon")]
     for name, value in bad:
         refused(name, lambda: SamplingParams(**{name: value}))
     refused("best_of", lambda: SamplingParams(n=3, best_of=2))
@@ -218,6 +218,12 @@ def bad_parameters_name_the_field():
     refused("block-size", lambda: LLM(MODEL, block_size=65))
     refused("no_such_option", lambda: LLM(MODEL, no_such_option=1))
     check("nothing.gguf" in refused("", lambda: LLM("nothing.gguf"), QuothError))
+
+
+def time_that_is_over():
+    late = generate([STORY], SamplingParams(timeout=0.002, max_tokens=400, ignore_eos=True))[0].outputs[0]
+    check(late.finish_reason == "timeout" and len(late.token_ids) < 400, f"{late}")
+    check(generate([STORY], SamplingParams(timeout=60, max_tokens=4, ignore_eos=True))[0].outputs[0].finish_reason == "length")
 
 
 def seeds():
@@ -296,5 +302,5 @@ def examples_of_the_readme():
 
 
 run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one, logprobs_and_stops, several_answers,
-     pieces_of_a_stream_add_up, conversations, bad_parameters_name_the_field, seeds, an_interrupt_cancels,
-     a_wheel_installs_without_a_network, examples_of_the_readme])
+     pieces_of_a_stream_add_up, conversations, bad_parameters_name_the_field, time_that_is_over, seeds,
+     an_interrupt_cancels, a_wheel_installs_without_a_network, examples_of_the_readme])

@@ -68,6 +68,8 @@ def same_answers():
     check([c["index"] for c in two["choices"]] == [0, 1, 2, 3] and [c["text"] for c in two["choices"][:2]] == [text] * 2)
     echo = main.ask("POST", "/v1/completions", {**STORY, "echo": True})[2]["choices"][0]["text"]
     check(echo == STORY["prompt"] + text, echo)
+    late = main.ask("POST", "/v1/completions", {**STORY, "max_tokens": 900, "ignore_eos": True, "timeout": 0.002})[2]
+    check(late["choices"][0]["finish_reason"] == "length" and late["usage"]["completion_tokens"] < 900, late)
 
 
 def frames(data):
@@ -88,6 +90,7 @@ def refusals():
         ("/v1/completions", b"[" * 100000, 400, None),
         ("/v1/completions", {}, 400, "prompt"), ("/v1/completions", {"prompt": 5}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
+        ("/v1/completions", {"prompt": "a", "timeout": 0}, 400, "timeout"),
         ("/v1/completions", {"prompt": "a", "temperature": "x"}, 400, "temperature"),
         ("/v1/completions", {"prompt": "a", "temperature": 1e400}, 400, None),
         ("/v1/completions", {"prompt": "a", "n": 1000000}, 400, "n"),
