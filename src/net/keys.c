@@ -80,7 +80,8 @@ static int read_number(double *out, const char *text, const char *what, struct e
 static int read_share(double *out, const char *text, struct err *e)
 {
     int rc = read_number(out, text, "share", e);
-    if (rc == 0 && *out == 0) rc = err_set(e, ERR_FORMAT, "share: it is 0, which is no share");
+    if (rc == 0 && !(*out >= 1e-3 && *out <= 1e6)) /* virtual time is divided by it, and stays an integer */
+        rc = err_set(e, ERR_FORMAT, "share: %g is not from 0.001 to 1000000", *out);
     return rc;
 }
 

@@ -26,7 +26,7 @@ struct exchange; /* a request and its answer, opaque */
 struct net_key {
     const char *name, *secret; /* owned by the list; name is what logs show */
     double per_minute;         /* requests; 0: no limit                     */
-    double share;              /* weight among keys, 1 unless given          */
+    double share;              /* weight among keys, 0.001 .. 1e6; 1 unless given */
     bool admin;                /* may also ask for routes of ROUTE_ADMIN     */
     double token;              /* loop thread: of the bucket that per_minute fills */
     int64_t token_us;
