@@ -76,7 +76,10 @@ TEST(lib_bad_requests_name_the_field)
                                          {"{\"stop_token_ids\": [99999]}", "stop_token_ids"},
                                          {"[]", "params"},
                                          {"{", "params"},
-                                         {"{\"temperature\": 1e300}", "temperature"}};
+                                         {"{\"temperature\": 1e300}", "temperature"},
+                                         {"{\"timeout\": 0}", "timeout"},
+                                         {"{\"timeout\": -1}", "timeout"},
+                                         {"{\"timeout\": \"soon\"}", "timeout"}};
     quoth_model *m = open_tiny();
     NEED(m);
     quoth_queue *q = quoth_queue_open(m);
@@ -233,6 +236,25 @@ TEST(lib_events_tell_all)
     EXPECT_TEXT(e->finish_reason, "stop");
     EXPECT_TEXT(e->stop_text, ".");
     EXPECT(quoth_poll(q, 0) == NULL && quoth_n_open(q) == 0);
+    quoth_queue_close(q);
+    quoth_close(m);
+}
+
+TEST(lib_answers_end_when_their_time_is_over)
+{
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    const quoth_event *e;
+    char why[512];
+    int n_token = 0;
+    NEED(submit(q, "Once upon a time",
+                "{\"timeout\":0.002,\"max_tokens\":200,\"ignore_eos\":true}", NULL, why) == 0);
+    while ((e = quoth_poll(q, -1)) && e->kind != QUOTH_EVENT_DONE)
+        n_token += e->kind == QUOTH_EVENT_TOKEN;
+    NEED(e);
+    EXPECT_TEXT(e->finish_reason, "timeout");
+    EXPECT(n_token < 200 && e->n_output_token == n_token);
     quoth_queue_close(q);
     quoth_close(m);
 }
