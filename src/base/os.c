@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -299,6 +300,14 @@ uint64_t os_cache_bytes(void)
         if (n > 0) return (uint64_t)n;
     }
     return 0;
+}
+
+uint64_t os_random(void)
+{
+    uint64_t x;
+    if (getrandom(&x, sizeof x, 0) == sizeof x) return x;
+    int64_t now[2] = {time_us(), time_wall_us()}; /* a kernel without it */
+    return hash_bytes(now, sizeof now, (uint64_t)(uintptr_t)&x);
 }
 
 uint64_t os_memory_free(void)

@@ -52,6 +52,8 @@ uint64_t os_boot_id(void);
 int64_t time_us(void);      /* monotonic                       */
 int64_t time_wall_us(void); /* since 1970-01-01 UTC            */
 
+uint64_t os_random(void); /* a number that nobody can foresee; not for what must come out alike */
+
 /* physical memory, or the control groups' limit if that is lower */
 uint64_t os_memory_bytes(void);
 /* what may still be allocated without swapping, in this process's control groups */

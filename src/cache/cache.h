@@ -31,7 +31,7 @@ int page_refs(const struct pages *p, int32_t page);
 
 /* The name of a full page: its parent's name (PAGE_ROOT for a sequence's first page), its tokens
  * i32 [page_rows] and whatever else changes its content (adapter, image, a tenant's salt), hashed
- * by the caller into `extra`. */
+ * by the caller into `extra`. Another pool has other names for the same tokens. */
 enum { PAGE_ROOT = 0 };
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 

@@ -9,7 +9,9 @@
  * writer copies first.
  * (3) Only full pages are sealed; a name covers the parent's name, the page's tokens and whatever
  *     else changes its content, so finding a chain of pages is a walk down a radix tree whose
- *     edges are whole pages. A hit also compares the tokens.
+ *     edges are whole pages. A hit also compares the tokens; those before them it cannot, so names begin
+ *     with a random number of the pool: who could compute them could make up tokens that are named like
+ *     somebody else's, and have the pages behind those found.
  * (4) At most one page has a name. A second one, computed at the same time, is given back when it
  *     is sealed, and its holder goes on with the first: they hold the same bits.
  *
@@ -22,6 +24,7 @@
 #include "cache.h"
 
 #include "base/hash.h"
+#include "base/os.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -40,6 +43,7 @@ struct page {
 struct pages {
     int n_page, page_rows, n_free, n_cached;
     bool keep;
+    uint64_t root;      /* the name before a first page's */
     struct page *page;  /* [n_page] */
     int32_t *token;     /* [n_page, page_rows] of named pages */
     int32_t *free_list; /* [n_page], the first n_free are free */
@@ -66,6 +70,7 @@ int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct 
                         .page_rows = page_rows,
                         .n_free = n_page,
                         .keep = keep,
+                        .root = os_random(),
                         .newest = NONE,
                         .oldest = NONE,
                         .n_slot = 4};
@@ -128,8 +133,9 @@ int pages_rows(const struct pages *p)
 
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra)
 {
+    uint64_t before = parent == PAGE_ROOT ? p->root : parent;
     uint64_t h = hash_bytes(tokens, (size_t)p->page_rows * sizeof *tokens,
-                            parent ^ extra * 0x9E3779B97F4A7C15u);
+                            before ^ extra * 0x9E3779B97F4A7C15u);
     return h == PAGE_ROOT ? 1 : h;
 }
 

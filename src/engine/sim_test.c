@@ -1,11 +1,12 @@
 /* sim_test.c - goal: whatever comes, every request gets its own right answer, no page leaks, nobody
- * starves and none is lost. Method: a seeded simulation. The fake model's K and V are the tokens and
- * positions themselves, stored at the slots of the batch; its logits are a hash of the prefix as the
- * page table shows it, so that wrong K and V give a wrong token. Its clock is virtual. Clients arrive
+ * starves and none is lost. Method: a seeded simulation. The fake model's K and V are the tokens, their
+ * positions and a hash of all tokens to there, stored at the slots of the batch; its logits are a hash of the prefix as the
+ * page table shows it, so that wrong K and V give a wrong token. A page that others hold must not be written. Its clock is virtual. Clients arrive
  * at random, with shared prefixes, abort, and read their replies late; pools are tiny. After every step
  * all invariants are checked. QUOTH_LONG=1 runs a million steps. */
 #include "../../tests/unit.h"
 
+#include "base/hash.h"
 #include "base/rng.h"
 #include "engine_impl.h"
 
@@ -17,6 +18,7 @@ enum { N_VOCAB = 24, LEN_MAX = 160, N_CLIENT = 14, N_STEM = 4, N_CHOICE = 5 };
 
 struct cell {
     int32_t token, pos;
+    uint64_t prefix; /* hash of all tokens to here: as K and V depend on all of them */
 };
 
 struct fake {
@@ -27,7 +29,8 @@ struct fake {
     float *logits;     /* [n_out, N_VOCAB]     */
     int64_t now_us;
     int64_t n_row, n_step;
-    const char *wrong; /* what a batch should not have held */
+    const struct pages *pages; /* borrowed */
+    const char *wrong;         /* what a batch should not have held */
 };
 
 static uint64_t mix(uint64_t h, int32_t token)
@@ -59,21 +62,38 @@ static int first_seen(const struct fake *f, int pos)
     return f->window && pos >= f->window ? pos - f->window + 1 : 0;
 }
 
+/* The cell of position p of sequence s; NULL: a hole. */
+static struct cell *cell_at(const struct fake *f, const struct batch *b, int s, int p)
+{
+    int32_t page = b->page[s * b->page_stride + p / f->page_rows];
+    return page < 0 ? NULL : &f->cell[page * f->page_rows + p % f->page_rows];
+}
+
 /* What the row of sequence s at pos sees, as its pages hold it. */
 static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int pos)
 {
     uint64_t h = 1;
+    const struct cell *before = NULL;
     for (int p = first_seen(f, pos); p <= pos; p++) {
-        int32_t page = b->page[s * b->page_stride + p / f->page_rows];
-        if (page < 0) {
+        const struct cell *c = cell_at(f, b, s, p);
+        if (!c) {
             f->wrong = "a row sees a hole";
             return 0;
         }
-        const struct cell *c = &f->cell[page * f->page_rows + p % f->page_rows];
         if (c->pos != p) f->wrong = "a slot holds another position";
+        if (before && c->prefix != mix(before->prefix, c->token)) f->wrong = "a page follows another one than its own";
         h = mix(h, c->token);
+        before = c;
     }
     return h;
+}
+
+static void write_row(struct fake *f, const struct batch *b, int s, int row)
+{
+    int pos = b->pos[row];
+    const struct cell *before = pos > first_seen(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
+    if (page_refs(f->pages, b->slot[row] / f->page_rows) != 1) f->wrong = "a page is written that others hold";
+    f->cell[b->slot[row]] = (struct cell){b->token[row], pos, mix(before ? before->prefix : 1, b->token[row])};
 }
 
 static struct model_out fake_forward(void *ctx, const struct batch *b)
@@ -82,7 +102,8 @@ static struct model_out fake_forward(void *ctx, const struct batch *b)
     const char *wrong = batch_check(b, N_VOCAB, f->n_page, f->page_rows);
     if (wrong) f->wrong = wrong;
     do_copies(f, b);
-    for (int i = 0; i < b->n_row; i++) f->cell[b->slot[i]] = (struct cell){b->token[i], b->pos[i]};
+    for (int s = 0; s < b->n_seq; s++)
+        for (int row = b->row0[s]; row < b->row0[s + 1]; row++) write_row(f, b, s, row);
     for (int i = 0, s = 0; i < b->n_out; i++) {
         while (b->out_row[i] >= b->row0[s + 1]) s++;
         logits_of(read_prefix(f, b, s, b->pos[b->out_row[i]]), f->logits + i * N_VOCAB);
@@ -350,6 +371,7 @@ static void sim_open(struct sim *s, const struct way *w)
         for (int k = 0; k < LEN_MAX; k++) s->stem[i][k] = below(s, N_VOCAB);
     for (int i = 0; i < N_CLIENT; i++) s->client[i].queue = engine_reply_queue();
     NEED_OK(engine_open(&s->engine, &o, &e), &e);
+    f->pages = s->engine->pages;
 }
 
 static void sim_close(struct sim *s)
@@ -469,5 +491,42 @@ TEST(the_simulation_notices_wrong_kv)
         if (i < 3) EXPECT_INT(ev.token, c->choice[0].want[i]);
     }
     EXPECT(n_wrong > 0);
+    sim_close(&s);
+}
+
+/* Two pages of tokens that XXH3 hashes alike from 0, as anyone can find in a second by a generalized birthday search
+ * (Wagner, 2002: eight lists of 2^18, one for each 16 bytes): what follows one of them must not be found behind the other. */
+TEST(pages_whose_tokens_hash_alike_are_told_apart)
+{
+    enum { ROWS = 32 };
+    static const int32_t stop[] = {-1}, alike[2][ROWS] = {
+        {17, 6, 23, 10, 3, 19, 2, 11, 1, 7, 6, 20, 22, 15, 16, 21,
+         13, 18, 20, 5, 21, 0, 11, 19, 19, 7, 8, 6, 11, 12, 13, 13},
+        {21, 23, 9, 21, 8, 17, 13, 13, 4, 12, 23, 4, 15, 19, 2, 4,
+         13, 13, 11, 3, 16, 12, 4, 9, 11, 21, 13, 0, 8, 14, 14, 17}};
+    static struct sim s;
+    struct way w = {.policy = "fcfs", .page_rows = ROWS, .n_page = 20, .n_row = 100, .n_seq = 4, .seed = 1};
+    struct err e;
+    EXPECT(hash_bytes(alike[0], sizeof alike[0], 0) == hash_bytes(alike[1], sizeof alike[1], 0));
+    sim_open(&s, &w);
+    for (int i = 0; i < 2; i++) {
+        struct client *c = &s.client[i];
+        struct request *r = request_open(&e);
+        for (int k = 0; k < 2 * ROWS + 1; k++)
+            (void)!vec_push(&r->prompt, k < ROWS ? alike[i][k] : k % N_VOCAB);
+        r->params.stop_id = stop;
+        r->params.temperature = 0;
+        r->max_tokens = 8;
+        r->reply = c->queue;
+        c->id = r->id;
+        c->busy = true;
+        foretell(&s, r, c);
+        NEED_OK(engine_submit(s.engine, r, &e), &e);
+        while (engine_step(s.engine)) {
+        }
+        listen(&s, c);
+        EXPECT(!c->busy);
+        if (s.fake.wrong) fail(&s, s.fake.wrong);
+    }
     sim_close(&s);
 }
