@@ -12,6 +12,7 @@
 
 enum preempt { AGAIN, SWAP };
 enum { CONTEXT = 128, PAGE_ROWS = 4 };
+static const char *policy; /* of rigs; NULL: the default */
 
 static int rig_open(struct rig *r, const char *model, int n_page, int n_seq, enum preempt how,
                     struct err *e)
@@ -24,6 +25,7 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_seq, enu
                                   .swap_bytes = 1 << 20,
                                   .context_max = CONTEXT,
                                   .batch = {.n_row = 64, .n_seq = n_seq, .n_out = n_seq}},
+                            .e = {.scheduler = policy, .window_us = 1},
                             .copy_rate = how == SWAP ? 1e12 : 0};
     return golden_open(r, &o, e);
 }
@@ -164,6 +166,18 @@ TEST(beams_are_those_of_transformers)
     test_note("%lld beams were preempted by force, %lld for want of room", (long long)n_preempted,
               (long long)few);
     EXPECT(n_preempted > 100 && few > 0);
+}
+
+TEST(beams_wait_for_each_other_under_every_policy_and_not_for_ever)
+{
+    if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
+    int64_t few = 0;
+    for (int i = 0; policy_name(i); i++) {
+        policy = policy_name(i);
+        check_model("qwen3", 57, i % 2 ? SWAP : AGAIN, false, &few);
+    }
+    policy = NULL;
+    EXPECT(few > 0);
 }
 
 TEST(beams_that_cannot_be_are_refused)

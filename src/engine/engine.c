@@ -293,8 +293,9 @@ static int check_choices(const struct request *r, struct err *e)
                        CHOICES_MAX);
     if (r->deadline_us < 0)
         return err_set(e, ERR_ARG, "timeout: %lld us is negative", (long long)r->deadline_us);
-    if (!(r->share_weight > 0))
-        return err_set(e, ERR_ARG, "share weight: %g is not above 0", r->share_weight);
+    if (!(r->share_weight >= SHARE_WEIGHT_MIN && r->share_weight <= SHARE_WEIGHT_MAX))
+        return err_set(e, ERR_ARG, "share weight: %g is not from %g to %g", r->share_weight,
+                       SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX);
     return 0;
 }
 

@@ -59,6 +59,8 @@ struct event {
  * False and "never". */
 enum beam_stop { BEAM_HOPE, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
+#define SHARE_WEIGHT_MIN 1e-3
+#define SHARE_WEIGHT_MAX 1e6
 
 /* What becomes of a prompt that is not answered but pooled: one vector of its final hidden states (behind the
  * output norm), their mean, or the last or first token's. */

@@ -151,6 +151,7 @@ struct engine {
         int n_result[2];     /* in the batch, by kind */
         bool preempted;      /* somebody was: admit nobody        */
         bool idle;           /* nobody who runs has anything to compute */
+        bool blocked;        /* besides, some of them wait for ones that wait: beams */
         bool deferred;       /* the policy lets those who wait wait, though there may be room */
     } plan;
     struct sample_work *work;  /* owned */

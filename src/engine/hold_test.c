@@ -42,6 +42,8 @@ struct rig {
 struct shape {
     int page_rows, n_page, n_row, n_seq, context, window, n_host_page;
     double copy_rate;
+    const char *policy;
+    int64_t starvation_us;
 };
 
 static void rig_open(struct rig *r, const struct shape *s)
@@ -67,10 +69,12 @@ static void rig_open(struct rig *r, const struct shape *s)
                          .limits = &r->m.limits,
                          .forward = forward,
                          .now_us = now_us};
-    NEED_OK(engine_open(&r->en,
-                        &(struct engine_options){.executor = x, .check = true, .queue_max = 20000},
-                        &e),
-            &e);
+    struct engine_options o = {.executor = x,
+                               .check = true,
+                               .queue_max = 20000,
+                               .scheduler = s->policy,
+                               .starvation_us = s->starvation_us};
+    NEED_OK(engine_open(&r->en, &o, &e), &e);
 }
 
 static void rig_close(struct rig *r)
@@ -201,6 +205,82 @@ TEST(pages_behind_the_window_are_free)
     EXPECT_INT(answer(&r, make(&r, 900, 1)).usage.n_cached,
                0); /* its last pages are of the answer */
     EXPECT_INT(answer(&r, make(&r, 900, 1)).usage.n_cached, 896);
+    rig_close(&r);
+}
+
+/* ---- who goes first ---- */
+
+/* Steps until a long prompt is answered that runs already, while as many short ones come, one for each that is done, as
+ * take all rows of a step and rank before it. */
+static int steps_behind_short_ones(const char *policy, int n_step)
+{
+    struct shape s = plain;
+    struct rig r;
+    struct err e;
+    s.policy = policy, s.n_seq = 8, s.starvation_us = 200 * 1000;
+    rig_open(&r, &s);
+    answer(&r, make(&r, 60, 1)); /* its first pages are cached from now on */
+    struct request *rq = make(&r, 400, 1);
+    rq->prompt.v[0] = 31;
+    rq->priority = 5;
+    uint64_t id = rq->id;
+    int n_short = 0, step = 0;
+    struct event ev = {0};
+    if (engine_submit(r.en, rq, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    for (bool done = false; step < n_step && !done; step++) {
+        engine_step(r.en);
+        while (queue_pop(r.q, &ev, 0))
+            if (ev.kind == EVENT_DONE) done |= ev.request_id == id, n_short -= ev.request_id != id;
+        for (; n_short < s.n_seq - 1; n_short++)
+            if (engine_submit(r.en, make(&r, 60, 1), &e) != 0)
+                test_fail(__FILE__, __LINE__, "%s", e.text);
+    }
+    rig_close(&r);
+    return step;
+}
+
+TEST(a_prompt_that_runs_does_not_starve_behind_shorter_ones)
+{
+    static const char *const policy[] = {"fcfs", "priority", "mlfq", "sjf", "lpm", "fair"};
+    for (int i = 0; i < 6; i++) {
+        int n = steps_behind_short_ones(policy[i], 1000);
+        if (n > 200 + 20) test_fail(__FILE__, __LINE__, "%s: %d steps", policy[i], n);
+    }
+}
+
+TEST(what_the_cache_has_is_not_paid_for_in_advance)
+{
+    struct shape s = plain;
+    struct rig r;
+    struct err e;
+    s.policy = "fair";
+    rig_open(&r, &s);
+    answer(&r, make(&r, 400, 1));
+    struct request *other = make(&r, 300, 1);
+    other->prompt.v[0] = 31;
+    NEED_OK(engine_submit(r.en, other, &e), &e);
+    NEED_OK(engine_submit(r.en, make(&r, 400, 1), &e), &e);
+    engine_step(r.en);
+    const struct seq *first = r.en->running[0], *second = r.en->running[1];
+    EXPECT(r.en->n_running == 2 && first->n_kv == 64 && second->n_kv == 384);
+    /* the prices of 236 and of 16 rows */
+    EXPECT(second->turn.prepaid_us > 0 && second->turn.prepaid_us * 10 < first->turn.prepaid_us);
+    rig_close(&r);
+}
+
+TEST(weights_of_shares_are_bounded)
+{
+    struct rig r;
+    struct err e;
+    rig_open(&r, &plain);
+    static const double bad[] = {0, -1, 1e-300, 1e300};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct request *rq = make(&r, 10, 1);
+        rq->share_weight = bad[i];
+        EXPECT_INT(engine_submit(r.en, rq, &e), ERR_ARG);
+        EXPECT(strstr(e.text, "share weight"));
+        request_close(rq);
+    }
     rig_close(&r);
 }
 

@@ -3,7 +3,8 @@
  * Any order but first come, first served can leave a turn waiting for ever. So a turn that has
  * waited for starvation_us is overdue: it ranks before all that are not, whatever the policy says,
  * and keeps that rank while it runs, since a turn that is displaced again at once has gained
- * nothing. Overdue turns go by who has waited longest, so that from an overload on every policy is
+ * nothing. A prompt that runs and had no row for so long waits too: those that rank before it may take all
+ * rows there are. Overdue turns go by who has waited longest, so that from an overload on every policy is
  * at worst first come, first served. */
 #include "policy_impl.h"
 
@@ -81,9 +82,17 @@ void policy_close(struct policy *p)
 
 static bool is_overdue(const struct policy *p, const struct turn *t, int64_t now_us)
 {
-    if (t->running) return t->overdue;
+    /* where arrival alone ranks, nobody passes who came later */
+    if (t->running && (t->overdue || t->n_left <= 1 || !p->type->rank)) return t->overdue;
     return now_us - t->ready_us >= p->options.starvation_us &&
            (!p->type->promotes || p->type->promotes(t));
+}
+
+/* It is admitted, or had a row: it waits no more, but who was overdue by then stays so. */
+static void feed(const struct policy *p, struct turn *t, int64_t now_us)
+{
+    t->overdue = is_overdue(p, t, now_us);
+    if (!t->overdue) t->ready_us = now_us;
 }
 
 void policy_arrive(struct policy *p, struct turn *t, int64_t now_us)
@@ -95,7 +104,7 @@ void policy_arrive(struct policy *p, struct turn *t, int64_t now_us)
 
 void policy_admitted(struct policy *p, struct turn *t, int64_t now_us)
 {
-    t->overdue = is_overdue(p, t, now_us);
+    feed(p, t, now_us);
     t->running = true;
     if (p->type->admitted) p->type->admitted(p, t);
 }
@@ -108,9 +117,12 @@ void policy_preempted(struct policy *p, struct turn *t, int64_t now_us)
     t->running = false;
 }
 
-void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
+void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
+                   int64_t now_us)
 {
-    if (p->type->served && n_row > 0) p->type->served(p, t, n_row, n_step, us);
+    if (n_row == 0) return;
+    if (t->running) feed(p, t, now_us);
+    if (p->type->served) p->type->served(p, t, n_row, n_step, us);
 }
 
 void policy_leave(struct policy *p, struct turn *t)

@@ -26,12 +26,12 @@ struct turn {
     int n_cached;        /* leading tokens that the prefix cache would give it, while it waits */
     bool running;        /* between policy_admitted and policy_preempted or policy_leave    */
     /* the policy's own */
-    int64_t ready_us;    /* waiting since                                                   */
-    bool overdue;        /* was admitted because its starvation bound was reached           */
+    int64_t ready_us;    /* waiting since; a prompt that runs: without a row since          */
+    bool overdue;        /* was admitted, or had rows, when its starvation bound was reached */
     int level, n_served; /* mlfq: its queue, 0 first; rows it had there                     */
     int n_done, n_redo;  /* mlfq: rows of its own so far; of these lost when it was preempted */
     struct share *share; /* fair: borrowed from the policy                                  */
-    double prepaid_us;   /* fair: charged for its prompt and not yet used                   */
+    double prepaid_us;   /* fair: paid for its prompt in advance and not yet used           */
 };
 
 struct policy; /* opaque */
@@ -53,14 +53,16 @@ void policy_arrive(struct policy *p, struct turn *t, int64_t now_us);
 void policy_admitted(struct policy *p, struct turn *t, int64_t now_us); /* sets t->running   */
 /* It waits again; n_left says what it will have to compute. Clears t->running. */
 void policy_preempted(struct policy *p, struct turn *t, int64_t now_us);
-/* It had n_row rows in a step that took us microseconds, of n_step rows altogether. */
-void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us);
+/* It had n_row rows in a step that took us microseconds and is over now, of n_step rows altogether. n_left says what
+ * it has still to compute. */
+void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
+                   int64_t now_us);
 void policy_leave(struct policy *p, struct turn *t);
 
 /* Lower goes first, in admission as in what is left of a step; equal ranks: lower arrival. A turn
  * that has waited for starvation_us ranks before all that have not, those that waited longest
- * first, and keeps that rank until it leaves: nothing but another such turn displaces it. (Under fair
- * if nothing of its share runs: who floods must not gain by waiting.) */
+ * first, and keeps that rank until it leaves: nothing but another such turn displaces it. A prompt that runs
+ * waits while it gets no row. (Under fair if nothing of its share runs: who floods must not gain by waiting.) */
 int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
 /* May a waiting turn displace a running one that ranks behind it? */
 bool policy_preempts(const struct policy *p);

@@ -9,11 +9,12 @@
  *                  nothing. One that left ahead of the others comes back where it left.
  *   admission      A prompt is paid in advance, at the price that rows had lately, and the payment
  *                  set off against its steps. Otherwise everything that a key has waiting would be
- *                  admitted before its first step was charged.
+ *                  admitted before its first step was charged. What is paid in advance is in no virtual time: it
+ *                  orders those that wait, and nobody else. It is no service, and may be given back (a prompt
+ *                  that is cancelled, or found in the cache after all): who came meanwhile would be as far behind.
  *   displacing     A waiting turn displaces a running one whose share is ahead by more than SLACK_US. So a
- *                  key that floods holds back another for so long at most. What the running one itself has
- *                  paid in advance does not count: it would get it back, be behind again, and
- *                  displace in its turn, step after step.
+ *                  key that floods holds back another for so long at most. One that was displaced has to be
+ *                  behind by as much again, and by its prompt, before it displaces in its turn.
  *   starvation     is a share's, not a turn's: an overdue turn goes first (policy.c) if nothing of its
  *                  share runs. Otherwise a flood, whose turns have all waited for long, would go
  *                  before everybody.
@@ -32,6 +33,7 @@ struct share {
     int n_turn;    /* waiting or running: > 0 is active */
     int n_running; /* > 0: it does not starve         */
     double virtual_us;
+    double prepaid_us; /* of its turns that run, divided by their weights */
 };
 
 struct shares {
@@ -104,6 +106,12 @@ static void charge(struct turn *t, double us)
     t->share->virtual_us += us / weight(t);
 }
 
+static void prepay(struct turn *t, double us)
+{
+    t->share->prepaid_us += (us - t->prepaid_us) / weight(t);
+    t->prepaid_us = us;
+}
+
 static void arrive(struct policy *p, struct turn *t, int64_t now_us)
 {
     (void)now_us;
@@ -119,52 +127,48 @@ static void arrive(struct policy *p, struct turn *t, int64_t now_us)
 
 static void admitted(struct policy *p, struct turn *t)
 {
-    t->prepaid_us = t->n_left * p->shares->us_per_row;
-    charge(t, t->prepaid_us);
+    prepay(t, t->n_left * p->shares->us_per_row);
     t->share->n_running++;
-}
-
-static void refund(struct turn *t)
-{
-    charge(t, -t->prepaid_us);
-    t->prepaid_us = 0;
 }
 
 static void preempted(struct policy *p, struct turn *t)
 {
     (void)p;
-    refund(t);
+    prepay(t, 0);
     t->share->n_running--;
 }
 
 static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
 {
     struct shares *s = p->shares;
-    double per_row = (double)us / n_step, cost = per_row * n_row,
-           paid = cost < t->prepaid_us ? cost : t->prepaid_us;
-    t->prepaid_us -= paid;
-    charge(t, cost - paid);
-    if (n_row ==
-        1) /* its prompt is done, and a decode's row says nothing about the price of prompts */
-        refund(t);
-    else
-        s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? 0.05 : 1);
+    double per_row = (double)us / n_step, cost = per_row * n_row, left = t->prepaid_us - cost;
+    charge(t, cost);
+    /* a decode's row: the prompt is done, and the row says nothing about the price of prompts */
+    if (n_row == 1) {
+        prepay(t, 0);
+        return;
+    }
+    s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? 0.05 : 1);
+    double most = t->n_left * s->us_per_row; /* less than was thought, where others computed a part of it */
+    if (left > most) left = most;
+    prepay(t, left > 0 ? left : 0);
 }
 
 static void leave(struct policy *p, struct turn *t)
 {
-    refund(t);
-    t->share->n_running -= t->running;
-    if (--t->share->n_turn == 0 && t->share->virtual_us > p->shares->idle_us)
-        p->shares->idle_us = t->share->virtual_us;
+    struct share *x = t->share;
+    prepay(t, 0);
+    x->n_running -= t->running;
+    if (--x->n_turn > 0) return;
+    x->prepaid_us = 0; /* no rounding stays */
+    if (x->virtual_us > p->shares->idle_us) p->shares->idle_us = x->virtual_us;
 }
 
 static int64_t rank(const struct policy *p, const struct turn *t)
 {
     (void)p;
-    double us = t->share->virtual_us;
-    if (t->running) us -= t->prepaid_us / weight(t) + SLACK_US;
-    return (int64_t)us;
+    const struct share *x = t->share;
+    return (int64_t)(t->running ? x->virtual_us - SLACK_US : x->virtual_us + x->prepaid_us);
 }
 
 static bool promotes(const struct turn *t)

@@ -79,7 +79,7 @@ TEST(each_policy_orders_as_it_says)
         policy_arrive(p, &before, 0);
         policy_arrive(p, &other, 0);
         policy_admitted(p, &before, 0);
-        policy_served(p, &before, 10, 10, 2000000);
+        policy_served(p, &before, 10, 10, 2000000, 0);
         char order[5] = "";
         for (int i = 0; i < 4; i++) {
             t[i] = make_turn((uint64_t)i + 2, what[i].n_prompt);
@@ -118,7 +118,7 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
         EXPECT(policy_rank(p, &old, now) < policy_rank(p, &fresh, now));
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
         policy_admitted(p, &older, now);
-        policy_served(p, &older, 8000, 8000, 3000000);
+        policy_served(p, &older, 8000, 8000, 3000000, now);
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
         policy_preempted(p, &older, now); /* for want of pages, say */
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
@@ -165,7 +165,7 @@ static void nobody_starves(const char *name, int n_turn)
                 policy_admitted(p, running[i], now);
                 n_running++;
             }
-            policy_served(p, running[i], 1 + (int)rng_below(&rng, 100), 200, 10000);
+            policy_served(p, running[i], 1 + (int)rng_below(&rng, 100), 200, 10000, now);
             if (--left[i] > 0) continue;
             policy_leave(p, running[i]);
             running[i]->n_prompt = 0;
@@ -199,9 +199,9 @@ TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
     struct turn t = make_turn(0, 40);
     policy_arrive(p, &t, 0);
     policy_admitted(p, &t, 0);
-    policy_served(p, &t, 40, 40, 1);
+    policy_served(p, &t, 40, 40, 1, 0);
     for (int n = 1, want = 0; n <= 1000; n++) {
-        policy_served(p, &t, 1, 8, 1);
+        policy_served(p, &t, 1, 8, 1, 0);
         if (n == 24 || n == 24 + 128 || n == 24 + 128 + 256 || n == 24 + 128 + 256 + 512) want++;
         EXPECT_INT(policy_rank(p, &t, 0), want);
     }
@@ -209,10 +209,10 @@ TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
     t.n_left = 1041;
     policy_preempted(p, &t, 0);
     policy_admitted(p, &t, 0);
-    policy_served(p, &t, 512, 512, 1);
-    policy_served(p, &t, 528, 528, 1);
+    policy_served(p, &t, 512, 512, 1, 0);
+    policy_served(p, &t, 528, 528, 1, 0);
     EXPECT_INT(policy_rank(p, &t, 0), 4);
-    policy_served(p, &t, 1024 - 80, 2000, 1);
+    policy_served(p, &t, 1024 - 80, 2000, 1, 0);
     EXPECT_INT(policy_rank(p, &t, 0), 5);
     policy_close(p);
 }
@@ -223,11 +223,11 @@ TEST(mlfq_displaced_within_a_prompt_counts_the_rest_of_it)
     struct turn t = make_turn(0, 1000);
     policy_arrive(p, &t, 0);
     policy_admitted(p, &t, 0);
-    policy_served(p, &t, 300, 300, 1);
+    policy_served(p, &t, 300, 300, 1, 0);
     t.n_left = 1000;
     policy_preempted(p, &t, 0);
     EXPECT_INT(t.n_redo, 300);
-    policy_served(p, &t, 500, 500, 1);
+    policy_served(p, &t, 500, 500, 1, 0);
     EXPECT_INT(t.n_done, 500);
     t.n_left = 500; /* swapped out: nothing is lost */
     policy_preempted(p, &t, 0);
@@ -255,7 +255,7 @@ TEST(fair_shares_go_by_weight)
         int k = 0;
         for (int i = 1; i < 3; i++)
             if (policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0)) k = i;
-        policy_served(p, &t[k], 1, 1, 10000);
+        policy_served(p, &t[k], 1, 1, 10000, 0);
         n_step[k]++;
     }
     EXPECT(abs(n_step[0] - 1000) <= 2);
@@ -271,12 +271,12 @@ TEST(fair_shares_bank_no_credit_and_forget_no_debt)
     a.share_id = 1, b.share_id = 2, c.share_id = 1;
     policy_arrive(p, &a, 0);
     policy_admitted(p, &a, 0);
-    policy_served(p, &a, 1, 1, 60000000); /* a minute alone */
+    policy_served(p, &a, 1, 1, 60000000, 0); /* a minute alone */
     policy_arrive(p, &b, 0);
     int64_t lead = policy_rank(p, &a, 0) + 1000000 - policy_rank(p, &b, 0); /* less the slack */
     EXPECT_INT(lead, 0); /* b starts where a is: it has not saved up a minute */
     policy_admitted(p, &b, 0);
-    policy_served(p, &a, 1, 1, 5000000);
+    policy_served(p, &a, 1, 1, 5000000, 0);
     policy_leave(p, &a);
     policy_arrive(p, &c, 0); /* the same share comes back: it is still ahead by 5 s */
     EXPECT_INT(policy_rank(p, &c, 0) - (policy_rank(p, &b, 0) + 1000000), 5000000);
@@ -298,10 +298,10 @@ TEST(fair_promotes_an_overdue_turn_if_nothing_of_its_share_runs)
         flood[i].share_id = 1;
         policy_arrive(p, &flood[i], 0);
     }
-    policy_served(p, &flood[0], 1, 1, 60000000); /* far ahead */
+    policy_served(p, &flood[0], 1, 1, 60000000, 0); /* far ahead */
     other.share_id = 2;
     policy_arrive(p, &other, 1900000);
-    policy_served(p, &flood[0], 1, 1, 60000000);
+    policy_served(p, &flood[0], 1, 1, 60000000, 0);
     int64_t now = 2000000; /* the flood waited for 2 s, the bound is 1 s */
     EXPECT(policy_rank(p, &flood[0], now) < policy_rank(p, &other, now));
     policy_admitted(p, &flood[0], now);
@@ -323,7 +323,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
     first_one.share_id = 1;
     policy_arrive(p, &first_one, 0);
     policy_admitted(p, &first_one, 0);
-    policy_served(p, &first_one, 100, 100, 200000); /* 2 ms a row */
+    policy_served(p, &first_one, 100, 100, 200000, 0); /* 2 ms a row */
     policy_leave(p, &first_one);
     char order[7] = "";
     for (int i = 0; i < 6; i++) {
@@ -340,10 +340,92 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
     EXPECT_TEXT(order, "045123");
     /* what was paid in advance is set off, and the rest given back when the prompt is done */
     double before = t[0].prepaid_us;
-    policy_served(p, &t[0], 250, 500, 1000000);
+    policy_served(p, &t[0], 250, 500, 1000000, 0);
     EXPECT_INT(before - t[0].prepaid_us, 500000);
-    policy_served(p, &t[0], 1, 1, 1000);
+    policy_served(p, &t[0], 1, 1, 1000, 0);
     EXPECT_INT(t[0].prepaid_us, 0);
+    policy_close(p);
+}
+
+/* A running turn that ranks first. */
+static int first_running(const struct policy *p, const struct turn *t, int n)
+{
+    int k = 0;
+    for (int i = 1; i < n; i++)
+        if (policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0)) k = i;
+    return k;
+}
+
+/* A policy at which a row costs 2 ms. */
+static struct policy *open_fair(void)
+{
+    struct policy *p = open_policy("fair");
+    struct turn t = make_turn(0, 100);
+    t.share_id = 1;
+    policy_arrive(p, &t, 0);
+    policy_admitted(p, &t, 0);
+    policy_served(p, &t, 100, 100, 200000, 0);
+    policy_leave(p, &t);
+    return p;
+}
+
+TEST(fair_gives_rows_by_what_was_had_not_by_what_was_paid)
+{
+    /* a key's four prompts of ten seconds were admitted before another's came */
+    struct policy *p = open_fair();
+    struct turn t[5];
+    int n_step[5] = {0};
+    for (int i = 0; i < 5; i++) {
+        t[i] = make_turn((uint64_t)i + 1, 5000);
+        t[i].share_id = i < 4 ? 1 : 2;
+        policy_arrive(p, &t[i], 0);
+        policy_admitted(p, &t[i], 0);
+    }
+    for (int step = 0; step < 1900; step++) {
+        int k = first_running(p, t, 5);
+        t[k].n_left -= 5;
+        policy_served(p, &t[k], 5, 5, 10000, 0);
+        n_step[k]++;
+    }
+    EXPECT(abs(n_step[4] - 950) <= 1);
+    for (int i = 0; i < 5; i++) policy_leave(p, &t[i]);
+    policy_close(p);
+}
+
+TEST(fair_owes_nothing_for_payments_that_were_given_back)
+{
+    struct policy *p = open_fair();
+    struct turn stays = make_turn(1, 1), t[4], other = make_turn(6, 5000), next = make_turn(7, 5000);
+    stays.share_id = next.share_id = 1, other.share_id = 2;
+    policy_arrive(p, &stays, 0);
+    for (int i = 0; i < 4; i++) {
+        t[i] = make_turn((uint64_t)i + 2, 5000);
+        t[i].share_id = 1;
+        policy_arrive(p, &t[i], 0);
+        policy_admitted(p, &t[i], 0);
+    }
+    policy_arrive(p, &other, 0);
+    for (int i = 0; i < 4; i++) policy_leave(p, &t[i]); /* cancelled: nobody had anything */
+    policy_arrive(p, &next, 0);
+    EXPECT_INT(policy_rank(p, &next, 0) - policy_rank(p, &other, 0), 0);
+    policy_leave(p, &stays), policy_leave(p, &other), policy_leave(p, &next);
+    policy_close(p);
+}
+
+TEST(fair_gives_back_what_others_have_computed)
+{
+    struct policy *p = open_fair();
+    struct turn t = make_turn(1, 5000), waits = make_turn(2, 1);
+    t.share_id = waits.share_id = 1;
+    policy_arrive(p, &t, 0);
+    policy_arrive(p, &waits, 0);
+    policy_admitted(p, &t, 0);
+    int64_t before = policy_rank(p, &waits, 0);
+    t.n_left = 1000; /* 3,900 tokens were found, 100 computed */
+    policy_served(p, &t, 100, 100, 200000, 0);
+    EXPECT_INT(t.prepaid_us, 1000 * 2000);
+    EXPECT_INT(before - policy_rank(p, &waits, 0), 3900 * 2000);
+    policy_leave(p, &t), policy_leave(p, &waits);
     policy_close(p);
 }
 
@@ -360,7 +442,7 @@ TEST(fair_has_room_for_any_number_of_shares)
             policy_arrive(p, &t[i], 0);
             policy_admitted(p, &t[i], 0);
         }
-        for (int i = 0; i < N; i++) policy_served(p, &t[i], 10, 10 * N, 1000000);
+        for (int i = 0; i < N; i++) policy_served(p, &t[i], 10, 10 * N, 1000000, 0);
         for (int i = 0; i < N; i++) policy_leave(p, &t[i]);
     }
     for (int i = 0; i < 100000; i++) { /* two after two: idle ones make room, each has its own */

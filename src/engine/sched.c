@@ -300,9 +300,11 @@ static void plan_pass(struct engine *en, bool decoding)
 static void plan_spent(struct engine *en)
 {
     const struct batch_limits *l = &en->batch.limits;
+    int rows = pages_rows(en->pages);
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
         if (!s->spent || en->plan.n_row == l->n_row || en->plan.n_logits == l->n_out) continue;
+        if (page_refs(en->pages, s->page[(s->n_kv - 1) / rows]) > 1) continue; /* others read it */
         s->n_row = s->n_out = s->n_logits = 1;
         en->plan.n_row++, en->plan.n_logits++;
     }
@@ -330,9 +332,10 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
         if (s->turn.submit_us < *oldest_us) *oldest_us = s->turn.submit_us;
         s->turn.n_left = s->n_token - s->n_kv;
         s->turn.n_cached = hold_cached(en, s);
-        s->rank = policy_rank(en->policy, &s->turn, en->now_us);
+        s->rank = en->plan.blocked ? 0 : policy_rank(en->policy, &s->turn, en->now_us);
         s->stuck = emit_room(s->group) < emit_events(s, 0, 1);
-        if (!s->stuck && (!best || goes_before(s, best))) best = s;
+        if (s->stuck || (en->plan.blocked && !s->group->forked)) continue;
+        if (!best || goes_before(s, best)) best = s;
     }
     return best;
 }
@@ -387,8 +390,8 @@ static bool fits(const struct engine *en, const struct seq *s)
 static void start(struct engine *en, struct seq *s)
 {
     hold_begin(en, s);
+    s->turn.n_left = s->n_token - s->n_kv; /* what was found is not computed, and costs nothing */
     seq_run(en, s);
-    s->turn.n_left = s->n_token - s->n_kv;
     if (!s->group->queued) return;
     s->group->queued = false;
     atomic_fetch_sub(&en->n_queued, 1);
@@ -397,26 +400,42 @@ static void start(struct engine *en, struct seq *s)
     if (seq_wanted(s).from > 0) stats_queried(en->stats, s->n_prompt, s->n_cached);
 }
 
-/* Beams that wait for one that waits: nothing goes on unless room is made for it. */
-static bool is_idle(const struct engine *en)
+/* Has nobody who runs anything to compute? Then beams among them wait for others of theirs that wait, and nothing goes
+ * on unless room is made for those: in the order of arrival, whatever the policy says, so that one group gets all of
+ * its beams. Two groups whose beams rank alike, or a batch that nobody may join, would wait for ever. */
+static void find_idle(struct engine *en)
 {
-    for (int i = 0; i < en->n_running; i++)
-        if (!en->running[i]->stuck && en->running[i]->n_token > en->running[i]->n_kv) return false;
-    return true;
+    int n = en->n_running;
+    en->plan.idle = true;
+    en->plan.blocked = false;
+    for (int i = 0; i < n; i++) {
+        const struct seq *s = en->running[i];
+        if (s->stuck) continue;
+        if (s->n_token > s->n_kv) en->plan.idle = false;
+        en->plan.blocked = true;
+    }
+    en->plan.blocked &= en->plan.idle;
+    if (!en->plan.blocked) return;
+    en->n_running = 0;
+    for (int i = 0; i < n; i++) {
+        en->running[i]->rank = 0;
+        insert(en, en->running[i]);
+    }
 }
 
 static void admit(struct engine *en)
 {
-    en->plan.idle = is_idle(en);
+    find_idle(en);
     while (en->waiting.n > 0 && !en->plan.preempted) {
         int64_t oldest_us;
         struct seq *s = first_waiting(en, &oldest_us);
         en->plan.deferred =
+            !en->plan.blocked &&
             !policy_admits(en->policy, en->n_running, en->waiting.n, oldest_us, en->now_us);
         if (en->plan.deferred || !s) return;
         if (!hold_can_begin(en, s) || (!fits(en, s) && !displace(en, s))) return;
         start(en, s);
-        en->plan.idle = false;
+        en->plan.idle = en->plan.blocked = false;
     }
 }
 
@@ -452,11 +471,20 @@ static void add_rows(struct engine *en, struct seq *s)
     b->adapter[iseq] = r->adapter;
 }
 
+/* Nobody is left who computes for somebody. */
+static void end_spent(struct engine *en)
+{
+    for (int i = 0; i < en->n_running; i++)
+        if (!en->running[i]->spent) return;
+    while (en->n_running > 0) seq_end(en, en->running[0], en->running[0]->finish);
+}
+
 bool sched_next(struct engine *en)
 {
     batch_clear(&en->batch);
     memset(&en->plan, 0, sizeof en->plan);
     bool told = visit_groups(en);
+    end_spent(en);
     rank_running(en);
     plan_pass(en, true);
     admit(en);
@@ -481,7 +509,8 @@ static void serve(struct engine *en, struct seq *s, int64_t us)
     hold_commit(en, s);
     record_rows(en, s);
     s->turn.n_left = s->n_token - s->n_kv;
-    if (s->n_row > 0) policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us);
+    if (s->n_row > 0)
+        policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us, en->now_us + us);
     int again = (s->n_kv < s->n_reached ? s->n_kv : s->n_reached) - (s->n_kv - s->n_row);
     if (again > 0) stats_count(en->stats, STAT_recomputed, again);
     if (s->n_reached < s->n_kv) s->n_reached = s->n_kv;
@@ -494,14 +523,6 @@ static bool becomes_spent(const struct engine *en, struct seq *s)
     if (!policy_holds(en->policy) || s->group->n_seq > 1) return false;
     s->spent = true;
     return true;
-}
-
-/* Nobody is left who computes for somebody. */
-static void end_spent(struct engine *en)
-{
-    for (int i = 0; i < en->n_running; i++)
-        if (!en->running[i]->spent) return;
-    while (en->n_running > 0) seq_end(en, en->running[0], en->running[0]->finish);
 }
 
 void sched_commit(struct engine *en)

@@ -494,6 +494,37 @@ TEST(the_simulation_notices_wrong_kv)
     sim_close(&s);
 }
 
+/* A static batch computes the last row of those that are done again and again. */
+TEST(who_is_spent_writes_no_page_that_others_hold)
+{
+    enum { ROWS = 16 };
+    static const int32_t stop[] = {-1};
+    static struct sim s;
+    struct way w = {.policy = "static", .page_rows = ROWS, .n_page = 20, .n_row = 100, .n_seq = 4, .seed = 1};
+    struct err e;
+    sim_open(&s, &w);
+    for (int i = 0; i < 2; i++) {
+        struct client *c = &s.client[i];
+        struct request *r = request_open(&e);
+        for (int k = 0; k < 2 * ROWS; k++) (void)!vec_push(&r->prompt, k % N_VOCAB);
+        r->params.stop_id = stop;
+        r->params.temperature = 0;
+        r->max_tokens = i ? 8 : 1;
+        r->reply = c->queue;
+        c->id = r->id;
+        c->busy = true;
+        foretell(&s, r, c);
+        NEED_OK(engine_submit(s.engine, r, &e), &e);
+    }
+    while (engine_step(s.engine)) continue;
+    for (int i = 0; i < 2; i++) {
+        listen(&s, &s.client[i]);
+        EXPECT(!s.client[i].busy);
+    }
+    if (s.fake.wrong) fail(&s, s.fake.wrong);
+    sim_close(&s);
+}
+
 /* Two pages of tokens that XXH3 hashes alike from 0, as anyone can find in a second by a generalized birthday search
  * (Wagner, 2002: eight lists of 2^18, one for each 16 bytes): what follows one of them must not be found behind the other. */
 TEST(pages_whose_tokens_hash_alike_are_told_apart)
