@@ -68,7 +68,7 @@ static const struct option options[] = {
     INT_OPTION("timeout-head", "S", &head_s, 1, 86400,
                "seconds that a request's line and headers may take to arrive (15)"),
     INT_OPTION("timeout-body", "S", &body_s, 1, 86400,
-               "seconds that a body may take, and one more per 4 KiB of it (30)"),
+               "seconds that a body may fall behind 4 KiB a second (30)"),
     INT_OPTION("timeout-write", "S", &write_s, 1, 86400,
                "seconds that a client may read nothing of its answer (30)"),
     INT_OPTION("shutdown-timeout", "S", &drain_s, 0, 86400,

@@ -21,7 +21,8 @@ static bool refuse_limit(const struct conn *c, struct exchange *x)
         exchange_error(x, &(struct net_error){.status = 413},
                        "a body of %lld bytes is larger than the limit of %zu",
                        (long long)x->head.n_body, o->n_body_max);
-    } else if ((size_t)x->head.n_body + atomic_load(&c->net->n_body_held) > o->n_body_total_max) {
+    } else if (x->head.n_body > 0 &&
+               (size_t)x->head.n_body + atomic_load(&c->net->n_body_held) > o->n_body_total_max) {
         exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1},
                        "the server holds as much of requests as it may; try again later");
     } else {

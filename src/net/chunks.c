@@ -6,12 +6,24 @@
 
 enum { SIZE_LINE_MAX = 256, TRAILER_MAX = 4096 };
 
-/* The number at the beginning of a size line, -1: there is none. At most 15 digits. */
-static int64_t size_of(const char *line)
+/* May b stand here in a line? A CR stands before an LF alone, and an LF behind a CR: where others see the end of a line
+ * and we do not, or the other way round, they read another body than we do. */
+static bool in_line(struct chunks *c, char b)
+{
+    bool after_cr = c->cr;
+    c->cr = b == '\r';
+    if (after_cr || b == '\n') return after_cr && b == '\n';
+    return b == '\r' || b == '\t' || ((unsigned char)b >= ' ' && b != 127);
+}
+
+/* The number at the beginning of a size line, -1: there is none, or something behind it that is no extension. At most
+ * 15 digits. */
+static int64_t size_of(const char *line, bool whole)
 {
     int64_t v = 0;
     size_t n = strspn(line, "0123456789abcdefABCDEF");
-    if (n == 0 || n > 15 || !strchr("; \t", line[n])) return -1;
+    const char *behind = line + n + strspn(line + n, " \t");
+    if (n == 0 || n > 15 || !(*behind == ';' || (whole && !*behind))) return -1;
     for (size_t i = 0; i < n; i++) {
         int c = line[i];
         v = v << 4 | (c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
@@ -22,15 +34,15 @@ static int64_t size_of(const char *line)
 /* One byte of a size line; false: malformed. */
 static bool push_size(struct chunks *c, char b)
 {
+    if (!in_line(c, b)) return false;
+    if (b == '\r') return true;
     if (b != '\n') {
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line] = b;
-        return b != 0 && ++c->n_line <= SIZE_LINE_MAX;
+        return ++c->n_line <= SIZE_LINE_MAX;
     }
-    size_t n = c->n_line < sizeof c->line - 1 ? c->n_line : sizeof c->line - 1;
-    c->line[n] = 0;
-    if (n == c->n_line && (n == 0 || c->line[n - 1] != '\r')) return false;
-    c->line[strcspn(c->line, "\r")] = 0;
-    int64_t size = size_of(c->line);
+    bool whole = c->n_line < sizeof c->line;
+    c->line[whole ? c->n_line : sizeof c->line - 1] = 0;
+    int64_t size = size_of(c->line, whole);
     c->n_line = 0;
     c->n_left = size < 0 ? 0 : (uint64_t)size;
     c->state = size == 0 ? CHUNK_TRAILER : CHUNK_DATA;
@@ -48,11 +60,13 @@ static bool push_end(struct chunks *c, char b)
 /* One byte of the trailer: lines up to an empty one. */
 static bool push_trailer(struct chunks *c, char b)
 {
-    if (++c->n_trailer > TRAILER_MAX) return false;
-    if (b != '\n') return c->n_line++, c->line[0] = b, true;
-    if (c->n_line == 0 || c->line[0] != '\r') return false;
-    if (c->n_line == 1) c->state = CHUNK_DONE;
-    c->n_line = 0;
+    if (++c->n_trailer > TRAILER_MAX || !in_line(c, b)) return false;
+    if (b == '\n') {
+        if (c->n_line == 0) c->state = CHUNK_DONE;
+        c->n_line = 0;
+    } else if (b != '\r') {
+        c->n_line++;
+    }
     return true;
 }
 

@@ -213,7 +213,6 @@ static void begin_body(struct conn *c)
     }
     c->state = CONN_BODY;
     c->chunks = (struct chunks){0};
-    c->body_us = time_us();
     set_deadline(c, c->net->o.body_ms);
     if (x->head.expect_continue && c->in.n == 0) say_continue(c);
 }
@@ -253,6 +252,15 @@ static bool step_head(struct conn *c)
     return got > 0;
 }
 
+/* n bytes of the body have come: they put the deadline off, but never further than a body's first one. Who sends
+ * fast and then stops is not held on to for what is there already. */
+static void earn_time(struct conn *c, size_t n)
+{
+    int64_t until = c->deadline_us + (int64_t)n * (1000000 / BODY_BYTES_PER_S);
+    set_deadline(c, c->net->o.body_ms);
+    if (until < c->deadline_us) c->deadline_us = until;
+}
+
 /* Use what is in c->in for the body; false: it was refused. */
 static bool take_body(struct conn *c)
 {
@@ -270,7 +278,7 @@ static bool take_body(struct conn *c)
     else if (held > c->net->o.n_body_total_max)
         refuse(c, 503, "the server holds as much of requests as it may; try again later");
     else
-        return drop_in(c, (size_t)used), true;
+        return earn_time(c, x->body.n - before), drop_in(c, (size_t)used), true;
     return false;
 }
 
@@ -282,8 +290,6 @@ static bool step_body(struct conn *c)
         hand_over(c);
         return !c->dead;
     }
-    c->deadline_us = c->body_us + (int64_t)c->net->o.body_ms * 1000 +
-                     (int64_t)x->body.n * (1000000 / BODY_BYTES_PER_S);
     ssize_t got = fill(c);
     if (got < 0) conn_kill(c);
     return got > 0;

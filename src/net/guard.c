@@ -7,6 +7,7 @@
 #include "net_impl.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <strings.h>
 
@@ -29,13 +30,22 @@ static bool ends_with(const char *s, const char *end)
     return n > m && strcasecmp(s + n - m, end) == 0;
 }
 
+/* [::1], however it is spelled, and 127.0.0.1 as IPv6 has it */
+static bool v6_is_loopback(char *name)
+{
+    struct in6_addr a;
+    name[strlen(name) - 1] = 0;
+    if (inet_pton(AF_INET6, name + 1, &a) != 1) return false;
+    return IN6_IS_ADDR_LOOPBACK(&a) || (IN6_IS_ADDR_V4MAPPED(&a) && a.s6_addr[12] == 127);
+}
+
 bool name_is_loopback(const char *host)
 {
     char name[256];
     struct in_addr a;
     if (!cut_port(name, sizeof name, host)) return false;
     if (strcasecmp(name, "localhost") == 0 || ends_with(name, ".localhost")) return true;
-    if (strcmp(name, "[::1]") == 0) return true;
+    if (name[0] == '[') return v6_is_loopback(name);
     return inet_pton(AF_INET, name, &a) == 1 && ntohl(a.s_addr) >> 24 == 127;
 }
 

@@ -94,17 +94,21 @@ static char *cut_word(char **at)
     return word;
 }
 
-/* The path in a target: origin form, or absolute form without its scheme and authority. */
+/* Where the authority begins in a target of absolute form; 0: it is of another form. */
+static size_t authority_at(const char *target)
+{
+    if (strncasecmp(target, "http://", 7) == 0) return 7;
+    return strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
+}
+
+/* The path in a target: origin form, or absolute form behind its scheme and authority. NULL: there is none. */
 static const char *path_of(const char *target, const char *method)
 {
     if (target[0] == '*' && !target[1] && strcmp(method, "OPTIONS") == 0) return target;
-    for (int i = 0; i < 2; i++) {
-        const char *scheme = i ? "https://" : "http://";
-        if (strncasecmp(target, scheme, strlen(scheme)) != 0) continue;
-        const char *slash = strchr(target + strlen(scheme), '/');
-        return slash ? slash : "/";
-    }
-    return target[0] == '/' ? target : NULL;
+    size_t n = authority_at(target);
+    if (n == 0) return target[0] == '/' ? target : NULL;
+    size_t n_authority = strcspn(target + n, "/?");
+    return n_authority ? target + n + n_authority : NULL;
 }
 
 static int parse_target(struct head *h, struct err *e)
@@ -115,6 +119,7 @@ static int parse_target(struct head *h, struct err *e)
     const char *path = path_of(h->target, h->method), *mark = path ? strchr(path, '?') : NULL;
     if (!path) return err_set(e, ERR_FORMAT, "the request's target is not a path");
     size_t n = mark ? (size_t)(mark - path) : strlen(path);
+    if (n == 0) path = "/", n = 1; /* http://host?query */
     h->query = mark ? mark + 1 : "";
     h->path = malloc(n + 1);
     if (!h->path) return err_memory(e, "a path", n);
@@ -174,13 +179,21 @@ static int count_header(const struct head *h, const char *name)
 static bool list_has(const char *list, const char *word)
 {
     size_t n_word = strlen(word);
-    while (list && *list) {
+    while (*list) {
         list += strspn(list, " \t,");
         size_t n = strcspn(list, ","), m = n;
         while (m > 0 && (list[m - 1] == ' ' || list[m - 1] == '\t')) m--;
         if (m == n_word && strncasecmp(list, word, m) == 0) return true;
         list += n;
     }
+    return false;
+}
+
+/* Is it in one of the headers of that name? Several are one list. */
+static bool header_has(const struct head *h, const char *name, const char *word)
+{
+    for (int i = 0; i < h->n_header; i++)
+        if (strcmp(h->header[i].name, name) == 0 && list_has(h->header[i].value, word)) return true;
     return false;
 }
 
@@ -207,15 +220,23 @@ static int parse_framing(struct head *h, struct err *e)
     return length ? parse_length(h, length, e) : 0;
 }
 
+/* A target that names a host as well names the same one. */
+static bool one_host(const struct head *h)
+{
+    size_t at = authority_at(h->target), n = strcspn(h->target + at, "/?");
+    const char *host = head_header(h, "host");
+    return at == 0 || !host || (strlen(host) == n && strncasecmp(h->target + at, host, n) == 0);
+}
+
 static int parse_meaning(struct head *h, struct err *e)
 {
     int n_host = count_header(h, "host");
     if (n_host > 1 || (n_host == 0 && h->minor == 1))
         return err_set(e, ERR_FORMAT, "HTTP/1.1 needs one Host header, found %d", n_host);
-    const char *connection = head_header(h, "connection");
-    h->keep_alive =
-        h->minor == 1 ? !list_has(connection, "close") : list_has(connection, "keep-alive");
-    h->expect_continue = h->minor == 1 && list_has(head_header(h, "expect"), "100-continue");
+    if (!one_host(h)) return err_set(e, ERR_FORMAT, "Host is not the one in the request's target");
+    h->keep_alive = !header_has(h, "connection", "close") &&
+                    (h->minor == 1 || header_has(h, "connection", "keep-alive"));
+    h->expect_continue = h->minor == 1 && header_has(h, "expect", "100-continue");
     return parse_framing(h, e);
 }
 

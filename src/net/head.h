@@ -38,6 +38,7 @@ struct chunks {
     uint64_t n_left; /* of the chunk's data  */
     size_t n_line;   /* of size line or trailer so far */
     size_t n_trailer;
+    bool cr;       /* the last byte of the line was one */
     char line[32]; /* the beginning of a size line */
 };
 /* Decode s[0..n) onto `body`; how many bytes were used (fewer than n once the state is CHUNK_DONE),

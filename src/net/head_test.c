@@ -44,7 +44,11 @@ TEST(head_keeps_alive_or_not)
         {"GET / HTTP/1.1\r\nHost: a\r\nConnection: te , close\r\n\r\n", false},
         {"GET / HTTP/1.0\r\n\r\n", false},
         {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true},
+        {"GET / HTTP/1.1\r\nHost: a\r\nConnection: te\r\nConnection: close\r\n\r\n", false},
+        {"GET / HTTP/1.0\r\nConnection: close\r\nConnection: keep-alive\r\n\r\n", false},
         {"GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", true},
+        {"GET HTTPS://A HTTP/1.1\r\nHost: a\r\n\r\n", true},
+        {"GET http://a?x=/v1/models HTTP/1.1\r\nHost: a\r\n\r\n", true},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         struct head h;
@@ -64,6 +68,9 @@ TEST(head_refuses_what_is_ambiguous)
         "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
         "G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET x HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://a@b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http:///v1 HTTP/1.1\r\nHost: \r\n\r\n",
         "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET /%ff HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -122,7 +129,8 @@ static ptrdiff_t decode(const char *text, size_t step, size_t n_max, struct buf 
 TEST(chunks_in_any_pieces)
 {
     static const char text[] =
-        "5;x=y\r\nhello\r\n1\r\n \r\n00B\r\nwide\r\nworld\r\n0\r\nT: r\r\n\r\nnext";
+        "5;x=y\r\nhello\r\n1 ;name=a-value-that-is-longer-than-what-is-kept\r\n \r\n"
+        "00B\r\nwide\r\nworld\r\n0\r\nT: r\r\n\r\nnext";
     for (size_t step = 1; step < sizeof text; step++) {
         struct buf body = {0};
         EXPECT_INT(decode(text, step, 100, &body), sizeof text - 1 - 4);
@@ -131,11 +139,30 @@ TEST(chunks_in_any_pieces)
     }
 }
 
+#define LONG_EXTENSION ";name=a-value-that-is-longer-than-what-is-kept-of-a-line"
+
 TEST(chunks_malformed)
 {
     static const char *const bad[] = {
-        "\r\n",  "x\r\n",    "5\nhello", "5\r\nhelloX\r\n", "-1\r\n",
-        "5 5\n", "0\r\nx\n", "0\r\n\n",  "1\r\na\r\r",      "fffffffffffffffff\r\n"};
+        "\r\n",
+        "x\r\n",
+        "5\nhello",
+        "5\r\nhelloX\r\n",
+        "-1\r\n",
+        "5 5\r\n",
+        "0\r\nx\n",
+        "0\r\n\n",
+        "1\r\na\r\r",
+        "fffffffffffffffff\r\n",
+        /* other readers may see a line's end here */
+        "5;\rx\r\nhello",
+        "5" LONG_EXTENSION "\nhello",
+        "5" LONG_EXTENSION "\rx\r\nhello",
+        "5;\x01\r\nhello",
+        "5                                          x\r\nhello",
+        "0\r\na: b\rc: d\r\n\r\n",
+        "0\r\n\r\r\n",
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct buf body = {0};
         EXPECT_INT(decode(bad[i], 1, 100, &body), -1);

@@ -2,14 +2,16 @@
  * the bucket that holds a key to its rate. */
 #include "net_impl.h"
 
+#include "base/log.h"
 #include "base/os.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20 };
+enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20, WAIT_MAX_S = 86400 };
 
 /* Equal? All SECRET_MAX bytes are looked at, whatever they are: zeros behind a secret, and none in it. */
 static bool same_secret(const char *a, const char *b)
@@ -128,12 +130,20 @@ int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *p
     return rc;
 }
 
+static void warn_if_public(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH))
+        log_warn("%s: every user of this machine can read these keys", path);
+}
+
 int net_keys_read(struct net_keys *k, const char *path, struct err *e)
 {
     struct buf text = {0};
     int rc = file_read(&text, path, KEY_FILE_MAX, e);
     if (rc == 0) rc = net_keys_parse(k, text.data ? text.data : "", text.n, path, e);
     if (text.data) explicit_bzero(text.data, text.n);
+    if (rc == 0) warn_if_public(path);
     buf_deinit(&text);
     return rc;
 }
@@ -150,7 +160,7 @@ int key_wait_s(struct net_key *key, int64_t now_us)
     else
         key->token = fmin(most, key->token + (double)(now_us - key->token_us) * per_us);
     key->token_us = now_us;
-    if (key->token < 1) return (int)ceil((1 - key->token) / per_us * 1e-6);
+    if (key->token < 1) return (int)fmin(ceil((1 - key->token) / per_us * 1e-6), WAIT_MAX_S);
     key->token -= 1;
     return 0;
 }

@@ -59,6 +59,9 @@ TEST(net_keys_have_a_rate)
     struct net_key slow = {.per_minute = 0.5};
     EXPECT_INT(key_wait_s(&slow, 1), 0);
     EXPECT_INT(key_wait_s(&slow, 1), 120);
+    struct net_key hardly = {.per_minute = 1e-300};
+    EXPECT_INT(key_wait_s(&hardly, 1), 0);
+    EXPECT_INT(key_wait_s(&hardly, 1), 86400); /* longer than an int of seconds */
     struct net_key any = {0};
     EXPECT_INT(key_wait_s(&any, 1), 0);
 }
@@ -68,10 +71,12 @@ TEST(net_guards_loopback)
     static const char *const own[] = {"https://app.example"}, *const name[] = {"box.lan"};
     struct guard g = {.loopback = true, .origin = own, .n_origin = 1, .host = name, .n_host = 1};
     static const char *const good[] = {"localhost",  "LOCALHOST:8000", "127.0.0.1:1", "127.9.9.9",
-                                       "[::1]:8000", "a.localhost",    "box.lan:80"};
+                                       "[::1]:8000", "a.localhost",    "box.lan:80",
+                                       "[0:0::1]",   "[::ffff:127.0.0.1]:1"};
     static const char *const bad[] = {
         "evil.example", "localhost.evil.example", "127.0.0.1.evil", "", "[::1", "localhost:80x",
-        "10.0.0.1",     "localhost@evil",         ".localhost.x"};
+        "10.0.0.1",     "localhost@evil",         ".localhost.x",   "[::2]", "[]",
+        "[::1]x",       "[::ffff:10.0.0.1]",      "[::1%lo]",       "::1",   "[localhost]"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) EXPECT(guard_host(&g, good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) EXPECT(!guard_host(&g, bad[i]));
     EXPECT(guard_host(&g, NULL)); /* HTTP/1.0 has none; browsers always send one */

@@ -39,7 +39,7 @@ struct net_keys {
 /* Add a key; ERR_ARG for one that is empty, too long (256 bytes) or there already. */
 int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e);
 /* Add a file's: a line is SECRET [name=TEXT] [rate=N] [share=X] [role=admin], rate in requests per
- * minute; `#` begins a comment. The error names file and line. */
+ * minute; `#` begins a comment. The error names file and line. A file that every user can read is warned about. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e);
 int net_keys_read(struct net_keys *k, const char *path, struct err *e);
 void net_keys_deinit(struct net_keys *k);
@@ -86,7 +86,7 @@ struct net_options {
     size_t n_body_max;       /* bytes; 0: 32 MiB; above it 413                                */
     size_t n_body_total_max; /* of all bodies that are held; 0: 256 MiB; above it 503         */
     int head_ms;             /* for a whole head; 0: 15 s; then 408                           */
-    int body_ms;             /* for a body, and a second more per 4 KiB; 0: 30 s; then 408    */
+    int body_ms;             /* that a body may fall behind 4 KiB a second; 0: 30 s; then 408 */
     int idle_ms;             /* between requests; 0: 75 s                                     */
     int write_ms;            /* that a reader may take nothing; 0: 30 s; then it is cut off   */
     int ping_ms;             /* an SSE comment into a stream that is silent; 0: 15 s          */

@@ -165,7 +165,6 @@ struct conn {
     struct chunks chunks;
     struct exchange *x;  /* CONN_BODY, CONN_ANSWER */
     int64_t deadline_us; /* 0: none */
-    int64_t body_us;     /* when the body began */
     char peer[80];
 };
 void conn_open(struct net *n, int fd, const char *peer, bool local);

@@ -245,6 +245,24 @@ TEST(net_waits_for_nobody)
     rig_close();
 }
 
+TEST(net_holds_no_body_that_stops)
+{
+    /* Goal: what has come of a body buys no time without end for what has not, or a few clients could fill the memory
+     * that all bodies share, and stay. Method: 40 KiB at once are 10 s at 4 KiB a second. */
+    NEED(rig_open(&(struct net_options){.body_ms = 300}));
+    struct client c;
+    char part[40 << 10];
+    memset(part, 'x', sizeof part);
+    NEED(client_open(&c));
+    client_says(&c, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 81920\r\n\r\n");
+    client_say(&c, part, sizeof part);
+    int64_t start = time_us();
+    EXPECT(client_hears(&c, "HTTP/1.1 408", SOON));
+    EXPECT(time_us() - start < 2000000);
+    client_close(&c);
+    rig_close();
+}
+
 TEST(net_has_room_for_so_many)
 {
     struct net_options o = {.n_conn_max = 4};
