@@ -1,5 +1,6 @@
 /* err.c - see err.h. No allocation: an error path must work when memory is gone. */
 #include "err.h"
+#include "utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +12,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->text, sizeof e->text, fmt, ap);
     va_end(ap);
+    utf8_show(e->text, strlen(e->text));
     return code;
 }
 
@@ -28,6 +30,7 @@ int err_prefix(struct err *e, int code, const char *fmt, ...)
         int m = snprintf(e->text + n, room, ": %s", old);
         (void)m; /* cut at the end is the stated behaviour */
     }
+    utf8_show(e->text, strlen(e->text));
     return code;
 }
 

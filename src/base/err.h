@@ -21,7 +21,7 @@ enum {
 };
 
 struct err {
-    char text[480]; /* UTF-8, NUL-terminated, no newline at the end; "" while nothing failed */
+    char text[480]; /* UTF-8, NUL-terminated, no control characters; "" while nothing failed */
 };
 
 /* Write the sentence and hand back `code`, so that `return err_set(e, ERR_FORMAT, ...)` reads well.

@@ -3,6 +3,7 @@
 #include "log.h"
 #include "json.h"
 #include "os.h"
+#include "utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ void log_line(enum log_level level, const char *fmt, ...)
         put_json(level, line, len);
         return;
     }
+    utf8_show(line, len); /* a client's words make no line of their own */
     line[len++] = '\n';
     put_line(line, len);
 }

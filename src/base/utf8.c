@@ -88,3 +88,17 @@ size_t utf8_complete_len(const char *s, size_t n)
     }
     return n;
 }
+
+void utf8_show(char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint8_t c = (uint8_t)s[i];
+        bool c1 = c == 0xC2 && i + 1 < n && ((uint8_t)s[i + 1] & 0xE0) == 0x80;
+        if (c == '\n' || c == '\t')
+            s[i] = ' ';
+        else if (c < ' ' || c == 127)
+            s[i] = '?';
+        else if (c1)
+            s[i] = s[i + 1] = '?';
+    }
+}

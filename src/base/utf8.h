@@ -26,6 +26,10 @@ int utf8_bad_len(const char *s, size_t n);
  * still become valid. n, n-1, n-2 or n-3. Invalid bytes count as complete. */
 size_t utf8_complete_len(const char *s, size_t n);
 
+/* Make s[0..n) a line that can be shown: control characters, those of UTF-8 (U+0080 to U+009F) too, become '?', and what
+ * only parts words a space. Whatever others said, it moves no cursor and begins no line. */
+void utf8_show(char *s, size_t n);
+
 /* Columns that cp takes on a terminal: 0 (combining), 1 or 2 (wide). */
 int utf8_width(uint32_t cp);
 

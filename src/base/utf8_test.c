@@ -86,3 +86,10 @@ TEST(utf8_valid_and_width)
     EXPECT(!utf8_valid("\xC3", 1) && !utf8_valid("a\xED\xA0\x80", 4));
     EXPECT(utf8_width('a') == 1 && utf8_width(0x4E2D) == 2 && utf8_width(0x301) == 0);
 }
+
+TEST(utf8_shows_one_line)
+{
+    char text[] = "a\x1b[2J\nb\tc\r\x7f \xC3\xA9 \xC2\x9B \xC2\xA0\xC2";
+    utf8_show(text, sizeof text - 1);
+    EXPECT_TEXT(text, "a?[2J b c?? \xC3\xA9 ?? \xC2\xA0\xC2");
+}
