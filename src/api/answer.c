@@ -36,15 +36,26 @@ static void hear(void *part, const void *event)
     if (last || p->eager || ++p->n_heard % HEARD_MOST == 0) queue_push(p->bell, "");
 }
 
-/* Everything that can fail is done before the engine hears of the request. */
-int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e)
+int64_t part_bytes(const struct part *p, const struct api *a)
 {
+    enum { BEGUN_BYTES = 1 << 10, STOP_BYTES = 64 << 10 }; /* its first texts and ids; an arena */
+    int64_t n = (int64_t)sizeof *p->choice + BEGUN_BYTES;
+    if (p->reply.n_stop) n += STOP_BYTES;
+    for (int i = 0; i < p->reply.n_stop; i++) n += 5 * (int64_t)p->reply.stop[i].n; /* match.c */
+    if (p->pooled) n += model_info(a->session->model)->d_model * (int64_t)sizeof *p->pooled;
+    return p->request->n * n + (int64_t)(sizeof *p + sizeof *p->request);
+}
+
+/* Everything that can fail is done before the engine hears of the request. A second time only goes on. */
+int part_ready(struct part *p, const struct api_call *c, struct err *e)
+{
+    if (p->queue) return 0;
     p->choice = calloc((size_t)p->request->n, sizeof *p->choice);
     p->queue = engine_reply_queue();
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
-    p->bell = bell;
+    p->bell = c->bell;
     p->eager = c->stream || p->reply.n_stop > 0;
-    if (bell) queue_listen(p->queue, hear, p);
+    if (c->bell) queue_listen(p->queue, hear, p);
     p->request->reply = p->queue;
     p->wants_log = p->request->params.n_logprob >= 0;
     p->ranked = p->request->best_of > 0;

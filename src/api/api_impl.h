@@ -85,14 +85,18 @@ struct part {                /* one prompt of a call */
     bool done, no_memory;
     struct buf echo; /* the prompt's text, where it is wanted back */
 };
-int part_ready(struct part *p, const struct api_call *c, struct queue *bell, struct err *e);
+/* What a part holds before there is anything of its answers. */
+int64_t part_bytes(const struct part *p, const struct api *a);
+int part_ready(struct part *p, const struct api_call *c, struct err *e);
 void part_event(struct part *p, const struct event *ev);
 void part_deinit(struct part *p); /* safe on a zeroed one; not while it runs */
 
 struct api_call {
     const struct api *api; /* borrowed */
     const struct endpoint *endpoint;
-    struct arena arena;
+    struct arena arena, lists; /* lists: what the params of all requests point to */
+    struct queue *bell;        /* borrowed; NULL: none */
+    int64_t n_byte;            /* reserved with the engine */
     char id[256];
     const char *model; /* arena, or borrowed from api */
     int64_t created;

@@ -3,7 +3,8 @@
  *   OPEN --api_call_submit--> RUNNING --api_call_poll: every part is done--> DONE --api_call_put--> (text)
  *     \________________________________ api_call_close ______________________________________/
  *
- * (1) part[0 .. n_part) have a request until it is submitted, and an id from the beginning.
+ * (1) part[0 .. n_part) have a request until it is submitted, and an id from the beginning; choices from then on, so
+ *     that a small body that asks for much does not take much memory before its turn.
  * (2) n_open parts are not done; n_running of them have been submitted, RUNNING_MAX at most, so that a call
  *     of many prompts fits into any queue. A part's queue outlives its request: close waits for its end. */
 #include "api_impl.h"
@@ -45,13 +46,34 @@ int call_parts(struct api_call *c, int n, struct err *e)
     return 0;
 }
 
+/* A prompt behind the first asks for the same: the body is read once. What the lists of the first point to is the call's
+ * (part_open). */
+static void ask_alike(struct request *r, const struct request *first)
+{
+    struct request own = *r;
+    *r = *first;
+    r->id = own.id;
+    r->arena = own.arena;
+    r->prompt = own.prompt;
+    r->share_id = own.share_id;
+    r->cache_salt = own.cache_salt;
+}
+
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e)
 {
-    p->request = request_open(e);
-    if (!p->request) return ERR_MEMORY;
-    p->id = p->request->id;
+    struct request *r = p->request = request_open(e);
+    if (!r) return ERR_MEMORY;
+    p->id = r->id;
+    if (p > c->part) {
+        ask_alike(r, c->part->request);
+        p->reply = c->part->reply;
+        return read_owner(r, body, e); /* it may be each prompt's own */
+    }
     int rc = body_flag(body, "return_token_ids", &c->ids_back, e);
-    return rc ? rc : api_read_params(p->request, &p->reply, &c->arena, c->api, body, e);
+    if (rc == 0) rc = api_read_params(r, &p->reply, &c->arena, c->api, body, e);
+    c->lists = r->arena; /* outlives the request */
+    r->arena = (struct arena){0};
+    return rc;
 }
 
 static int read_model(struct api_call *c, const struct json *body, struct err *e)
@@ -137,11 +159,9 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
     c->api = a;
     c->endpoint = endpoint;
     name_call(c);
+    c->bell = bell;
     int rc = read_body(c, body, e);
-    for (int i = 0; rc == 0 && i < c->n_part; i++) {
-        rc = part_ready(&c->part[i], c, bell, e);
-        if (rc == 0) rc = may_submit(c, &c->part[i], e);
-    }
+    for (int i = 0; rc == 0 && i < c->n_part; i++) rc = may_submit(c, &c->part[i], e);
     if (rc == 0)
         *out = c;
     else
@@ -183,16 +203,28 @@ static int submit(struct api_call *c, struct part *p, struct err *e)
         params->seeded = true;
     }
     p->request->patient = c->n_running > 0;
-    int rc = engine_submit(c->api->session->engine, p->request, e);
+    int rc = part_ready(p, c, e);
+    if (rc == 0) rc = engine_submit(c->api->session->engine, p->request, e);
     if (rc != 0) return rc;
     p->request = NULL;
     c->n_running++;
     return 0;
 }
 
+/* Room for all answers, before there is one. */
+static int reserve(struct api_call *c, struct err *e)
+{
+    int64_t n_byte = 0;
+    if (c->n_byte) return 0;
+    for (int i = 0; i < c->n_part; i++) n_byte += part_bytes(&c->part[i], c->api);
+    int rc = engine_reserve(c->api->session->engine, n_byte, e);
+    if (rc == 0) c->n_byte = n_byte;
+    return rc;
+}
+
 int api_call_submit(struct api_call *c, struct err *e)
 {
-    int rc = 0;
+    int rc = reserve(c, e);
     for (int i = 0; rc == 0 && i < c->n_part && c->n_running < RUNNING_MAX; i++)
         if (c->part[i].request) rc = submit(c, &c->part[i], e);
     return rc == ERR_BUSY && c->n_running > 0 ? 0 : rc;
@@ -252,6 +284,8 @@ void api_call_close(struct api_call *c)
     for (int i = 0; i < c->n_part; i++) part_close(c, &c->part[i]);
     free(c->part);
     arena_deinit(&c->arena);
+    arena_deinit(&c->lists);
+    if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->n_byte);
     free(c);
 }
 

@@ -4,13 +4,14 @@
 
 #include "base/hash.h"
 
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STOP_MAX = 1024, WORD_MAX = 4096 };
+enum { STOP_MAX = 1024, WORD_MAX = 4096, OWNER_MAX = 64 << 10 };
 
 #define FIELD(name) #name, offsetof(struct sample_params, name)
 
@@ -85,11 +86,14 @@ static int read_bias(struct sample_params *p, const struct json *body, struct ar
     if (!b) return err_memory(e, "logit_bias", json_count(map) * sizeof *b);
     int n = 0;
     for (void *it = json_first(map); it; it = json_next(map, it), n++) {
-        const char *key = json_it_key(it, NULL);
+        size_t n_key;
+        const char *key = json_it_key(it, &n_key);
         const struct json *value = json_it_value(it);
         char *end;
         long id = strtol(key, &end, 10);
-        if (end == key || *end || id < 0 || id > INT32_MAX)
+        /* spelled in one way alone: else a map could name a token again and again */
+        bool plain = isdigit((unsigned char)*key) && (*key != '0' || n_key == 1);
+        if (!plain || end != key + n_key || id > INT32_MAX)
             return err_set(e, ERR_ARG, "logit_bias: \"%.40s\" is not a token id", key);
         if (json_kind(value) != JK_INT && json_kind(value) != JK_REAL)
             return err_set(e, ERR_ARG, "logit_bias: the bias of token %ld is not a number", id);
@@ -136,16 +140,23 @@ static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
     return rc;
 }
 
-static int read_lists(struct sample_params *p, const struct tokenizer *t, const struct json *body,
+static int read_lists(struct sample_params *p, const struct api *api, const struct json *body,
                       struct arena *a, struct err *e)
 {
+    int n_vocab = model_info(api->session->model)->n_vocab;
     int rc = body_ids(body, "stop_token_ids", a, &p->stop_id, &p->n_stop_id, e);
+    if (rc == 0 && p->n_stop_id > STOP_MAX) /* each is compared with each token */
+        rc = err_set(e, ERR_LIMIT, "stop_token_ids: %d entries are above the limit of %d",
+                     p->n_stop_id, STOP_MAX);
     if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
+    if (rc == 0 && p->n_allowed > n_vocab) /* the same ones again and again */
+        rc = err_set(e, ERR_LIMIT, "allowed_token_ids: %d entries, and there are %d tokens",
+                     p->n_allowed, n_vocab);
     if (rc == 0)
         rc = body_texts(body, "dry_sequence_breakers", WORD_MAX, a, &p->dry_breaker,
                         &p->n_dry_breaker, e);
     if (rc == 0) rc = read_bias(p, body, a, e);
-    if (rc == 0) rc = read_bad_words(p, t, body, a, e);
+    if (rc == 0) rc = read_bad_words(p, api->session->tokenizer, body, a, e);
     return rc;
 }
 
@@ -210,6 +221,8 @@ int read_owner(struct request *r, const struct json *body, struct err *e)
         size_t n;
         const char *text = json_text(j, &n);
         if (j && !text) return body_wrong(name[i], "a text", j, e);
+        if (j && n > OWNER_MAX)
+            return err_set(e, ERR_ARG, "%s: expected a text of at most %d bytes", name[i], OWNER_MAX);
         if (text && n) *hash[i] = hash_bytes(text, n, 0);
     }
     if (!shared) r->cache_salt ^= hash_bytes(&r->id, sizeof r->id, 1);
@@ -244,7 +257,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     if (rc == 0) rc = read_timeout(r, body, e);
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
-    if (rc == 0) rc = read_lists(&r->params, t, body, &r->arena, e);
+    if (rc == 0) rc = read_lists(&r->params, a, body, &r->arena, e);
     if (rc == 0) rc = read_stop(ro, body, keep, e);
     if (rc == 0) rc = sample_params_check(&r->params, model_info(a->session->model)->n_vocab, e);
     return rc;

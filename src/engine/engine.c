@@ -341,6 +341,24 @@ static int open_group(struct group **out, struct engine *en, struct request *r, 
     return rc;
 }
 
+int engine_reserve(struct engine *en, int64_t n_byte, struct err *e)
+{
+    int64_t most = en->byte_max / 4;
+    int64_t held = atomic_fetch_add(&en->n_byte_reserved, n_byte);
+    if (!most || held + n_byte <= most) return 0;
+    atomic_fetch_sub(&en->n_byte_reserved, n_byte);
+    if (n_byte > most)
+        return refused(en, err_set(e, ERR_LIMIT, "n: so many answers take %lld MiB, and there are %lld for all requests",
+                                   (long long)n_byte >> 20, (long long)most >> 20));
+    return refused(en, err_set(e, ERR_BUSY, "the answers of the requests that were taken hold %lld of %lld MiB; try again later",
+                               (long long)held >> 20, (long long)most >> 20));
+}
+
+void engine_unreserve(struct engine *en, int64_t n_byte)
+{
+    if (n_byte) atomic_fetch_sub(&en->n_byte_reserved, n_byte);
+}
+
 /* Into the inbox; false: there are as many as may wait. */
 static bool enqueue(struct engine *en, struct group *g)
 {

@@ -160,6 +160,10 @@ struct queue *engine_reply_queue(void);
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
 /* Would engine_submit take it, if its queue were not full? What it asks beyond the context is cut. Any thread. */
 int engine_may_take(struct engine *en, struct request *r, struct err *e);
+/* Bytes that whoever asks will hold for the answers, beside what requests hold here: a quarter of byte_max may be reserved
+ * at once. ERR_BUSY: not now; ERR_LIMIT: never. Any thread. */
+int engine_reserve(struct engine *en, int64_t n_byte, struct err *e);
+void engine_unreserve(struct engine *en, int64_t n_byte);
 /* any thread; idempotent; takes effect within a step */
 void engine_cancel(struct engine *en, uint64_t request_id);
 /* Forget the prefixes that are cached: requests submitted later compute theirs anew, but for pages that sequences

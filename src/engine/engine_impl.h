@@ -167,6 +167,7 @@ struct engine {
     int queue_max;
     int64_t byte_max;        /* of requests, 0: any                   */
     _Atomic int64_t n_byte;  /* that they hold                        */
+    _Atomic int64_t n_byte_reserved; /* for their answers (engine_reserve) */
     _Atomic int n_queued; /* requests submitted and not yet scheduled */
     _Atomic int n_open;   /* requests submitted and not yet done      */
     _Atomic bool draining;

@@ -362,6 +362,11 @@ TEST(requests_hold_so_much_memory_at_most)
     EXPECT_INT(r.en->n_byte, 0);
     NEED_OK(engine_submit(r.en, make(ids, 5, 200, q), &e), &e);
     EXPECT(r.en->n_byte > 0);
+    EXPECT_INT(engine_reserve(r.en, LIMIT / 4 + 1, &e), ERR_LIMIT); /* what answers may take besides */
+    NEED_OK(engine_reserve(r.en, LIMIT / 4, &e), &e);
+    EXPECT_INT(engine_reserve(r.en, 1, &e), ERR_BUSY);
+    engine_unreserve(r.en, LIMIT / 4);
+    EXPECT_INT(r.en->n_byte_reserved, 0);
     golden_close(&r);
     queue_close(q);
 }

@@ -41,8 +41,8 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
     struct stop_match *m = calloc(1, sizeof *m);
     if (!m) return err_memory(e, "stop strings", sizeof *m);
     m->completed = -1;
-    m->stop = arena_push0(&m->mem, (size_t)n_stop, sizeof *m->stop);
-    bool ok = m->stop;
+    if (n_stop > 0) m->stop = arena_push0(&m->mem, (size_t)n_stop, sizeof *m->stop);
+    bool ok = m->stop || n_stop == 0; /* mostly there are none, and every answer has this */
     for (; ok && m->n_stop < n_stop; m->n_stop++)
         ok = match_init(&m->stop[m->n_stop], &m->mem, stop[m->n_stop].text, stop[m->n_stop].n);
     if (!ok) {
