@@ -1,4 +1,4 @@
-# Makefile of quoth.  make | make lib | make static | make wheel | make unit | syntax | test | fuzz | bench | long | check | install | fmt | clean
+# Makefile of quoth.  make | make lib | make static | make wheel | make unit | syntax | test | fuzz | bench | long | long-san | check | install | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a build folder of its own.
 # DEBUG=1 turns optimization off. WERROR=1 makes warnings errors (CI does).
@@ -117,6 +117,10 @@ long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	tool/fuzz build-address-undefined -n 100000
+# What clients may do to the server, at all stated counts, watched by sanitizers.
+long-san:
+	QUOTH_LONG=1 SAN=address,undefined ./test tests/e2e/abuse.py tests/e2e/overload.py
+	QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py tests/e2e/overload.py
 # A short version of making the bundled model (needs Python; minutes).
 demo-check:
 	tool/demo/make.sh --quick build/demo-check
@@ -140,6 +144,6 @@ fmt:
 clean:
 	rm -rf build build-*
 
-.PHONY: all lib static wheel unit syntax test fuzz bench long demo-check check install fmt clean
+.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check install fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

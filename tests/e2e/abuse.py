@@ -4,7 +4,8 @@ Method: a seeded crowd of bad clients (badclients.py: malformed requests, dribbl
 ones, hang-ups while queued, in a long prompt and while streaming, readers that do not read), plain and over TLS, beside
 healthy ones whose every answer is compared; then the server's descriptors, memory and pages must be what they were.
 
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 100,000 malformed requests instead of some thousand.
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 100,000 malformed requests instead of some
+thousand, under sanitizers too (QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py).
 Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import json
 import os
@@ -18,11 +19,11 @@ import threading
 import time
 
 from badclients import STORY, Client, Healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
-from server import LONG, SLOW, TMP, Failed, Server, certificate, check, run
+from server import FEW, LONG, PATIENCE, SLOW, TMP, Failed, Server, certificate, check, run
 
-N_MALFORMED = 100000 if LONG else 400 if SLOW else 1600  # a fifth of it over TLS
-N_LEAVING = 50 if LONG else 2 if SLOW else 3
-N_LONG = 4000 if SLOW else 16000  # tokens of a long prompt
+N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # a fifth of it over TLS
+N_LEAVING = 50 if LONG else 2 if FEW else 3
+N_LONG = 4000 if FEW else 16000  # tokens of a long prompt
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 N_CONNECTION = min(1000, hard - 300)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
@@ -42,7 +43,7 @@ def round_of(server, n_malformed, scale):
     healthy = Healthy(server)
     try:
         in_threads(lambda i: malformed(server, n_malformed // 4, 10 * scale + i))
-        in_threads(lambda i: hang_ups(server, 10 if SLOW else 20, 10 * scale + i))
+        in_threads(lambda i: hang_ups(server, 10 if FEW else 20, 10 * scale + i))
         half_closed(server, 5)
         crowd(server, healthy, N_CONNECTION)
     finally:
@@ -126,7 +127,7 @@ def slow_loris_on(*options):
     healthy = Healthy(server)
     try:
         kinds = ("head", "body", "handshake") if server.tls else ("head", "body")
-        drips = [Drip(server, kind) for kind in kinds * (10 if SLOW else 40)]
+        drips = [Drip(server, kind) for kind in kinds * (10 if FEW else 40)]
         until = time.monotonic() + 30
         while any(not d.ended for d in drips) and time.monotonic() < until:
             for d in drips:
@@ -176,7 +177,7 @@ class Leaving:
         c.say(post({"prompt": ids, "max_tokens": max_tokens, "ignore_eos": True, "stream": stream}, more="Connection: close\r\n"))
         return c
 
-    def until(self, what, seconds=60):
+    def until(self, what, seconds=60 * PATIENCE):
         """Wait for a state of /load; the steps computed so far."""
         end = time.monotonic() + seconds
         while not what(load := self.server.ask("GET", "/load")[2]):

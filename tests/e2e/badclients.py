@@ -7,7 +7,7 @@ import struct
 import threading
 import time
 
-from server import check
+from server import PATIENCE, check
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 16, "temperature": 0}
 TALK = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_tokens": 12, "temperature": 1, "seed": 7, "n": 2}
@@ -16,7 +16,7 @@ TALK = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_toke
 class Client:
     """A connection to a server; over TLS where that speaks it."""
 
-    def __init__(self, server, timeout=60):
+    def __init__(self, server, timeout=60 * PATIENCE):
         self.s = server.connect(timeout)
 
     def say(self, data):
@@ -211,7 +211,7 @@ def malformed(server, count, seed):
     """So many bad requests, one after the other; each is answered in HTTP's words or not at all. One in a hundred is huge."""
     rng = random.Random(seed)
     for i in range(count):
-        c = Client(server, timeout=30)
+        c = Client(server, timeout=30 * PATIENCE)
         c.say((huge if i % 100 == 50 else rng.choice(KINDS))(rng))
         c.half_close()  # so that half a request is answered by a close
         answer = c.hear()

@@ -229,31 +229,65 @@ def slow_readers():
         s.stop()
 
 
+class Most(threading.Thread):
+    """The most memory that a server takes until `end`, in MiB beyond what it had."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.over, self.before, self.most = server, False, server.rss_kib(), 0
+        self.start()
+
+    def run(self):
+        while not self.over:
+            self.most = max(self.most, self.server.rss_kib())
+            time.sleep(0.002)
+
+    def end(self):
+        self.over = True
+        self.join()
+        return (self.most - self.before) / 1024
+
+
 def much_memory():
     """bodies that would take much memory are refused before they take it"""
     s = Server("--disable-access-log")
-    peak, over = [0], []
-
-    def watch():
-        while not over:
-            peak[0] = max(peak[0], s.rss_kib())
-            time.sleep(0.002)
-
-    watcher = threading.Thread(target=watch)
-    before = s.rss_kib()
-    watcher.start()
+    watch = Most(s)
     try:
         for item in ("{}", "[]", "1", '""'):
             body = '{"prompt": [' + f"{item}," * 3000000 + f"{item}]}}"
             status, _, answer = s.ask("POST", "/v1/completions", body)
             check(status == 400 and "values" in answer["error"]["message"], (item, answer))
     finally:
-        over.append(True)
-        watcher.join()
+        took = watch.end()
         s.stop()
-    took = (peak[0] - before) / 1024
     check(SLOW or took < 150, f"{took:.0f} MiB")
     print(f"     {took:.0f} MiB at most")
+
+
+def much_asked():
+    """small bodies that ask for much, many times over, do not get memory for it before its turn"""
+    many, took = ["a"] * 2048, {}
+    for name, refused, body in (
+            ("answers", False, {"prompt": many, "n": 128}),
+            ("stops", True, {"prompt": ["a"] * 64, "n": 128, "stop": ["x" * 1000] * 1000}),
+            ("ids", True, {"prompt": many, "allowed_token_ids": list(range(250)) * 400}),
+            ("words", False, {"prompt": many, "bad_words": ["so many words "] * 4000})):
+        s = Server("--disable-access-log", "--max-num-seqs", "1")
+        watch = Most(s)
+        try:
+            c, start = Client(s), time.monotonic()
+            c.say(post({**body, "max_tokens": 1}))
+            c.s.settimeout(1)
+            check((b" 400 " in c.hear(100)) == refused, name)
+            c.reset()
+            check(s.ask("POST", "/v1/completions", STORY)[0] == 200)
+            check(SLOW or time.monotonic() - start < 10, f"{name}: others waited {time.monotonic() - start:.1f} s")
+            s.settle()
+        finally:
+            took[name] = watch.end()
+            s.stop()
+        check(SLOW or took[name] < 400, f"{name}: {took[name]:.0f} MiB")
+    print("     " + ", ".join(f"{name} {mib:.0f} MiB" for name, mib in took.items()))
 
 
 # ---- who may come ----
@@ -287,4 +321,5 @@ def names_and_origins():
         s.stop()
 
 
-run([connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, warnings, names_and_origins])
+run([connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, much_asked, warnings,
+     names_and_origins])

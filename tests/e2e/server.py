@@ -20,6 +20,8 @@ DATA = os.environ.get("QUOTH_DATA") or os.path.join(ROOT, "..", "shared", "data"
 MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
 LONG = os.environ.get("QUOTH_LONG") == "1"
 SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers
+FEW = SLOW and not LONG  # of everything that is counted
+PATIENCE = 10 if LONG and SLOW else 1  # so many times longer is waited for an answer
 TMP = tempfile.mkdtemp(prefix="quoth-serve-")
 
 
@@ -56,7 +58,7 @@ class Server:
         with open(self.log, errors="replace") as f:
             return f.read()
 
-    def connect(self, timeout=60):
+    def connect(self, timeout=60 * PATIENCE):
         """A socket to it, with TLS where it wants that."""
         s = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -68,8 +70,8 @@ class Server:
 
     def ask(self, method, path, body=None, headers=None):
         """(status, headers, JSON or bytes)"""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        c.sock = self.connect(120)
+        c = http.client.HTTPConnection("127.0.0.1", self.port)
+        c.sock = self.connect(120 * PATIENCE)
         try:
             if body is not None and not isinstance(body, (bytes, str)):
                 body = json.dumps(body)
