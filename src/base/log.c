@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum log_level log_level_max = LOG_WARN;
+_Atomic enum log_level log_level_max = LOG_WARN;
 _Atomic bool log_silent;
 bool log_as_json;
 

@@ -10,7 +10,7 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 extern _Atomic bool log_silent; /* nothing is written at all: inside of other programs */
 /* lines are JSON objects: {"time":"2026-11-20T14:30:00.123Z","level":"warning","message":"..."} */
 extern bool log_as_json;
-extern enum log_level log_level_max; /* messages above it are dropped; default LOG_WARN */
+extern _Atomic enum log_level log_level_max; /* messages above it are dropped; default LOG_WARN */
 
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

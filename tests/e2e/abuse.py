@@ -47,6 +47,8 @@ def round_of(server, n_malformed, scale):
         half_closed(server, 5)
         crowd(server, healthy, N_CONNECTION)
     finally:
+        healthy.over = True
+        check(server.process.poll() is None, "the server is gone: " + server.text()[-4000:])
         healthy.end()
     return healthy
 
