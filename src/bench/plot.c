@@ -30,15 +30,15 @@ static double down(const struct frame *f, double y)
     return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
 }
 
-/* The next one of 1, 2, 5, 10, 20 ... */
+/* A number above y whose fifths are short, and not so far above that curves are flat. */
 static double round_above(double y)
 {
+    static const double step[] = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10};
     if (!(y > 0)) return 1;
     double power = pow(10, floor(log10(y)));
-    return y <= power       ? power
-           : y <= 2 * power ? 2 * power
-           : y <= 5 * power ? 5 * power
-                            : 10 * power;
+    size_t i = 0;
+    while (i + 1 < sizeof step / sizeof step[0] && y > step[i] * power) i++;
+    return step[i] * power;
 }
 
 static void find_range(struct frame *f)
