@@ -72,14 +72,6 @@ ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
     }
 }
 
-/* For eight rows, which take so long that this is early enough: 2 to 6 % faster than both. */
-ALWAYS void fetch_near(const struct ahead *a, int i, const uint8_t *at, int n_byte)
-{
-    const uint8_t *near = at + NEAR;
-    if (near >= a->end[i]) near += a->jump;
-    for (int b = 0; b < n_byte; b += 64) __builtin_prefetch(near + b);
-}
-
 /* Do all rows go at once, through rows_eight? */
 ALWAYS bool is_eight(const struct panel_format *f, int n_row)
 {
@@ -338,9 +330,8 @@ ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRI
 #undef STEP
 
 /* Eight rows, of formats without scales of 16: sixteen chains of sums and half a unit's codes fill the
- * registers. This hides more of memory's time than rows_block twice: from memory it is 6 % (Q4_0, Q4_K)
- * to 23 % (Q8_0) faster, in the caches 2 to 15 %. Sums of 16 would have to be scaled twice as often:
- * 12 % slower (Q6_K). */
+ * registers. From memory 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster than rows_block twice. (Sums of 16
+ * would have to be scaled twice as often: 12 % slower, Q6_K.) */
 ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRIPS],
                        const struct scales *c, const int8_t *q, const struct starts *st,
                        const struct tile *t)
@@ -397,14 +388,15 @@ ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[S
     const int at = scale_bytes + u * f->bits * 64;
     const int8_t *q = r->q + u / 2 * r->q_step + u % 2 * UNIT;
     starts_of(&st, f, r, u);
-    for (int i = 0; i < STRIPS; i++) codes[i] = group[i] + at + lane[i] * 4;
+    for (int i = 0; i < STRIPS; i++) {
+        fetch(ahead, i, group[i] + at, f->bits * 64);
+        codes[i] = group[i] + at + lane[i] * 4;
+    }
     if (is_eight(f, r->n)) {
-        for (int i = 0; i < STRIPS; i++) fetch_near(ahead, i, group[i] + at, f->bits * 64);
         for (int i = 0; i < STRIPS; i++) c[i] = unit_scales(f, group[i], u, lane[i]);
         rows_eight(f, codes, c, q, &st, t);
         return;
     }
-    for (int i = 0; i < STRIPS; i++) fetch(ahead, i, group[i] + at, f->bits * 64);
     for (int i = 0; i < STRIPS; i++) {
         w[i] = unit_bytes(f, codes[i]);
         c[i] = unit_scales(f, group[i], u, lane[i]);

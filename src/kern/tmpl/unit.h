@@ -77,29 +77,36 @@ ALWAYS int zero_of(const struct panel_format *f)
     return is_signed(f) ? f->zero - 128 : f->zero;
 }
 
-/* Half h of the unit at p (already moved to the strip's outputs) as bytes. */
-ALWAYS struct half half_bytes(const struct panel_format *f, const uint8_t *p, int h)
+/* What low bits lack to be bytes. */
+ALWAYS void half_rest(struct half *u, const struct panel_format *f, const uint8_t *p, int h)
 {
-    struct half u = half_low(f->bits, p, h);
-    if (f->bits == 6) half_high2(&u, p + 256, h);
-    if (f->bits == 5) half_high1(&u, 4, p + 256, h);
-    if (f->bits == 3) half_high1(&u, 2, p + 128, h);
+    if (f->bits == 6) half_high2(u, p + 256, h);
+    if (f->bits == 5) half_high1(u, 4, p + 256, h);
+    if (f->bits == 3) half_high1(u, 2, p + 128, h);
     if (f->levels != LEVELS_NONE) {
         vi t = vi_table(panel_level[f->levels]);
-        u.w0 = vi_lut(t, u.w0), u.w1 = vi_lut(t, u.w1);
-        u.w2 = vi_lut(t, u.w2), u.w3 = vi_lut(t, u.w3);
+        u->w0 = vi_lut(t, u->w0), u->w1 = vi_lut(t, u->w1);
+        u->w2 = vi_lut(t, u->w2), u->w3 = vi_lut(t, u->w3);
     }
     if (is_signed(f)) {
         vi m = vi_set1_i8(-128);
-        u.w0 = vi_xor(u.w0, m), u.w1 = vi_xor(u.w1, m);
-        u.w2 = vi_xor(u.w2, m), u.w3 = vi_xor(u.w3, m);
+        u->w0 = vi_xor(u->w0, m), u->w1 = vi_xor(u->w1, m);
+        u->w2 = vi_xor(u->w2, m), u->w3 = vi_xor(u->w3, m);
     }
+}
+
+/* Half h of the unit at p (already moved to the strip's outputs) as bytes; both. */
+ALWAYS struct half half_bytes(const struct panel_format *f, const uint8_t *p, int h)
+{
+    struct half u = half_low(f->bits, p, h);
+    half_rest(&u, f, p, h);
     return u;
 }
 
 ALWAYS struct unit unit_bytes(const struct panel_format *f, const uint8_t *p)
 {
-    struct half a = half_bytes(f, p, 0), b = half_bytes(f, p, 1);
+    struct half a = half_low(f->bits, p, 0), b = half_low(f->bits, p, 1);
+    half_rest(&a, f, p, 0), half_rest(&b, f, p, 1);
     return (struct unit){a.w0, a.w1, a.w2, a.w3, b.w0, b.w1, b.w2, b.w3};
 }
 
