@@ -4,6 +4,7 @@
 #include "../../tests/unit.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 TEST(queue_order_and_bound)
 {
@@ -36,6 +37,36 @@ TEST(queue_tells_its_listener)
     EXPECT(queue_push(q, &x) && queue_push(q, &x) && !queue_push(q, &x));
     EXPECT_INT(n, 14); /* what was refused is not told */
     queue_close(q);
+}
+
+static void dawdle(void *done, const void *item)
+{
+    (void)item;
+    int64_t until = time_us() + 20000;
+    while (time_us() < until) continue;
+    atomic_store((atomic_bool *)done, true);
+}
+
+static void *push_one(void *q)
+{
+    int x = 7;
+    queue_push(q, &x);
+    return NULL;
+}
+
+TEST(queue_closes_behind_its_listener)
+{
+    /* Goal: who has popped the last item may close the queue, and then nobody calls the listener. */
+    struct queue *q = queue_open(1, sizeof(int));
+    atomic_bool done = false;
+    pthread_t thread;
+    int x;
+    queue_listen(q, dawdle, &done);
+    NEED(pthread_create(&thread, NULL, push_one, q) == 0);
+    EXPECT(queue_pop(q, &x, -1) && x == 7);
+    queue_close(q);
+    EXPECT(atomic_load(&done));
+    pthread_join(thread, NULL);
 }
 
 static void *wake_later(void *q)

@@ -2,7 +2,7 @@
  *
  * Events come at edges (EPOLLET), so a reader goes on until nothing is left. A read that returned less than it
  * asked for has found out already that nothing is (epoll(7)), and the next one, which would say EAGAIN, is not made before
- * an event announces more; a third of a request's calls were such. Behind a FIN no event will come: then all is read to the end. */
+ * an event announces more; every other read was such. Behind a FIN no event will come: then all is read to the end. */
 #include "net_impl.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* tls.c - TLS 1.2 and 1.3 over sockets that do not block, by OpenSSL.
  *
  * Records are read ahead, as many as one read of the socket brings: OpenSSL by itself asks for each record's head, then its
- * rest, then whether there is more, which was eight calls for a request's two records. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB
+ * rest, then whether there is more: five reads of a request, where one will do. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB
  * of a connection that says nothing.
  *
  * A client that closes its side of the socket without saying goodbye is taken for one that did: over
