@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STOP_MAX = 1024, WORD_MAX = 4096, OWNER_MAX = 64 << 10 };
+/* BREAKER_MAX: each is looked for in each token that DRY would penalize, on the engine's thread. */
+enum { STOP_MAX = 1024, WORD_MAX = 4096, BREAKER_MAX = 64, OWNER_MAX = 64 << 10 };
 
 #define FIELD(name) #name, offsetof(struct sample_params, name)
 
@@ -153,7 +154,7 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
         rc = err_set(e, ERR_LIMIT, "allowed_token_ids: %d entries, and there are %d tokens",
                      p->n_allowed, n_vocab);
     if (rc == 0)
-        rc = body_texts(body, "dry_sequence_breakers", WORD_MAX, a, &p->dry_breaker,
+        rc = body_texts(body, "dry_sequence_breakers", BREAKER_MAX, a, &p->dry_breaker,
                         &p->n_dry_breaker, e);
     if (rc == 0) rc = read_bias(p, body, a, e);
     if (rc == 0) rc = read_bad_words(p, api->session->tokenizer, body, a, e);

@@ -91,6 +91,7 @@ def refusals():
         ("/v1/completions", {}, 400, "prompt"), ("/v1/completions", {"prompt": 5}, 400, "prompt"),
         ("/v1/completions", {"prompt": "a", "max_tokens": -1}, 400, "max_tokens"),
         ("/v1/completions", {"prompt": "a", "timeout": 0}, 400, "timeout"),
+        ("/v1/completions", {"prompt": "a", "dry_sequence_breakers": ["a"] * 65}, 400, "dry_sequence_breakers"),
         ("/v1/completions", {"prompt": "a", "temperature": "x"}, 400, "temperature"),
         ("/v1/completions", {"prompt": "a", "temperature": 1e400}, 400, None),
         ("/v1/completions", {"prompt": "a", "n": 1000000}, 400, "n"),
