@@ -87,7 +87,9 @@ static void tell(struct queue *q, const void *item, bool waited_for)
 bool queue_push(struct queue *q, const void *item)
 {
     pthread_mutex_lock(&q->lock);
-    bool ok = q->n<q->cap, waited_for = q->n_waiting> 0, tells = waited_for || q->listener;
+    bool ok = q->n < q->cap;
+    bool waited_for = q->n_waiting > 0;
+    bool tells = waited_for || q->listener;
     if (ok) {
         memcpy(item_at(q, q->n), item, q->item_bytes);
         q->n++;
