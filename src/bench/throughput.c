@@ -73,7 +73,8 @@ static int put_totals(struct trial *b, struct err *e)
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
-    struct trial_setup o = {.prefix_cache = prefix_cache_flag,
+    struct trial_setup o = {.offline = true,
+                            .prefix_cache = prefix_cache_flag,
                             .log_bytes = kernels ? TRIAL_LOG_BYTES : 0};
     if (rc == 0) rc = trial_open(b, model, &o, e);
     if (rc == 0) rc = trial_run(b, 0, (int)choice_flags.n, e);

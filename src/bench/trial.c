@@ -48,6 +48,7 @@ static int longest(const struct traffic *t)
 static int start_engine(struct trial *b, const struct trial_setup *o, struct err *e)
 {
     struct engine_options eo;
+    session_flags.offline = o->offline;
     int rc = session_engine_options(&eo, &b->s, &session_flags, e);
     if (rc == 0 && o->log_bytes) rc = step_log_open(&b->log, b->s.model, o->log_bytes, e);
     if (b->log) eo.executor = step_log_executor(b->log);

@@ -32,6 +32,7 @@ struct trial {
 enum { TRIAL_LOG_BYTES = 64 << 20 };
 /* The model and an engine for jobs as long as t's. log_bytes 0: no log. */
 struct trial_setup {
+    bool offline; /* nobody waits for a token: see struct session_options */
     bool prefix_cache;
     size_t log_bytes;
 };

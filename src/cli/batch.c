@@ -333,6 +333,7 @@ static int run(int n_arg, char **arg)
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    session_flags.offline = true;
     const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
     if (rc == 0) rc = session_engine(&s, &e);

@@ -115,7 +115,7 @@ static bool wants_idle_step(const struct budget *b)
 
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_most)
 {
-    if (l->n_row == l->n_prompt_row) return n_most;
+    if (l->n_row == l->n_prompt_row || isinf(b->options.target_us)) return n_most;
     if (wants_idle_step(b)) return 0;
     int least = l->n_prompt_row == 0;
     /* nothing is known yet of rows far beyond what was seen */

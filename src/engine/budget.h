@@ -20,7 +20,7 @@ void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 
 struct budget_options {
     double
-        target_us; /* what a step may take while sequences decode; 0: a multiple of ...          */
+        target_us; /* what a step may take while sequences decode (INFINITY: any); 0: a multiple of ... */
     double
         multiple; /* ... what it would take without any prompt; 0: 2                            */
 };
@@ -42,7 +42,7 @@ void budget_init(struct budget *b, const struct budget_options *o);
 
 /* Rows that a prompt at position pos may have in the step that holds `l` so far (all who decode are
  * in it already): at most n_most; at least 1 while the step has none of any prompt, so that no
- * target stops prompts altogether. Without anyone who decodes: n_most. 0 in one step of 64, for
+ * target stops prompts altogether. Without anyone who decodes, or a target: n_most. 0 in one step of 64, for
  * every prompt, so that what a step takes without them stays known. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_most);
 /* The step took us microseconds. */

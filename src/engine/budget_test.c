@@ -202,6 +202,18 @@ TEST(no_target_stops_prompts_altogether)
     EXPECT(p99(&course, 40) < 1.6);
 }
 
+TEST(without_a_target_prompts_get_all_they_ask_for)
+{
+    struct budget b;
+    budget_init(&b, &(struct budget_options){.target_us = INFINITY});
+    for (int i = 0; i < 200; i++) {
+        struct step_load l = decodes(8, 100 + i);
+        EXPECT_INT(budget_rows(&b, &l, 512 * i, 512), 512);
+        step_load_add(&l, 512 * i, 512, true);
+        budget_told(&b, &l, 1000 * (i + 1));
+    }
+}
+
 /* Whatever it is told, it stays in its bounds; the same told gives the same answers. */
 TEST(any_clock_is_survived)
 {

@@ -359,19 +359,31 @@ void engine_unreserve(struct engine *en, int64_t n_byte)
     if (n_byte) atomic_fetch_sub(&en->n_byte_reserved, n_byte);
 }
 
-/* Into the inbox; false: there are as many as may wait. */
-static bool enqueue(struct engine *en, struct group *g)
+static int draining(struct err *e)
 {
+    return err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
+}
+
+/* Into the inbox. It counts as open before anybody asks whether the engine is being stopped, and engine_drain goes the
+ * other way round, so one of the two sees the other. */
+static int enqueue(struct engine *en, struct group *g, struct err *e)
+{
+    int rc = 0;
     atomic_fetch_add(&en->n_open, 1);
-    if (atomic_fetch_add(&en->n_queued, 1) < en->queue_max &&
-        queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
-        return true;
+    bool fits = atomic_fetch_add(&en->n_queued, 1) < en->queue_max;
+    if (atomic_load(&en->draining))
+        rc = draining(e);
+    else if (!fits || !queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
+        rc = full(
+            en, g->request,
+            err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later", en->queue_max));
+    if (rc == 0) return 0;
     atomic_fetch_sub(&en->n_queued, 1);
     atomic_fetch_sub(&en->n_open, 1);
     atomic_fetch_sub(&en->n_byte, g->n_byte);
     g->request = NULL; /* stays the caller's */
     group_close(g);
-    return false;
+    return rc;
 }
 
 int engine_submit(struct engine *en, struct request *take_r, struct err *e)
@@ -380,16 +392,12 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     struct group *g;
     int rc = engine_may_take(en, r, e);
     if (rc == ERR_LIMIT) return rc;
-    if (rc == 0 && atomic_load(&en->draining))
-        rc = err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
+    if (rc == 0 && atomic_load(&en->draining)) rc = draining(e);
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
     if (rc == 0) rc = open_group(&g, en, r, e);
     if (rc != 0) return rc;
     r->submit_us = engine_now(en);
-    if (enqueue(en, g)) return 0;
-    return full(
-        en, r,
-        err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later", en->queue_max));
+    return enqueue(en, g, e);
 }
 
 /* Something that has no answer; the inbox is drained every step. */

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/os.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,16 +117,22 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
-/* "120": milliseconds; "4x": a multiple of a step without prompts. */
-static int read_itl_target(struct engine_options *eo, const char *text, struct err *e)
+/* "120": milliseconds; "4x": a multiple of a step without prompts; "none": prompts get all they can use. */
+static int read_itl_target(struct engine_options *eo, const struct session_options *o, struct err *e)
 {
     char *end;
+    const char *text = o->itl_target_ms;
+    if (strcmp(text, "auto") == 0) text = o->offline ? "none" : "2x";
+    if (strcmp(text, "none") == 0) {
+        eo->itl_target_ms = INFINITY;
+        return 0;
+    }
     double x = strtod(text, &end);
     bool times = *end == 'x' && !end[1];
     if (end == text || (*end && !times) || !(x > 0 && x <= 1e9))
         return err_set(e, ERR_ARG,
-                       "--itl-target-ms: \"%.60s\" is neither milliseconds (120) nor a multiple of "
-                       "the step without prompts (2x)",
+                       "--itl-target-ms: \"%.60s\" is neither milliseconds (120), nor a multiple of "
+                       "the step without prompts (2x), nor none",
                        text);
     *(times ? &eo->itl_multiple : &eo->itl_target_ms) = x;
     return 0;
@@ -142,7 +149,7 @@ int session_engine_options(struct engine_options *eo, const struct session *s,
                                   .window_us = o->window_ms * 1000,
                                   .trace_path = o->trace_file,
                                   .trace_bytes_max = o->trace_file_size << 20};
-    return read_itl_target(eo, o->itl_target_ms, e);
+    return read_itl_target(eo, o, e);
 }
 
 int64_t session_request_bytes(void)
