@@ -65,7 +65,9 @@ static int measure(struct trial *b, const char *model, struct err *e)
     struct samples seconds = {0};
     b->t.seed = (uint64_t)figure_flags.seed;
     int rc = traffic_random(&b->t, (size_t)batch_size, input_len(), output_len(), 0, e);
-    if (rc == 0) rc = trial_open(b, model, &(struct trial_setup){.offline = true, .prefix_cache = prefix_cache}, e);
+    if (rc == 0)
+        rc = trial_open(b, model,
+                        &(struct trial_setup){.offline = true, .prefix_cache = prefix_cache}, e);
     if (rc == 0) rc = iterate(b, &seconds, e);
     if (rc == 0) rc = trial_figures(b, e);
     if (rc == 0) put_latencies(b, &seconds);

@@ -374,9 +374,9 @@ static int enqueue(struct engine *en, struct group *g, struct err *e)
     if (atomic_load(&en->draining))
         rc = draining(e);
     else if (!fits || !queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
-        rc = full(
-            en, g->request,
-            err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later", en->queue_max));
+        rc = full(en, g->request,
+                  err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later",
+                          en->queue_max));
     if (rc == 0) return 0;
     atomic_fetch_sub(&en->n_queued, 1);
     atomic_fetch_sub(&en->n_open, 1);

@@ -125,7 +125,7 @@ struct engine_options {
     int64_t byte_max;                  /* that requests may hold besides pages; 0: any */
     bool no_prefix_cache;              /* forget pages when their sequence ends */
     const char *scheduler;             /* a policy's name; NULL: fcfs */
-    double itl_target_ms;              /* of a step while sequences decode (budget.h; INFINITY: any); 0: ... */
+    double itl_target_ms;              /* of a step while sequences decode (INFINITY: any); 0: ... */
     double itl_multiple;               /* ... so many times the step without prompts; 0: 2    */
     int64_t starvation_us;             /* waiting longer goes first, under any policy; 0: 120 s */
     int64_t window_us;                 /* window: see policy.h; 0: 10 ms                       */

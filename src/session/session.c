@@ -118,7 +118,8 @@ int session_open_as(struct session *s, const char *path, const struct session_op
 }
 
 /* "120": milliseconds; "4x": a multiple of a step without prompts; "none": prompts get all they can use. */
-static int read_itl_target(struct engine_options *eo, const struct session_options *o, struct err *e)
+static int read_itl_target(struct engine_options *eo, const struct session_options *o,
+                           struct err *e)
 {
     char *end;
     const char *text = o->itl_target_ms;
@@ -130,10 +131,11 @@ static int read_itl_target(struct engine_options *eo, const struct session_optio
     double x = strtod(text, &end);
     bool times = *end == 'x' && !end[1];
     if (end == text || (*end && !times) || !(x > 0 && x <= 1e9))
-        return err_set(e, ERR_ARG,
-                       "--itl-target-ms: \"%.60s\" is neither milliseconds (120), nor a multiple of "
-                       "the step without prompts (2x), nor none",
-                       text);
+        return err_set(
+            e, ERR_ARG,
+            "--itl-target-ms: \"%.60s\" is neither milliseconds (120), nor a multiple of "
+            "the step without prompts (2x), nor none",
+            text);
     *(times ? &eo->itl_multiple : &eo->itl_target_ms) = x;
     return 0;
 }
