@@ -23,7 +23,8 @@
  *
  * Default target: twice the step without prompts. A prompt then gets half of the time, and as the
  * step's fixed part is paid already, more than a quarter of the rows per second that it would have alone;
- * streams never slow down by more than 2. The other end is 4 times: three quarters of the time. */
+ * streams never slow down by more than 2. The other end is 4 times: three quarters of the time. For a
+ * model whose steps take a millisecond, twice that is stricter than anybody needs: least_us. */
 #include "budget.h"
 
 #include <math.h>
@@ -106,6 +107,12 @@ static double idle_us(const struct budget *b, const struct step_load *l)
     return budget_us(b, &decodes);
 }
 
+static double target_us(const struct budget *b, double idle)
+{
+    const struct budget_options *o = &b->options;
+    return o->target_us > 0 ? o->target_us : fmax(o->multiple * idle, o->least_us);
+}
+
 /* With a target in microseconds nobody asks what a step takes without prompts. */
 static bool wants_idle_step(const struct budget *b)
 {
@@ -122,9 +129,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
     int seen = 2 * b->n_row_most > ROWS_FIRST ? 2 * b->n_row_most : ROWS_FIRST;
     if (n_most > seen - l->n_prompt_row) n_most = seen - l->n_prompt_row;
     if (n_most < least) n_most = least;
-    double idle = idle_us(b, l), target = b->options.target_us;
-    if (!(target > 0)) target = b->options.multiple * idle;
-    target *= aim;
+    double idle = idle_us(b, l), target = aim * target_us(b, idle);
     if (target < (1 + floor_share) * idle) target = (1 + floor_share) * idle;
     int lo = least, hi = n_most;
     while (lo < hi) {

@@ -19,10 +19,9 @@ struct step_load {
 void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 
 struct budget_options {
-    double
-        target_us; /* what a step may take while sequences decode (INFINITY: any); 0: a multiple of ... */
-    double
-        multiple; /* ... what it would take without any prompt; 0: 2                            */
+    double target_us; /* what a step may take while sequences decode (INFINITY: any); 0: ...  */
+    double multiple;  /* ... so many times what it would take without any prompt (0: 2), and ... */
+    double least_us;  /* ... this, if that is less: whoever reads cannot tell                  */
 };
 
 enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };

@@ -214,6 +214,21 @@ TEST(without_a_target_prompts_get_all_they_ask_for)
     }
 }
 
+/* A model whose steps take 1 ms may take 10 of them: as fast for a reader, and prompts come in. */
+TEST(small_models_need_not_hurry)
+{
+    double rate[2];
+    for (int i = 0; i < 2; i++) {
+        struct machine quick = cores;
+        quick.slow = 0.01;
+        struct budget_options o = {.multiple = 2, .least_us = i * 10000};
+        course_run(&course, quick, &o, 8, -1, 1);
+        rate[i] = course.rate;
+        for (int k = 40; i && k < course.n_step; k++) EXPECT(course.step_us[k] < 10500);
+    }
+    EXPECT(rate[1] > 1.5 * rate[0]);
+}
+
 /* Whatever it is told, it stays in its bounds; the same told gives the same answers. */
 TEST(any_clock_is_survived)
 {

@@ -172,7 +172,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (rc == 0) rc = open_stats(en, o, e);
     if (rc == 0) rc = record_open(en, o, e);
     budget_init(&en->budget, &(struct budget_options){.target_us = o->itl_target_ms * 1e3,
-                                                      .multiple = o->itl_multiple});
+                                                      .multiple = o->itl_multiple,
+                                                      .least_us = o->itl_least_ms * 1e3});
     struct policy_options po = {.name = o->scheduler,
                                 .n_seq = x->limits->n_seq,
                                 .starvation_us = o->starvation_us,

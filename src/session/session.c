@@ -117,13 +117,18 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
+enum { ITL_UNNOTICED_MS = 10 }; /* ten times faster than anybody reads */
+
 /* "120": milliseconds; "4x": a multiple of a step without prompts; "none": prompts get all they can use. */
 static int read_itl_target(struct engine_options *eo, const struct session_options *o,
                            struct err *e)
 {
     char *end;
     const char *text = o->itl_target_ms;
-    if (strcmp(text, "auto") == 0) text = o->offline ? "none" : "2x";
+    if (strcmp(text, "auto") == 0) {
+        text = o->offline ? "none" : "2x";
+        eo->itl_least_ms = ITL_UNNOTICED_MS;
+    }
     if (strcmp(text, "none") == 0) {
         eo->itl_target_ms = INFINITY;
         return 0;

@@ -27,7 +27,7 @@ struct session_options {
 #undef SESSION_REAL
 #undef SESSION_TEXT
 #undef SESSION_FLAG
-    bool offline; /* nobody waits for a token, only for the whole: no inter-token target by default */
+    bool offline; /* nobody waits for a token: no inter-token target by default */
     progress_fn *progress; /* told how far the packing of weights is; NULL: nobody looks */
     void *progress_ctx;
 };
