@@ -7,6 +7,7 @@ Ctrl-C, a stream that is not read to its end) cancels what it had under way."""
 import itertools
 import json
 import threading
+import time
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _lib
@@ -19,6 +20,7 @@ Params = Union[None, SamplingParams, Sequence[SamplingParams]]
 
 _IN_FLIGHT = 512
 _POLL_MS = 100  # how often a signal is looked for while nothing comes
+_FULL_S = 0.01  # how long a full engine is left alone
 _WITHOUT_MEANING = ("trust_remote_code", "enforce_eager", "disable_log_stats")  # of vLLM, accepted
 
 
@@ -132,7 +134,8 @@ class _Answer:
 class LLM:
     """A model that is open for use. `model` is a .gguf file, a Hugging Face folder or a llama2.c file; options are
     those of the command line (max_model_len, max_num_seqs, threads, kv_cache_dtype, chat_template, ...). seed: of
-    requests that have none (None: random ones)."""
+    requests that have none (None: random ones). Prompts are computed as fast as they can be, which other answers'
+    tokens wait for: who streams to readers gives itl_target_ms="auto"."""
 
     def __init__(self, model: str, seed: Optional[int] = 0, **options):
         self._model = None
@@ -140,6 +143,7 @@ class LLM:
         self._seed, self._n_request, self._lock = seed, itertools.count(), threading.Lock()
         if options.pop("tensor_parallel_size", 1) != 1:
             raise ValueError("tensor_parallel_size: expected 1")
+        options = {"itl_target_ms": "none", **options}
         texts = {k: _option_text(k, v) for k, v in options.items() if v is not None and k not in _WITHOUT_MEANING}
         self._model = _lib.open_model(model, texts)
 
@@ -225,14 +229,18 @@ class LLM:
 
     def _events(self, jobs) -> Iterator:
         """(answer, event) of all jobs as they come."""
-        queue, answers, waiting = _lib.Queue(self._handle()), {}, list(reversed(jobs))
+        queue, answers, waiting, again = _lib.Queue(self._handle()), {}, list(reversed(jobs)), 0
         try:
             while waiting or answers:
-                while waiting and len(answers) < _IN_FLIGHT:
+                while waiting and len(answers) < _IN_FLIGHT and time.monotonic() >= again:
                     number = queue.submit(waiting[-1].ids, waiting[-1].json)
                     if number is None:
+                        again = time.monotonic() + _FULL_S
                         break
                     answers[number] = _Answer(self, waiting.pop(), number)
+                if not answers:
+                    time.sleep(_FULL_S)
+                    continue
                 event = queue.poll(_POLL_MS)
                 if event is None:
                     continue

@@ -101,6 +101,23 @@ def many_at_once_equal_one_by_one():
         check(r and [o.outputs for o in r] == [o.outputs for o in at_once], "threads")
 
 
+def a_full_engine_is_asked_again_now_and_then():
+    from quoth import _lib
+    asked, submit = [], _lib.Queue.submit
+
+    def full_at_first(self, *args):
+        asked.append(time.monotonic())
+        return None if asked[-1] < asked[0] + 0.3 else submit(self, *args)
+
+    _lib.Queue.submit = full_at_first
+    try:
+        outputs = generate([STORY, "One day"], SamplingParams(max_tokens=4, temperature=0))
+    finally:
+        _lib.Queue.submit = submit
+    check([len(o.outputs[0].token_ids) for o in outputs] == [4, 4], outputs)
+    check(len(asked) <= 2 + 31, f"{len(asked)} times in 0.3 s")
+
+
 def logprobs_and_stops():
     [o] = generate(STORY, SamplingParams(temperature=0, max_tokens=8, logprobs=3, prompt_logprobs=1))
     out = o.outputs[0]
@@ -301,6 +318,7 @@ def examples_of_the_readme():
         check(run.returncode == 0 and run.stdout.strip(), run.stderr[-800:])
 
 
-run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one, logprobs_and_stops, several_answers,
+run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one,
+     a_full_engine_is_asked_again_now_and_then, logprobs_and_stops, several_answers,
      pieces_of_a_stream_add_up, conversations, bad_parameters_name_the_field, time_that_is_over, seeds,
      an_interrupt_cancels, a_wheel_installs_without_a_network, examples_of_the_readme])
