@@ -18,7 +18,8 @@ static const struct option options[] = {
     REAL_OPTION("length-scale", "X", &length, 1e-6, 1e3,
                 "prompts and answers X times as long (1; prompts with block ids stay)"),
     REAL_OPTION("memory-growth-max", "MIB", &growth_mib, 0, 1e9,
-                "exit 1 if memory grew by more in the last three quarters of the time (0: never)"),
+                "exit 1 if memory beyond KV pages grew by more in the last three quarters of the "
+                "time (0: never)"),
     FLAG_OPTION("save-detailed", &detail, "each request's lengths and times in the JSON too"),
     OPTIONS_OF(cache_options),
     OPTIONS_OF(arrival_options),
@@ -76,8 +77,8 @@ static bool verdict(struct trial *b)
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);
-    if (rc == 0)
-        rc = trial_open(b, model, &(struct trial_setup){.prefix_cache = prefix_cache_flag}, e);
+    struct trial_setup o = {.prefix_cache = prefix_cache_flag, .touch_pages = growth_mib > 0};
+    if (rc == 0) rc = trial_open(b, model, &o, e);
     if (rc == 0) rc = trial_run(b, (int)arrival_flags.max_concurrency, 1, e);
     if (rc == 0) rc = trial_figures(b, e);
     if (rc != 0) return rc;

@@ -73,6 +73,7 @@ int trial_open(struct trial *b, const char *model, const struct trial_setup *o, 
     if (n_cut)
         fprintf(stderr, "quoth %s: %zu of %zu requests are cut to a context of %d tokens\n",
                 b->name, n_cut, b->t.n, model_info(b->s.model)->context_max);
+    if (o->touch_pages) model_touch_pages(b->s.model);
     return start_engine(b, o, e);
 }
 

@@ -34,6 +34,7 @@ enum { TRIAL_LOG_BYTES = 64 << 20 };
 struct trial_setup {
     bool offline; /* nobody waits for a token: see struct session_options */
     bool prefix_cache;
+    bool touch_pages; /* before the run, so that memory that grows in it is not theirs */
     size_t log_bytes;
 };
 int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e);

@@ -560,6 +560,11 @@ int model_verify(const struct checkpoint *c, const struct model_options *o, mode
     return rc;
 }
 
+void model_touch_pages(struct model *m)
+{
+    kv_store_reach(&m->kv, m->kv.n_page - 1);
+}
+
 void model_close(struct model *m)
 {
     if (!m) return;

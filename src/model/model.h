@@ -82,6 +82,9 @@ struct model_out {
  * allocates nothing. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
+/* Every KV page is in memory from now on, not from its first use. Before anybody computes. */
+void model_touch_pages(struct model *m);
+
 /* Called with every named intermediate: x f32 [n_row, n]. layer is -1 outside layers. For tests
  * and debugging. */
 typedef void trace_fn(void *ctx, int layer, const char *name, const float *x, int n_row, int64_t n);
