@@ -24,7 +24,11 @@
  * Default target: twice the step without prompts. A prompt then gets half of the time, and as the
  * step's fixed part is paid already, more than a quarter of the rows per second that it would have alone;
  * streams never slow down by more than 2. The other end is 4 times: three quarters of the time. For a
- * model whose steps take a millisecond, twice that is stricter than anybody needs: least_us. */
+ * model whose steps take a millisecond, twice that is stricter than anybody needs: least_us.
+ *
+ * Where many come at once, half of the time for prompts is unjust: 31 wait for their first token so that one
+ * has its next ones sooner. Time shared by heads, 1 + prompts / decodes, is what makes the sum of
+ * all waiting least; `most` bounds what it may cost those who decode. */
 #include "budget.h"
 
 #include <math.h>
@@ -47,10 +51,23 @@ void step_load_add(struct step_load *l, int pos, int n_row, bool prompt)
     l->n_pair += (double)n_row * pos + (double)n_row * (n_row + 1) / 2;
 }
 
+static double clip(double x, double lo, double hi)
+{
+    return x < lo ? lo : x > hi ? hi : x;
+}
+
 void budget_init(struct budget *b, const struct budget_options *o)
 {
     *b = (struct budget){.options = *o, .speed = 1, .margin = 1};
     if (!(b->options.multiple > 0)) b->options.multiple = 2;
+    if (b->options.most < b->options.multiple) b->options.most = b->options.multiple;
+    b->multiple = b->options.multiple;
+}
+
+void budget_share(struct budget *b, int n_decode, int n_prompt)
+{
+    double fair = n_decode > 0 ? 1 + (double)n_prompt / n_decode : 1;
+    b->multiple = clip(fair, b->options.multiple, b->options.most);
 }
 
 static int kind_of(const struct step_load *l)
@@ -110,7 +127,7 @@ static double idle_us(const struct budget *b, const struct step_load *l)
 static double target_us(const struct budget *b, double idle)
 {
     const struct budget_options *o = &b->options;
-    return o->target_us > 0 ? o->target_us : fmax(o->multiple * idle, o->least_us);
+    return o->target_us > 0 ? o->target_us : fmax(b->multiple * idle, o->least_us);
 }
 
 /* With a target in microseconds nobody asks what a step takes without prompts. */
@@ -143,11 +160,6 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
 }
 
 /* ---- learning ---- */
-
-static double clip(double x, double lo, double hi)
-{
-    return x < lo ? lo : x > hi ? hi : x;
-}
 
 static void remember(struct budget *b, int kind, const double x[BUDGET_N_TERM], double us,
                      double trust)

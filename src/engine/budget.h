@@ -20,8 +20,9 @@ void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 
 struct budget_options {
     double target_us; /* what a step may take while sequences decode (INFINITY: any); 0: ...  */
-    double multiple;  /* ... so many times what it would take without any prompt (0: 2), and ... */
-    double least_us;  /* ... this, if that is less: whoever reads cannot tell                  */
+    double multiple;  /* ... so many times what it would take without any prompt (0: 2); ...  */
+    double most;      /* up to so many (0: multiple) where prompts are more than decodes; ... */
+    double least_us;  /* ... and this, if all that is less: whoever reads cannot tell          */
 };
 
 enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };
@@ -29,6 +30,7 @@ enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };
 /* Plain data: nothing to close. */
 struct budget {
     struct budget_options options;         /* defaults filled in                                */
+    double multiple;                       /* in force                                          */
     double weight[BUDGET_N_TERM];          /* us per unit of each term                          */
     double speed;                          /* how much slower the machine is than that just now */
     double margin;                         /* what mixed steps take, 99 of 100 times, at most   */
@@ -44,6 +46,8 @@ void budget_init(struct budget *b, const struct budget_options *o);
  * target stops prompts altogether. Without anyone who decodes, or a target: n_most. 0 in one step of 64, for
  * every prompt, so that what a step takes without them stays known. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_most);
+/* So many sequences decode in the steps that come, and so many have some of their prompt to compute. */
+void budget_share(struct budget *b, int n_decode, int n_prompt);
 /* The step took us microseconds. */
 void budget_told(struct budget *b, const struct step_load *l, int64_t us);
 double budget_us(const struct budget *b, const struct step_load *l); /* what it would take */

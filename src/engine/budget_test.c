@@ -72,6 +72,8 @@ struct course {
     double us, rate; /* all of it; of what the prompt has alone */
 };
 
+static int n_prompt = 1; /* that are there; the others are not computed */
+
 /* The prompt among n_seq that decode at 1 k; slow: times from step `slow_from` on. */
 static void course_run(struct course *c, struct machine m, const struct budget_options *o,
                        int n_seq, int slow_from, double slow)
@@ -90,6 +92,7 @@ static void course_run(struct course *c, struct machine m, const struct budget_o
         if (c->n_step == slow_from) m.slow *= slow;
         struct step_load l = decodes(n_seq, 1064 + c->n_step);
         c->idle_us[c->n_step] = exact_us(&m, &l);
+        budget_share(&b, n_seq, n_prompt);
         int left = PROMPT - pos, n = budget_rows(&b, &l, pos, left < 512 ? left : 512);
         EXPECT(n >= 0 && n <= 512);
         if (n) step_load_add(&l, pos, n, true);
@@ -226,6 +229,34 @@ TEST(small_models_need_not_hurry)
         rate[i] = course.rate;
         for (int k = 40; i && k < course.n_step; k++) EXPECT(course.step_us[k] < 10500);
     }
+    EXPECT(rate[1] > 1.5 * rate[0]);
+}
+
+/* Time by heads, between the two multiples. */
+TEST(many_prompts_get_more_than_half_of_the_time)
+{
+    static const struct {
+        int n_decode, n_prompt;
+        double multiple;
+    } case_[] = {{0, 9, 2}, {8, 0, 2}, {8, 1, 2}, {8, 8, 2}, {8, 16, 3}, {2, 9, 5.5}, {1, 31, 8}};
+    struct budget b, strict;
+    budget_init(&b, &(struct budget_options){.most = 8});
+    budget_init(&strict, &(struct budget_options){.multiple = 3});
+    for (size_t i = 0; i < sizeof case_ / sizeof *case_; i++) {
+        budget_share(&b, case_[i].n_decode, case_[i].n_prompt);
+        budget_share(&strict, case_[i].n_decode, case_[i].n_prompt);
+        EXPECT(fabs(b.multiple - case_[i].multiple) < 1e-9);
+        EXPECT(strict.multiple >= 3 && strict.multiple <= 3);
+    }
+    double rate[2];
+    for (int i = 0; i < 2; i++) {
+        struct budget_options o = {.multiple = 2, .most = 4};
+        n_prompt = i ? 24 : 1;
+        course_run(&course, cores, &o, 8, -1, 1);
+        rate[i] = course.rate;
+        EXPECT(p99(&course, 40) <= (i ? 4 : 2));
+    }
+    n_prompt = 1;
     EXPECT(rate[1] > 1.5 * rate[0]);
 }
 

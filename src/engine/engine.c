@@ -173,6 +173,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     if (rc == 0) rc = record_open(en, o, e);
     budget_init(&en->budget, &(struct budget_options){.target_us = o->itl_target_ms * 1e3,
                                                       .multiple = o->itl_multiple,
+                                                      .most = o->itl_most,
                                                       .least_us = o->itl_least_ms * 1e3});
     struct policy_options po = {.name = o->scheduler,
                                 .n_seq = x->limits->n_seq,

@@ -126,7 +126,8 @@ struct engine_options {
     bool no_prefix_cache;              /* forget pages when their sequence ends */
     const char *scheduler;             /* a policy's name; NULL: fcfs */
     double itl_target_ms;              /* of a step while sequences decode (INFINITY: any); 0: ... */
-    double itl_multiple;               /* ... so many times the step without prompts (0: 2), */
+    double itl_multiple;               /* ... so many times the step without prompts (0: 2),  */
+    double itl_most;                   /* up to so many (0: as many) where more wait for theirs, */
     double itl_least_ms;               /* or this, if that is less                            */
     int64_t starvation_us;             /* waiting longer goes first, under any policy; 0: 120 s */
     int64_t window_us;                 /* window: see policy.h; 0: 10 ms                       */

@@ -314,11 +314,16 @@ static void plan_spent(struct engine *en)
  * than it was planned.) */
 static void plan_load(struct engine *en)
 {
+    int n_prompt = 0;
     en->load = (struct step_load){0};
     for (int i = 0; i < en->n_running; i++) {
         const struct seq *s = en->running[i];
-        if (s->n_row > 0) step_load_add(&en->load, s->n_kv, s->n_row, false);
+        if (s->n_row > 0)
+            step_load_add(&en->load, s->n_kv, s->n_row, false);
+        else if (!s->stuck && s->n_token - s->n_kv > 1)
+            n_prompt++;
     }
+    budget_share(&en->budget, en->load.n_row, n_prompt);
 }
 
 /* ---- admission ---- */

@@ -117,7 +117,8 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
-enum { ITL_UNNOTICED_MS = 10 }; /* ten times faster than anybody reads */
+/* Unless somebody says otherwise: 100 tokens a second are ten times faster than anybody reads. */
+enum { ITL_UNNOTICED_MS = 10, ITL_MOST = 4 };
 
 /* "120": milliseconds; "4x": a multiple of a step without prompts; "none": prompts get all they can use. */
 static int read_itl_target(struct engine_options *eo, const struct session_options *o,
@@ -127,6 +128,7 @@ static int read_itl_target(struct engine_options *eo, const struct session_optio
     const char *text = o->itl_target_ms;
     if (strcmp(text, "auto") == 0) {
         text = o->offline ? "none" : "2x";
+        eo->itl_most = ITL_MOST;
         eo->itl_least_ms = ITL_UNNOTICED_MS;
     }
     if (strcmp(text, "none") == 0) {
