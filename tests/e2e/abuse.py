@@ -154,8 +154,8 @@ def slow_loris():
 # ---- who leaves early ----
 
 def long_model():
-    """Random weights with a context that a long prompt fits into; a quarter of the work where it takes 30 times as long."""
-    n = 1 if SLOW else 2
+    """Random weights with a context that a long prompt fits into; a quarter of the work where full counts take 30 times as long."""
+    n = 1 if SLOW and LONG else 2
     folder = os.path.join(TMP, "long")
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w") as f:
