@@ -262,6 +262,24 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     return 0;
 }
 
+/* Where the answers of so many at a time arrive: the same. */
+static int open_queues(struct run *u, struct err *e)
+{
+    enum { TOUCHED_MAX = 64 };
+    const struct event nothing = {0};
+    struct event event;
+    for (int i = 0; i < u->o->max_concurrency && i < TOUCHED_MAX; i++) {
+        struct queue *q = engine_reply_queue();
+        if (!q || !vec_push(&u->idle, q)) {
+            queue_close(q);
+            return err_memory(e, "reply queues", sizeof event);
+        }
+        while (queue_push(q, &nothing)) continue;
+        while (queue_pop(q, &event, 0)) continue;
+    }
+    return 0;
+}
+
 int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
                 const struct traffic_options *o, struct err *e)
 {
@@ -269,6 +287,11 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     if (rc != 0) return rc;
     struct run u = {.r = r, .en = en, .t = t, .o = o};
     struct stats_view before, after;
+    rc = open_queues(&u, e);
+    if (rc != 0) {
+        close_run(&u);
+        return rc;
+    }
     stats_read(engine_stats(en), &before);
     int64_t cpu = os_cpu_us(), energy = os_energy_uj();
     u.begin_us = o->clock->now_us(o->clock->ctx);
