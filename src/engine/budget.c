@@ -27,8 +27,8 @@
  * model whose steps take a millisecond, twice that is stricter than anybody needs: least_us.
  *
  * Where many come at once, half of the time for prompts is unjust: 31 wait for their first token so that one
- * has its next ones sooner. Time shared by heads, 1 + prompts / decodes, is what makes the sum of
- * all waiting least; `most` bounds what it may cost those who decode. */
+ * has its next ones sooner. So time is shared by heads, 1 + prompts / decodes, and
+ * `most` bounds what that may cost those who decode. */
 #include "budget.h"
 
 #include <math.h>

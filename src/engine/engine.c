@@ -361,11 +361,6 @@ void engine_unreserve(struct engine *en, int64_t n_byte)
     if (n_byte) atomic_fetch_sub(&en->n_byte_reserved, n_byte);
 }
 
-static int draining(struct err *e)
-{
-    return err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
-}
-
 /* Into the inbox. It counts as open before anybody asks whether the engine is being stopped, and engine_drain goes the
  * other way round, so one of the two sees the other. */
 static int enqueue(struct engine *en, struct group *g, struct err *e)
@@ -374,7 +369,7 @@ static int enqueue(struct engine *en, struct group *g, struct err *e)
     atomic_fetch_add(&en->n_open, 1);
     bool fits = atomic_fetch_add(&en->n_queued, 1) < en->queue_max;
     if (atomic_load(&en->draining))
-        rc = draining(e);
+        rc = err_set(e, ERR_BUSY, "the engine takes no more requests: it is being stopped");
     else if (!fits || !queue_push(en->inbox, &(struct message){.kind = MESSAGE_SUBMIT, .group = g}))
         rc = full(en, g->request,
                   err_set(e, ERR_BUSY, "the queue of %d requests is full; try again later",
@@ -394,7 +389,6 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
     struct group *g;
     int rc = engine_may_take(en, r, e);
     if (rc == ERR_LIMIT) return rc;
-    if (rc == 0 && atomic_load(&en->draining)) rc = draining(e);
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;
     if (rc == 0) rc = open_group(&g, en, r, e);
     if (rc != 0) return rc;
