@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOT_BYTES_MAX = 64 << 20 };
+/* The first of them are taken at open: no context of ordinary length makes a step wait for pages. */
+enum { SLOT_BYTES_MAX = 64 << 20, SLOT_BYTES_FIRST = 2 << 20 };
 
 /* As many rows x heads share each widened block of K and V: 256 of 128 values make widening 2 % of
  * the time, and their q, o and totals (384 kB) stay in the second level of cache. */
@@ -42,7 +43,7 @@ struct attn {
     int n_thread, unit_rows; /* rows x heads of a piece, at most */
     float *memory;           /* [n_thread, work_floats] */
     int64_t work_floats, slot_floats;
-    float *slot; /* [SLOT_BYTES_MAX], touched as used */
+    float *slot; /* [SLOT_BYTES_MAX], beyond the first touched as used */
 };
 
 /* ---- memory ---- */
@@ -88,6 +89,7 @@ int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, str
     a->memory = aligned_alloc(64, n_byte);
     a->slot = c->base.op->alloc(&c->base, SLOT_BYTES_MAX);
     if (!a->memory || !a->slot) return err_memory(e, "attention", n_byte + SLOT_BYTES_MAX);
+    memset(a->slot, 0, SLOT_BYTES_FIRST);
     return 0;
 }
 
