@@ -3,7 +3,8 @@
  *
  * What does cost is to wake a thread while the lock is held: on the waker's own core it takes the core, finds the lock taken and
  * gives the core back, and a listener that pushed into another queue did so twice more. So whoever pushes wakes and calls
- * outside the lock, and is counted as inside meanwhile, for queue_close to wait until it has left. */
+ * outside the lock, and is counted as inside meanwhile, for queue_close to wait until it has left. A waiter that a listener's
+ * push finds is woken when that thread has left the queues on its way: often it closes them. */
 #include "queue.h"
 
 #include <pthread.h>
@@ -74,14 +75,30 @@ static char *item_at(struct queue *q, size_t i)
     return q->item + (q->head + i) % q->cap * q->item_bytes;
 }
 
-/* After a push, and without the lock. */
-static void tell(struct queue *q, const void *item, bool waited_for)
+static void leave(struct queue *q)
 {
-    if (waited_for) pthread_cond_signal(&q->more);
-    if (q->listener) q->listener(q->listener_ctx, item);
     pthread_mutex_lock(&q->lock);
     if (--q->n_inside == 0) pthread_cond_signal(&q->left);
     pthread_mutex_unlock(&q->lock);
+}
+
+/* After a push, and without the lock. */
+static void tell(struct queue *q, const void *item, bool waited_for)
+{
+    static _Thread_local int n_listener;     /* that this thread is in */
+    static _Thread_local struct queue *owed; /* inside it until its waiter is woken; NULL: none */
+    bool later = waited_for && n_listener > 0 && !owed;
+    if (later) owed = q;
+    if (waited_for && !later) pthread_cond_signal(&q->more);
+    n_listener++;
+    if (q->listener) q->listener(q->listener_ctx, item);
+    n_listener--;
+    if (!later) leave(q);
+    struct queue *o = n_listener == 0 ? owed : NULL;
+    if (!o) return;
+    owed = NULL;
+    pthread_cond_signal(&o->more);
+    leave(o);
 }
 
 bool queue_push(struct queue *q, const void *item)

@@ -166,3 +166,38 @@ TEST(queue_ring_tells_of_many_queues)
     for (int i = 0; i < N; i++) queue_close(q[i]);
     queue_close(bell);
 }
+
+static void push_both(void *bells, const void *item)
+{
+    struct queue **bell = bells;
+    EXPECT(queue_push(bell[0], item) && queue_push(bell[1], item));
+}
+
+static void *wait_one(void *q)
+{
+    int x = 0;
+    return queue_pop(q, &x, 10000000) && x == 7 ? q : NULL;
+}
+
+/* Goal: whoever waits is woken by what a listener pushes, be it one or several. */
+TEST(queue_wakes_those_behind_a_listener)
+{
+    struct queue *q = queue_open(1, sizeof(int)), *bell[2];
+    pthread_t thread[2];
+    void *got;
+    int x = 7;
+    for (int i = 0; i < 2; i++) {
+        bell[i] = queue_open(1, sizeof(int));
+        NEED(bell[i] && pthread_create(&thread[i], NULL, wait_one, bell[i]) == 0);
+    }
+    NEED(q);
+    queue_listen(q, push_both, bell);
+    for (int64_t until = time_us() + 20000; time_us() < until;) continue; /* for them to wait */
+    EXPECT(queue_push(q, &x));
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], &got);
+        EXPECT(got == bell[i]);
+    }
+    queue_close(q);
+    for (int i = 0; i < 2; i++) queue_close(bell[i]);
+}
