@@ -55,14 +55,113 @@ void buf_add_utf8(struct buf *b, unsigned cp)
     buf_add(b, bytes, (size_t)utf8_encode(bytes, cp));
 }
 
-void buf_addf(struct buf *b, const char *fmt, ...)
+/* ---- formats ----
+ *
+ * Most of them have the plainest conversions alone, and those are done here: vsnprintf sets up a stream for each text, which
+ * was a fifteenth of all instructions of a short request. */
+
+/* The length of a conversion, behind its %, that put_plain knows; 0: it does not. */
+static size_t plain_len(const char *f)
 {
-    va_list ap, again;
+    switch (*f) {
+    case 's':
+    case 'd':
+    case 'c':
+    case 'u':
+    case '%':
+        return 1;
+    case 'z':
+        return f[1] == 'u' ? 2 : 0;
+    case 'l':
+        return f[1] == 'l' && (f[2] == 'd' || f[2] == 'u') ? 3 : 0;
+    case '0':
+        return f[1] == '3' && f[2] == 'd' ? 3 : 0;
+    default:
+        return 0;
+    }
+}
+
+static bool is_plain(const char *fmt)
+{
+    while (*(fmt += strcspn(fmt, "%"))) {
+        size_t n = plain_len(++fmt);
+        if (n == 0) return false;
+        fmt += n;
+    }
+    return true;
+}
+
+static void put_unsigned(struct buf *b, uint64_t v, int n_digit, bool minus)
+{
+    char text[24], *p = text + sizeof text;
+    for (; v || n_digit > 0; v /= 10, n_digit--) *--p = (char)('0' + v % 10);
+    if (minus) *--p = '-';
+    buf_add(b, p, (size_t)(text + sizeof text - p));
+}
+
+/* n_digit: at least, the sign is one of them where there are several */
+static void put_signed(struct buf *b, int64_t v, int n_digit)
+{
+    bool minus = v < 0;
+    put_unsigned(b, minus ? -(uint64_t)v : (uint64_t)v, n_digit - (minus && n_digit > 1), minus);
+}
+
+static void put_plain(struct buf *b, const char *f, va_list *ap)
+{
+    const char *s;
+    switch (*f) {
+    case 's':
+        s = va_arg(*ap, const char *);
+        buf_add_text(b, s ? s : "(null)");
+        return;
+    case 'c':
+        buf_add_char(b, (char)va_arg(*ap, int));
+        return;
+    case 'd':
+        put_signed(b, va_arg(*ap, int), 1);
+        return;
+    case '0':
+        put_signed(b, va_arg(*ap, int), 3);
+        return;
+    case 'u':
+        put_unsigned(b, va_arg(*ap, unsigned), 1, false);
+        return;
+    case 'z':
+        put_unsigned(b, va_arg(*ap, size_t), 1, false);
+        return;
+    case 'l':
+        if (f[2] == 'd')
+            put_signed(b, va_arg(*ap, long long), 1);
+        else
+            put_unsigned(b, va_arg(*ap, unsigned long long), 1, false);
+        return;
+    default:
+        buf_add_char(b, '%');
+    }
+}
+
+static void add_plain(struct buf *b, const char *fmt, va_list *ap)
+{
+    size_t before = b->n;
+    while (*fmt) {
+        size_t n = strcspn(fmt, "%");
+        buf_add(b, fmt, n);
+        fmt += n;
+        if (!*fmt) break;
+        put_plain(b, ++fmt, ap);
+        fmt += plain_len(fmt);
+    }
+    if (!b->failed || !b->data) return;
+    b->n = before; /* all or nothing */
+    b->data[before] = 0;
+}
+
+static void add_formatted(struct buf *b, const char *fmt, va_list *ap)
+{
+    va_list again;
     size_t room = b->failed || b->cap < b->n ? 0 : b->cap - b->n;
-    va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, ap); /* mostly there is room */
-    va_end(ap);
+    va_copy(again, *ap);
+    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, *ap); /* mostly there is room */
     if (n < 0) b->failed = true;
     if (n >= 0 && buf_room(b, (size_t)n)) {
         if ((size_t)n >= room) vsnprintf(b->data + b->n, (size_t)n + 1, fmt, again);
@@ -71,6 +170,17 @@ void buf_addf(struct buf *b, const char *fmt, ...)
         b->data[b->n] = 0;
     }
     va_end(again);
+}
+
+void buf_addf(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (is_plain(fmt))
+        add_plain(b, fmt, &ap);
+    else
+        add_formatted(b, fmt, &ap);
+    va_end(ap);
 }
 
 char *buf_detach(struct buf *b)

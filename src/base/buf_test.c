@@ -2,7 +2,10 @@
 #include "buf.h"
 #include "../../tests/unit.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 TEST(buf_adds)
 {
@@ -18,6 +21,42 @@ TEST(buf_adds)
     EXPECT(b.n == 0 && b.data[0] == 0 && b.cap > 0);
     buf_deinit(&b);
     EXPECT(!b.data && b.cap == 0);
+    buf_deinit(&b);
+}
+
+/* Goal: what buf_addf does by itself is what printf would do. */
+TEST(buf_formats_as_printf)
+{
+    static const long long number[] = {0,   1,    -1,   7,       -7,      42,        -42,
+                                       999, -999, 1000, INT_MAX, INT_MIN, LLONG_MAX, LLONG_MIN};
+    struct buf b = {0};
+    char want[200];
+#define SAME(...)                                                                                  \
+    do {                                                                                           \
+        snprintf(want, sizeof want, __VA_ARGS__);                                                  \
+        buf_clear(&b);                                                                             \
+        buf_addf(&b, __VA_ARGS__);                                                                 \
+        EXPECT_TEXT(b.data, want);                                                                 \
+        EXPECT_INT(b.n, strlen(want));                                                             \
+    } while (0)
+    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+        long long v = number[i];
+        SAME("%d|%u|%03d.", (int)v, (unsigned)v, (int)v);
+        SAME("%lld, %llu, %zu", v, (unsigned long long)v, (size_t)v);
+        SAME("%5d|%-5d|%x|%03lld|%ld|%i", (int)v, (int)v, (unsigned)v, v, (long)v, (int)v);
+        SAME("%.3f %d", (double)v, (int)v);
+    }
+    SAME("%s%c%s%%", "a", 'b', "");
+    SAME("no conversion");
+    SAME("%.*s|%.2s|%8s", 2, "abc", "abc", "abc");
+    SAME("100%% of %s%%%d", "x", 3);
+#undef SAME
+    buf_deinit(&b);
+    b.max = 6; /* all of it, or nothing */
+    buf_addf(&b, "abc");
+    buf_addf(&b, "d%de%d", 1, 2);
+    EXPECT(b.failed && b.n == 3);
+    EXPECT_TEXT(b.data, "abc");
     buf_deinit(&b);
 }
 

@@ -1,13 +1,13 @@
 /* log.c - see log.h. A message is formatted on the stack and written by one write(2), so that
  * lines of several threads never mix. */
 #include "log.h"
+#include "date.h"
 #include "json.h"
 #include "os.h"
 #include "utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 _Atomic enum log_level log_level_max = LOG_WARN;
@@ -24,14 +24,9 @@ static void put_json(enum log_level level, const char *text, size_t n)
 {
     static const char *const name[] = {"error", "warning", "info", "debug"};
     struct buf b = {0};
-    char when[40];
-    int64_t now = time_wall_us();
-    time_t s = (time_t)(now / 1000000);
-    struct tm tm;
-    gmtime_r(&s, &tm);
-    strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%S", &tm);
-    buf_addf(&b, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"message\":", when,
-             (int)(now / 1000 % 1000), name[level]);
+    buf_add_text(&b, "{\"time\":\"");
+    date_put_iso(&b, time_wall_us());
+    buf_addf(&b, "\",\"level\":\"%s\",\"message\":", name[level]);
     json_put_text(&b, text, n);
     buf_add_text(&b, "}\n");
     if (!b.failed) put_line(b.data, b.n);

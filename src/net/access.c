@@ -3,28 +3,17 @@
  * at once. */
 #include "net_impl.h"
 
+#include "base/date.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/os.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
     TOGETHER_BYTES = 3072
 }; /* and a line: a pipe takes 4096 as a whole, whoever else writes to it */
-
-static void put_time(struct buf *b)
-{
-    int64_t now = time_wall_us();
-    time_t s = (time_t)(now / 1000000);
-    struct tm tm;
-    char text[40];
-    gmtime_r(&s, &tm);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-    buf_addf(b, "%s.%03dZ", text, (int)(now / 1000 % 1000));
-}
 
 static void put_text(struct buf *b, const char *name, const char *text)
 {
@@ -32,24 +21,24 @@ static void put_text(struct buf *b, const char *name, const char *text)
     json_put_text(b, text, strlen(text));
 }
 
-static void put_json(struct buf *b, const struct exchange *x, int status, double ms)
+static void put_json(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     buf_add_text(b, "{\"time\":\"");
-    put_time(b);
+    date_put_iso(b, time_wall_us());
     buf_add_text(b, "\",\"level\":\"info\",\"event\":\"request\"");
     put_text(b, "peer", x->peer);
     if (x->key) put_text(b, "key", x->key->name);
     put_text(b, "method", x->head.method ? x->head.method : "-");
     put_text(b, "path", x->head.path ? x->head.path : "-");
-    buf_addf(b, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%llu,\"ms\":%.3f", status, x->body.n,
-             (unsigned long long)x->n_sent, ms);
+    buf_addf(b, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%llu,\"ms\":%lld.%03d", status,
+             x->body.n, (unsigned long long)x->n_sent, (long long)(us / 1000), (int)(us % 1000));
     put_text(b, "id", x->id);
     buf_add_text(b, "}\n");
 }
 
-static void put_plain(struct buf *b, const struct exchange *x, int status, double ms)
+static void put_plain(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
-    put_time(b);
+    date_put_iso(b, time_wall_us());
     buf_addf(b, " %s %s \"%s ", x->peer, x->key ? x->key->name : "-",
              x->head.method ? x->head.method : "-");
     for (const char *c = x->head.path ? x->head.path : "-"; *c; c++)
@@ -57,8 +46,8 @@ static void put_plain(struct buf *b, const struct exchange *x, int status, doubl
             buf_addf(b, "\\x%02x", (unsigned char)*c);
         else
             buf_add_char(b, *c);
-    buf_addf(b, "\" %d %zu %llu %.3fms %s\n", status, x->body.n, (unsigned long long)x->n_sent, ms,
-             x->id);
+    buf_addf(b, "\" %d %zu %llu %lld.%03dms %s\n", status, x->body.n, (unsigned long long)x->n_sent,
+             (long long)(us / 1000), (int)(us % 1000), x->id);
 }
 
 void access_line(struct net *n, const struct exchange *x, int status)
@@ -67,12 +56,12 @@ void access_line(struct net *n, const struct exchange *x, int status)
     struct buf *b = &n->access;
     size_t before = b->n;
     int64_t now = time_us();
-    double ms = (double)(now - x->start_us) * 1e-3;
+    int64_t us = now - x->start_us;
     if (before == 0) n->access_due_us = now + ACCESS_MS * 1000;
     if (log_as_json)
-        put_json(b, x, status, ms);
+        put_json(b, x, status, us);
     else
-        put_plain(b, x, status, ms);
+        put_plain(b, x, status, us);
     if (b->failed) b->n = before, b->failed = false; /* memory ran out: not half a line */
     if (b->n >= TOGETHER_BYTES || n->access_at_once) access_flush(n);
 }

@@ -13,13 +13,13 @@
  * The first run is the route's handler, on a handler thread; the others are on the stream thread. */
 #include "net_impl.h"
 
+#include "base/date.h"
 #include "base/json.h"
 #include "base/os.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Frames that the client has not taken: from here on a producer is asked to wait. */
 enum { ROOM_BYTES = RING_BYTES / 2 };
@@ -159,16 +159,6 @@ void exchange_add_header(struct exchange *x, const char *name, const char *value
     buf_add_text(&x->header, "\r\n");
 }
 
-static void put_date(struct buf *b)
-{
-    char date[64];
-    struct tm tm;
-    time_t now = time(NULL);
-    gmtime_r(&now, &tm);
-    strftime(date, sizeof date, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
-    buf_add_text(b, date);
-}
-
 /* Everything up to the body. n_body < 0: its end is told by chunks, or by the connection's end. */
 static void put_head(struct exchange *x, int status, const char *type, int64_t n_body)
 {
@@ -178,7 +168,9 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     x->chunked = stream && x->head.minor == 1;
     x->said_close = x->close || (stream && !x->chunked) || atomic_load(&x->net->draining);
     buf_addf(b, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
-    put_date(b);
+    buf_add_text(b, "Date: ");
+    date_put_http(b, time_wall_us());
+    buf_add_text(b, "\r\n");
     if (x->id[0]) buf_addf(b, "X-Request-Id: %s\r\n", x->id);
     if (type) buf_addf(b, "Content-Type: %s\r\n", type);
     if (x->header.n) buf_add(b, x->header.data, x->header.n);
