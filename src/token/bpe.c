@@ -2,16 +2,20 @@
  *
  * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are turned
  * from GPT-2's alphabet into bytes at open, so a call never spells text in it. Where the family
- * says so (llama-3, tiktoken) a word that is itself a piece is taken whole. */
+ * says so (llama-3, tiktoken) a word that is itself a piece is taken whole. Elsewhere merging says
+ * whether it is; once it has said so of a piece, that is known (most words of most texts are pieces,
+ * and to find one takes a tenth of merging it). */
 #include "token_impl.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct bpe {
     struct merges merges;
-    struct strmap word;  /* bytes -> id, only where whole words are taken */
+    struct strmap word;  /* bytes -> id */
     uint32_t first[256]; /* the symbol of a byte; SYM_NONE: no piece */
+    atomic_bool *whole;  /* [n_piece] merging its bytes has given this piece; any thread sets it */
 };
 
 static void bpe_close(struct tokenizer *t)
@@ -20,6 +24,7 @@ static void bpe_close(struct tokenizer *t)
     if (!b) return;
     merges_deinit(&b->merges);
     strmap_deinit(&b->word);
+    free(b->whole);
     free(b);
     t->model = NULL;
 }
@@ -58,19 +63,28 @@ static int bpe_build(struct tokenizer *t, struct err *e)
     if (!b) return err_memory(e, "a tokenizer", sizeof *b);
     for (int c = 0; c < 256; c++)
         b->first[c] = t->byte_id[c] < 0 ? SYM_NONE : (uint32_t)t->byte_id[c];
-    bool ok = !(t->opt.ignore_merges || t->opt.merges_by_rank) || index_words(b, t);
-    if (!ok || !fill_merges(b, t)) return err_memory(e, "the merges of a tokenizer", t->n_piece);
+    b->whole = calloc(t->n_piece + 1, sizeof *b->whole);
+    if (!b->whole || !index_words(b, t) || !fill_merges(b, t))
+        return err_memory(e, "the merges of a tokenizer", t->n_piece);
     return 0;
+}
+
+static bool is_whole(const struct encoder *en, uint32_t id)
+{
+    const struct bpe *b = en->t->model;
+    return en->t->opt.ignore_merges || atomic_load_explicit(&b->whole[id], memory_order_relaxed);
 }
 
 static bool bpe_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct bpe *b = en->t->model;
-    const uint32_t *whole = strmap_get(&b->word, p, n);
-    if (whole && en->t->opt.ignore_merges) return encoder_emit(en, (int32_t)*whole);
+    const uint32_t *word = strmap_get(&b->word, p, n);
+    if (word && is_whole(en, *word)) return encoder_emit(en, (int32_t)*word);
     if (!vec_room((void **)&en->merge.sym, &en->merge.cap, n, sizeof *en->merge.sym)) return false;
     for (size_t i = 0; i < n; i++) en->merge.sym[i] = b->first[(uint8_t)p[i]];
     if (!merge_run(&b->merges, &en->merge, &n)) return false;
+    if (word && n == 1 && en->merge.sym[0] == *word)
+        atomic_store_explicit(&b->whole[*word], true, memory_order_relaxed);
     for (size_t i = 0; i < n; i++) {
         uint32_t sym = en->merge.sym[i];
         if (!(sym >= SYM_NONE ? encoder_emit_unknown(en, NULL, 0) : encoder_emit(en, (int32_t)sym)))

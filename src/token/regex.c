@@ -35,6 +35,7 @@ enum {
 struct regex {
     pcre2_code *code;
     pcre2_match_context *limits;
+    bool jit; /* compiled to machine code */
 };
 struct regex_work {
     pcre2_match_data *match;
@@ -208,7 +209,7 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
                        (int)(pattern->n < 160 ? pattern->n : 160), pattern->data, (const char *)why,
                        (size_t)at);
     }
-    pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE); /* without JIT the interpreter serves */
+    r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0; /* else the interpreter serves */
     r->limits = pcre2_match_context_create(NULL);
     if (!r->limits) return err_memory(e, "a pattern's limits", 0);
     pcre2_set_match_limit(r->limits, MATCH_STEPS_MAX);
@@ -273,7 +274,8 @@ bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size
                 size_t *start, size_t *end)
 {
     if (w->n_limit_hit >= LIMIT_HITS_MAX) return false;
-    int rc = pcre2_match(r->code, (PCRE2_SPTR)p, n, from, PCRE2_NO_UTF_CHECK, w->match, r->limits);
+    int rc = PCRE2_ERROR_JIT_STACKLIMIT;
+    if (r->jit) rc = pcre2_jit_match(r->code, (PCRE2_SPTR)p, n, from, 0, w->match, r->limits);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(r->code, (PCRE2_SPTR)p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                          w->match, r->limits);

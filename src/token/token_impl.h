@@ -5,8 +5,8 @@
  *   tokenizer_finish   derives: bytes of each piece, look-up maps, matchers, the kind's own tables
  *   tokenizer_encode   added tokens -> normalize -> pre-tokenize -> kind->encode -> ids
  *
- * After tokenizer_finish nothing is written any more: a struct tokenizer is shared by all
- * threads, and what a call needs lives in its struct encoder. */
+ * After tokenizer_finish nothing is written any more, but for what bpe.c learns of its words: a
+ * struct tokenizer is shared by all threads, and what a call needs lives in its struct encoder. */
 #ifndef QUOTH_TOKEN_IMPL_H
 #define QUOTH_TOKEN_IMPL_H
 
