@@ -95,7 +95,7 @@ $(BUILD)/unit: $(TESTS) $(LIB)
 	$(CC) $(LDFLAGS) $(WRAP) -o $@ $^ $(LDLIBS)
 $(BUILD)/fuzz: $(FUZZ) $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(BUILD)/%.o: %.c
+$(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(ISA) $(if $(and $(SAN),$(filter $@,$(UNSAN))),-fno-sanitize=all) -MMD -MP -c $< -o $@
 
