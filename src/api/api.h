@@ -58,6 +58,8 @@ void api_call_name(struct api_call *c, const char *name);
 int api_call_submit(struct api_call *c, struct err *e);
 /* Take the events there are. true: complete. */
 bool api_call_poll(struct api_call *c);
+/* How many tokens, log probabilities and components the response will have: microseconds each. */
+int64_t api_call_size(const struct api_call *c);
 /* Append the response's body. A negative code: the model gave no answer, and the sentence says why.
  */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);

@@ -397,6 +397,24 @@ static int put_part(const struct api_call *c, const struct part *p, int *index, 
     return rc;
 }
 
+static int64_t log_size(const struct answer_log *log)
+{
+    return (int64_t)log->n * (log->n ? 1 + log->v[log->n - 1].n_top : 0);
+}
+
+int64_t api_call_size(const struct api_call *c)
+{
+    int64_t n = 0;
+    for (int i = 0; i < c->n_part; i++) {
+        const struct part *p = &c->part[i];
+        n += (int64_t)p->prompt.n + log_size(&p->prompt_log);
+        if (p->pooled) n += model_info(c->api->session->model)->d_model;
+        for (int k = 0; k < p->n; k++)
+            n += (int64_t)p->choice[k].ids.n + log_size(&p->choice[k].log);
+    }
+    return n;
+}
+
 int api_call_put(const struct api_call *c, struct buf *b, struct err *e)
 {
     size_t before = b->n;

@@ -6,7 +6,8 @@
  *
  * The engine's events ring a bell, which wakes the exchange; `advance` then takes what has come. While a client does not
  * read its stream, events stay in their queue and the engine gives the sequence no rows. A call is freed when the engine
- * has told its last event, so nobody waits for it here. */
+ * has told its last event, so nobody waits for it here. Long whole answers are written on a handler thread: the streams of
+ * others go on meanwhile. */
 #include "server_impl.h"
 
 #include "base/hash.h"
@@ -14,12 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SIZE_MOST = 4096 }; /* of a whole answer that the stream thread writes: some milliseconds */
+
 struct posted {
     const struct server *server;
     struct exchange *x;
     struct api_call *call; /* owned */
     struct queue *bell;    /* owned */
-    bool cancelled, streaming;
+    bool cancelled, streaming, moved;
     int rc; /* of a submission that failed half way: told when the rest has ended */
     struct err e;
 };
@@ -80,7 +83,12 @@ static void advance(struct exchange *x, void *posted)
     if (p->streaming && !exchange_room(x)) return;
     bool done = api_call_poll(p->call);
     if (p->streaming && !p->cancelled) put_pieces(p);
-    if (done) finish(p);
+    if (done && !p->streaming && !p->moved && api_call_size(p->call) > SIZE_MOST) {
+        p->moved = true;
+        exchange_move(x);
+    } else if (done) {
+        finish(p);
+    }
 }
 
 /* A key's requests are one payer's, and its cached prefixes its own where that was asked for: by its secret, not by its

@@ -10,7 +10,8 @@
  *     +-------------------------|----- the callback ends ----+                        |
  *                               +-------------------------------- the callback ends --+
  *
- * The first run is the route's handler, on a handler thread; the others are on the stream thread. */
+ * The first run is the route's handler, on a handler thread; the others are on the stream thread, or, from exchange_move on,
+ * on handler threads again. */
 #include "net_impl.h"
 
 #include "base/date.h"
@@ -368,7 +369,7 @@ void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
 static void enqueue(struct exchange *x)
 {
     exchange_ref(x);
-    queue_push(x->net->woken, &x); /* has room for every exchange */
+    queue_push(x->moved ? x->net->fresh : x->net->woken, &x); /* have room for every exchange */
 }
 
 void exchange_wake(struct exchange *x)
@@ -383,6 +384,12 @@ void exchange_wake(struct exchange *x)
     }
 }
 
+void exchange_move(struct exchange *x)
+{
+    x->moved = true;
+    exchange_wake(x);
+}
+
 static void run_ends(struct exchange *x)
 {
     enum task was = TASK_RUN;
@@ -393,6 +400,10 @@ static void run_ends(struct exchange *x)
 
 void exchange_run(struct exchange *x)
 {
+    if (x->moved) {
+        exchange_rerun(x);
+        return;
+    }
     exchange_ref(x);
     if (!exchange_gone(x)) x->route->handle(x, x->net->o.ctx); /* else: gone while it waited */
     if (!x->over && !x->wake) exchange_end(x);
@@ -417,4 +428,5 @@ void exchange_rerun(struct exchange *x)
         x->wake(x, x->wake_ctx);
     }
     run_ends(x);
+    exchange_drop(x);
 }

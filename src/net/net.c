@@ -44,10 +44,7 @@ static void *stream_run(void *net)
 {
     struct net *n = net;
     struct exchange *x;
-    while (queue_pop(n->woken, &x, -1) && x) {
-        exchange_rerun(x);
-        exchange_drop(x);
-    }
+    while (queue_pop(n->woken, &x, -1) && x) exchange_rerun(x);
     return NULL;
 }
 

@@ -170,7 +170,7 @@ void exchange_end(struct exchange *x); /* the exchange is over; also where nothi
 
 /* ---- answers that take their time ---- */
 
-/* Stream thread: after each exchange_wake (several may become one call), when there is room again,
+/* Stream thread (exchange_move: a handler's): after each exchange_wake (several may become one call), when there is room again,
  * and within milliseconds of the client's hang-up, which exchange_gone tells. */
 typedef void net_wake(struct exchange *x, void *ctx);
 
@@ -179,6 +179,8 @@ typedef void net_wake(struct exchange *x, void *ctx);
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx);
 void exchange_wake(
     struct exchange *x); /* any thread; short, allocates nothing, touches no socket */
+/* In `wake`, once: it is called again, from now on by handler threads. For work that would hold up the streams. */
+void exchange_move(struct exchange *x);
 /* The client has hung up (a half-closed connection is not that). Any thread. */
 bool exchange_gone(const struct exchange *x);
 

@@ -2,7 +2,7 @@
  *
  *   loop thread     struct conn, the sockets; of an exchange what is marked loop
  *   whoever runs    what is marked handler: the handler thread until it has returned, then the
- *   an exchange     stream thread, one at a time (`task`)
+ *   an exchange     stream thread, or a handler thread where it moved; one at a time (`task`)
  *   between them    atomics, queues, and the ring */
 #ifndef QUOTH_NET_IMPL_H
 #define QUOTH_NET_IMPL_H
@@ -58,7 +58,7 @@ struct exchange {
     struct buf header; /* lines added to the answer's head */
     net_wake *wake;
     void *wake_ctx;
-    bool over, chunked, sse;
+    bool over, chunked, sse, moved;
     int status;
     struct buf out, spill; /* spill: pushed bytes that wait for the ring */
     size_t spill_at;
@@ -80,8 +80,8 @@ struct exchange {
 struct exchange *exchange_new(struct net *n);
 void exchange_ref(struct exchange *x);
 void exchange_drop(struct exchange *x);
-void exchange_run(struct exchange *x);   /* handler thread: the route's handler */
-void exchange_rerun(struct exchange *x); /* stream thread: spill, ping, wake     */
+void exchange_run(struct exchange *x);   /* handler thread: the route's handler, or where it moved wake */
+void exchange_rerun(struct exchange *x); /* spill, ping, wake; drops a reference                        */
 
 /* ---- guard.c ---- */
 

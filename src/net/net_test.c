@@ -221,6 +221,26 @@ TEST(net_answers_some_routes_at_once)
     rig_close();
 }
 
+TEST(net_moves_long_work_away_from_streams)
+{
+    /* Goal: an answer that takes its time to write, on a handler thread, keeps no stream from going on, and is written;
+     * also where its client has left meanwhile. */
+    NEED(rig_open(&(struct net_options){.n_handler = 3}));
+    struct client busy, gone, other;
+    NEED(client_open(&busy) && client_open(&gone) && client_open(&other));
+    client_says(&busy, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client_says(&gone, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(rig_until(&rig.n_blocked, 2, SOON));
+    client_close(&gone);
+    client_says(&other, "GET /stream?n=3&bytes=5 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_hears(&other, "\r\n0\r\n\r\n", SOON));
+    EXPECT(!client_hears(&busy, "hello", 0));
+    atomic_store(&rig.release, true);
+    EXPECT(client_hears(&busy, "hello", SOON));
+    client_close(&busy), client_close(&other);
+    rig_close();
+}
+
 TEST(net_waits_for_nobody)
 {
     /* Goal: half a request is worth a deadline, however busily its bytes drip, and an idle connection

@@ -86,6 +86,25 @@ static void wait_route(struct exchange *x, void *ctx)
     note_waiting(x);
 }
 
+static void move_wake(struct exchange *x, void *ctx)
+{
+    bool *moved = ctx;
+    if (!*moved) {
+        *moved = true;
+        exchange_move(x);
+        return;
+    }
+    free(moved);
+    block(x, NULL);
+}
+
+static void move(struct exchange *x, void *ctx)
+{
+    (void)ctx;
+    exchange_keep(x, move_wake, calloc(1, sizeof(bool)));
+    exchange_wake(x);
+}
+
 struct stream {
     int left, n_byte;
     char *frame;
@@ -156,6 +175,7 @@ static const struct net_route routes[] = {
     {.method = "GET", .path = "/query", .handle = query},
     {.method = "GET", .path = "/slow", .handle = slow},
     {.method = "GET", .path = "/block", .handle = block},
+    {.method = "GET", .path = "/move", .handle = move},
     {.method = "POST", .path = "/forget", .handle = hello, .how = ROUTE_ADMIN},
     {.method = "GET", .path = "/wait", .handle = wait_route},
     {.method = "GET", .path = "/stream", .handle = stream},

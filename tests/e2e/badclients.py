@@ -25,7 +25,7 @@ class Client:
         except OSError:
             pass  # refused half way: what it said is still to be read
 
-    def hear(self, n=1 << 24):
+    def hear(self, n=1 << 26):
         data = b""
         try:
             while len(data) < n and (piece := self.s.recv(65536)):

@@ -4,13 +4,14 @@ Method: the bundled model behind limits that are soon reached; keys that compete
 and origins that are not the usual ones. (A full queue and rates: serve.py. Malice: abuse.py.)
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+import json
 import os
 import resource
 import socket
 import threading
 import time
 
-from badclients import STORY, Client, in_threads, post, whole
+from badclients import STORY, Client, ask_once, in_threads, post, whole
 from server import SLOW, TMP, Server, certificate, check, run
 
 
@@ -273,6 +274,45 @@ def much_memory():
     print(f"     {took:.0f} MiB at most")
 
 
+def longest_gap(s, n, most):
+    """Seconds between pieces of two clients' streams, while another's whole answer of n x most tokens is made and written."""
+    gaps, over = [], threading.Event()
+
+    def streams(i):
+        while not over.is_set():
+            c, last = Client(s), time.monotonic()
+            c.say(post({**STORY, "max_tokens": 200, "ignore_eos": True, "stream": True}, more="Connection: close\r\n"))
+            while c.s.recv(65536):
+                gaps.append(time.monotonic() - last)
+                last = time.monotonic()
+            c.close()
+
+    def asks():
+        body = {**STORY, "n": n, "logprobs": 20, "max_tokens": most, "ignore_eos": True}
+        try:
+            answer = ask_once(s, post(body, more="Connection: close\r\n"))
+        finally:
+            over.set()
+        lists = [c["logprobs"]["top_logprobs"] for c in json.loads(answer)["choices"]]
+        check(len(lists) == n and all(len(tops) == most for tops in lists), answer[:200])
+
+    in_threads(lambda i: streams(i) if i else asks(), 3)
+    return max(gaps)
+
+
+def long_answers():
+    """a whole answer that takes long to write holds up nobody's stream"""
+    n = 128
+    s, gap = Server("--disable-access-log", "--max-num-seqs", str(n + 16)), 1
+    try:
+        for _ in range(1 if SLOW else 3):  # it takes 0.9 s to write; what is more than that once is other programs' doing
+            gap = gap if gap < 0.6 else longest_gap(s, n, 20 if SLOW else 300)
+    finally:
+        s.stop()
+    check(SLOW or gap < 0.6, f"a stream stood still for {gap:.1f} s")
+    print(f"     {1000 * gap:.0f} ms at most")
+
+
 def much_asked():
     """small bodies that ask for much, many times over, do not get memory for it before its turn"""
     many, took = ["a"] * 2048, {}
@@ -330,5 +370,5 @@ def names_and_origins():
         s.stop()
 
 
-run([connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, much_asked, warnings,
-     names_and_origins])
+run([connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, long_answers, much_asked,
+     warnings, names_and_origins])
