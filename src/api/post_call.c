@@ -46,12 +46,12 @@ static void cancel(struct posted *p)
     p->cancelled = true;
 }
 
-/* The call is complete: answer, and free everything. */
+/* The call is complete: answer, if anybody is there, and free everything. */
 static void finish(struct posted *p)
 {
     struct exchange *x = p->x;
     struct buf b = {0};
-    if (p->streaming) {
+    if (p->streaming || exchange_gone(x)) {
         exchange_end(x);
     } else {
         if (p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
