@@ -91,12 +91,14 @@ struct weights; /* the memory of a model's tensors on a device; opaque */
 struct weights_options {
     const struct filecache *cache; /* NULL: nowhere; borrowed during the call            */
     uint64_t key[2];               /* what the tensors' published bytes are known by     */
+    bool own; /* what is kept is copied into memory of this process, not mapped */
     progress_fn *progress;         /* NULL: nobody looks                                 */
     void *ctx;
 };
 
-/* packed: made now, in memory. kept: made now, in a file that the next start maps. mapped: found. */
-enum weights_how { WEIGHTS_PACKED, WEIGHTS_KEPT, WEIGHTS_MAPPED };
+/* packed: made now, in memory. kept: made now, in a file that the next start maps. mapped: found; copied: and copied into
+ * memory. */
+enum weights_how { WEIGHTS_PACKED, WEIGHTS_KEPT, WEIGHTS_MAPPED, WEIGHTS_COPIED };
 struct weights_info {
     enum weights_how how;
     int64_t n_byte; /* of the device's form */

@@ -511,7 +511,8 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     struct weights_options w = weights_options(m, o);
     int rc = m->backend->op->weights(m->backend, &m->weights, m->tensor.v, (int)m->tensor.n, &w,
                                      &m->info.weights, e);
-    if (rc == 0 && m->info.weights.how != WEIGHTS_MAPPED) checkpoint_forget(m->checkpoint);
+    enum weights_how how = m->info.weights.how;
+    if (rc == 0 && (how == WEIGHTS_PACKED || how == WEIGHTS_KEPT)) checkpoint_forget(m->checkpoint);
     return rc;
 }
 

@@ -121,8 +121,9 @@ static void report_packed(const struct weights_info *w)
     double seconds = (double)w->us * 1e-6,
            rate = seconds > 0 ? (double)w->n_byte / seconds * 1e-9 : 0;
     fprintf(stderr, "  packed   %9.1f MiB  ", mib(w->n_byte));
-    if (w->how == WEIGHTS_MAPPED)
-        fprintf(stderr, "mapped from %s in %.1f ms\n", pack_cache_dir(), seconds * 1e3);
+    if (w->how == WEIGHTS_MAPPED || w->how == WEIGHTS_COPIED)
+        fprintf(stderr, "%s from %s in %.1f ms\n", w->how == WEIGHTS_MAPPED ? "mapped" : "copied",
+                pack_cache_dir(), seconds * 1e3);
     else
         fprintf(stderr, "in %.1f ms (%.2f GB/s)%s\n", seconds * 1e3, rate,
                 w->how == WEIGHTS_KEPT ? ", kept for the next start" : "");

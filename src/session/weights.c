@@ -62,6 +62,8 @@ struct weights_options session_weights(const struct session_options *o, struct f
     *cache = (struct filecache){.dir = pack_cache_dir(),
                                 .n_byte_min = PACKED_BYTES_MIN,
                                 .n_byte_max = (uint64_t)(o->pack_cache_size * 1e9)};
-    return (struct weights_options){
-        .cache = o->pack_cache ? cache : NULL, .progress = o->progress, .ctx = o->progress_ctx};
+    return (struct weights_options){.cache = o->pack_cache ? cache : NULL,
+                                    .own = !o->mmap,
+                                    .progress = o->progress,
+                                    .ctx = o->progress_ctx};
 }

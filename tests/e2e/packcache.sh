@@ -21,6 +21,8 @@ say
 check 'the first start packs and keeps' 'cmp -s want got && grep -q "kept for the next start" err && [ "$(n_kept)" = 1 ]'
 say
 check 'the second one maps' 'cmp -s want got && grep -q "packed .* mapped from" err'
+say --no-mmap
+check 'or copies, with --no-mmap' 'cmp -s want got && grep -q "packed .* copied from" err && [ "$(n_kept)" = 1 ]'
 say --threads 1 --cpu ref
 check 'whatever computes with it' 'cmp -s want got && grep -q "packed .* mapped from" err'
 "$QUOTH" inspect --verify model.gguf >got 2>err

@@ -168,6 +168,9 @@ TEST(packed_weights_are_kept_and_mapped)
     w.options.cache = &w.cache;
     expect_load(&w, WEIGHTS_KEPT, want, __LINE__);
     expect_load(&w, WEIGHTS_MAPPED, want, __LINE__);
+    w.options.own = true;
+    expect_load(&w, WEIGHTS_COPIED, want, __LINE__);
+    w.options.own = false;
     make_unsettled();
     expect_load(&w, WEIGHTS_MAPPED, want, __LINE__);
     char path[700];

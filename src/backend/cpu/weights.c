@@ -7,13 +7,15 @@
  *   there is none   ----> packed into memory
  *
  * Packing reads the checkpoint's map front to back, and the map's pages can go then. The panels are
- * in memory once: as pages of a file, which all processes share, or as the backend's own. */
+ * in memory once: as pages of a file, which all processes share, or as the backend's own, packed there
+ * or copied from that file: in huge pages, which not every system gives files. */
 #include "cpu_impl.h"
 
 #include "base/log.h"
 #include "base/os.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     PIECE_BYTES = 256 << 10, /* fits the L2 cache beside what it is made from */
@@ -171,11 +173,39 @@ static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backe
     return rc == 0;
 }
 
+struct copy_job {
+    const struct layout *l;
+    const uint8_t *from;
+    uint8_t *to;
+};
+
+static void copy_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    const struct copy_job *j = ctx;
+    struct piece p = layout_piece(j->l, i);
+    memcpy(j->to + p.at, j->from + p.at, p.n_byte);
+}
+
+/* Memory in the place of a cache's file. */
+static int copy_into_memory(struct weights *w, enum weights_how *how, struct cpu_backend *c,
+                            const struct layout *l, const struct weights_options *o, struct err *e)
+{
+    uint8_t *region = c->base.op->alloc(&c->base, l->n_byte);
+    if (!region) return err_memory(e, "the packed weights", l->n_byte);
+    pieces_run(c, l, copy_piece, &(struct copy_job){l, w->data, region}, o);
+    file_map_close(&w->map);
+    w->data = region;
+    if (*how == WEIGHTS_MAPPED) *how = WEIGHTS_COPIED;
+    return 0;
+}
+
 static int open_weights(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                         const struct layout *l, const struct weights_options *o, struct err *e)
 {
     w->n_byte = l->n_byte;
-    if (o->cache && l->n_byte >= o->cache->n_byte_min && use_cache(w, how, c, l, o)) return 0;
+    if (o->cache && l->n_byte >= o->cache->n_byte_min && use_cache(w, how, c, l, o))
+        return o->own ? copy_into_memory(w, how, c, l, o, e) : 0;
     *how = WEIGHTS_PACKED;
     return pack_into_memory(w, c, l, o, e);
 }
