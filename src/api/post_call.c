@@ -22,7 +22,7 @@ struct posted {
     struct exchange *x;
     struct api_call *call; /* owned */
     struct queue *bell;    /* owned */
-    bool cancelled, streaming, moved;
+    bool cancelled, streaming;
     int rc; /* of a submission that failed half way: told when the rest has ended */
     struct err e;
 };
@@ -83,12 +83,9 @@ static void advance(struct exchange *x, void *posted)
     if (p->streaming && !exchange_room(x)) return;
     bool done = api_call_poll(p->call);
     if (p->streaming && !p->cancelled) put_pieces(p);
-    if (done && !p->streaming && !p->moved && api_call_size(p->call) > SIZE_MOST) {
-        p->moved = true;
-        exchange_move(x);
-    } else if (done) {
-        finish(p);
-    }
+    if (!done) return;
+    bool moves = !p->streaming && api_call_size(p->call) > SIZE_MOST && exchange_move(x);
+    if (!moves) finish(p);
 }
 
 /* A key's requests are one payer's, and its cached prefixes its own where that was asked for: by its secret, not by its

@@ -384,10 +384,12 @@ void exchange_wake(struct exchange *x)
     }
 }
 
-void exchange_move(struct exchange *x)
+bool exchange_move(struct exchange *x)
 {
+    if (x->moved) return false;
     x->moved = true;
     exchange_wake(x);
+    return true;
 }
 
 static void run_ends(struct exchange *x)

@@ -179,8 +179,9 @@ typedef void net_wake(struct exchange *x, void *ctx);
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx);
 void exchange_wake(
     struct exchange *x); /* any thread; short, allocates nothing, touches no socket */
-/* In `wake`, once: it is called again, from now on by handler threads. For work that would hold up the streams. */
-void exchange_move(struct exchange *x);
+/* In `wake`, before work that would hold up the streams. true: it is called again, from now on by handler threads; false: it is on
+ * one already. */
+bool exchange_move(struct exchange *x);
 /* The client has hung up (a half-closed connection is not that). Any thread. */
 bool exchange_gone(const struct exchange *x);
 

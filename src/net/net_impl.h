@@ -80,8 +80,8 @@ struct exchange {
 struct exchange *exchange_new(struct net *n);
 void exchange_ref(struct exchange *x);
 void exchange_drop(struct exchange *x);
-void exchange_run(struct exchange *x);   /* handler thread: the route's handler, or where it moved wake */
-void exchange_rerun(struct exchange *x); /* spill, ping, wake; drops a reference                        */
+void exchange_run(struct exchange *x);   /* handler thread: the route's handler; of one that moved, rerun */
+void exchange_rerun(struct exchange *x); /* spill, ping, wake; drops a reference                          */
 
 /* ---- guard.c ---- */
 

@@ -88,20 +88,12 @@ static void wait_route(struct exchange *x, void *ctx)
 
 static void move_wake(struct exchange *x, void *ctx)
 {
-    bool *moved = ctx;
-    if (!*moved) {
-        *moved = true;
-        exchange_move(x);
-        return;
-    }
-    free(moved);
-    block(x, NULL);
+    if (!exchange_move(x)) block(x, ctx);
 }
 
 static void move(struct exchange *x, void *ctx)
 {
-    (void)ctx;
-    exchange_keep(x, move_wake, calloc(1, sizeof(bool)));
+    exchange_keep(x, move_wake, ctx);
     exchange_wake(x);
 }
 

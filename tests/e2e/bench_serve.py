@@ -347,6 +347,11 @@ def tokens_together():
     want = figures(noted(server), 7)
     planned = {**want, **{k: v for k, v in figures(seen, 7).items() if k.endswith("_ms")}}
     compare(got, unlimited(planned), want)
+    for k in ("mean", "median", "p90", "p99.5"):  # sent before the server read it
+        key = f"{k}_client_queue_time_ms"
+        in_time(0 <= got[key] <= want[key] + 1, (key, got[key], want[key]))
+    both = got["mean_e2el_ms"] + got["mean_client_queue_time_ms"]
+    check(abs(got["mean_e2el_including_client_queue_ms"] - both) < 1e-3, (got["mean_e2el_including_client_queue_ms"], both))
     check(got["output_lens"] == [15] * 8 and len(got["itls"][0]) == 4, got["output_lens"])
     texts = [r["request"]["messages"][0]["content"] for r in server.requests]
     check(all(sum(size(w) for w in re.findall(r"\w+|[^\w\s]", t)) == 60 for t in texts), texts[0])
