@@ -1,9 +1,11 @@
 /* main.c - finds the subcommand and runs it. Everything a command does is in its file under cli/ or
  * bench/. */
+#include "base/bus.h"
 #include "cli/cli.h"
 #include "option/option.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool asks_help(const char *arg)
@@ -11,10 +13,29 @@ static bool asks_help(const char *arg)
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
+/* A program that quoth pack made stands for `quoth run`, but for the words that are commands. */
+static bool stands_for_run(int argc, char **argv)
+{
+    if (argc > 1 && (asks_help(argv[1]) || strcmp(argv[1], "--version") == 0)) return false;
+    for (const struct command *const *c = command_list(); argc > 1 && *c; c++)
+        if (strcmp((*c)->name, argv[1]) == 0) return false;
+    return program_is_app();
+}
+
 int main(int argc, char **argv)
 {
+    bus_catch();
+    static char **words; /* lives as long as the program */
+    words = stands_for_run(argc, argv) ? calloc((size_t)argc + 2, sizeof *words) : NULL;
+    if (words) {
+        words[0] = argv[0];
+        words[1] = (char *)"run";
+        if (argc > 1) memcpy(words + 2, argv + 1, (size_t)(argc - 1) * sizeof *words);
+        argc++;
+        argv = words;
+    }
     if (argc < 2 || asks_help(argv[1])) return help_all(command_list()), argc < 2 ? 2 : 0;
-    if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", quoth_version()), 0;
+    if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", QUOTH_VERSION), 0;
     int n_word;
     const struct command *c = command_find(command_list(), argc - 1, argv + 1, &n_word);
     if (!c) return 2;
@@ -25,5 +46,7 @@ int main(int argc, char **argv)
     int rc = options_parse(c, &n_arg, arg, &e);
     if (rc > 0) return 0;
     if (rc < 0) return fprintf(stderr, "quoth %s: %s\n", c->name, e.text), 2;
+    if (c->prepare) c->prepare();
+    options_notes();
     return c->run(n_arg, arg);
 }

@@ -3,7 +3,6 @@
 
 #include <ftw.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,7 +15,8 @@ static char temp_dir[64];
 void test_register(struct test *t)
 {
     struct test **at = &all;
-    while (*at && (strcmp((*at)->file, t->file) < 0 || strcmp((*at)->file, t->file) == 0)) at = &(*at)->next;
+    while (*at && (strcmp((*at)->file, t->file) < 0 || strcmp((*at)->file, t->file) == 0))
+        at = &(*at)->next;
     t->next = *at;
     *at = t;
 }
@@ -111,43 +111,6 @@ bool test_long(void)
 {
     const char *on = getenv("QUOTH_LONG");
     return on && *on && strcmp(on, "0") != 0;
-}
-
-/* Counting allocations: the linker wraps the four entry points (Makefile, -Wl,--wrap); a sanitizer that
- * replaces malloc itself still passes through here. */
-static _Atomic uint64_t n_malloc;
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t align, size_t n);
-void *__wrap_malloc(size_t n)
-{
-    atomic_fetch_add_explicit(&n_malloc, 1, memory_order_relaxed);
-    return __real_malloc(n);
-}
-void *__wrap_calloc(size_t n, size_t size)
-{
-    atomic_fetch_add_explicit(&n_malloc, 1, memory_order_relaxed);
-    return __real_calloc(n, size);
-}
-void *__wrap_realloc(void *p, size_t n)
-{
-    atomic_fetch_add_explicit(&n_malloc, 1, memory_order_relaxed);
-    return __real_realloc(p, n);
-}
-void *__wrap_aligned_alloc(size_t align, size_t n)
-{
-    atomic_fetch_add_explicit(&n_malloc, 1, memory_order_relaxed);
-    return __real_aligned_alloc(align, n);
-}
-
-uint64_t test_n_malloc(void)
-{
-    return atomic_load(&n_malloc);
 }
 
 static bool chosen(const struct test *t, int n, char **filter)

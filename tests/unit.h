@@ -18,7 +18,8 @@ struct test {
 };
 
 void test_register(struct test *t);
-void test_fail(const char *file, int line, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void test_fail(const char *file, int line, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 void test_skip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* A line of information under the test's name, e.g. a measured figure. */
 void test_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -75,7 +76,8 @@ uint64_t test_n_malloc(void);
     do {                                                                                           \
         const char *g_ = (got), *w_ = (want);                                                      \
         if (!g_ || strcmp(g_, w_) != 0)                                                            \
-            test_fail(__FILE__, __LINE__, "%s is \"%s\", not \"%s\"", #got, g_ ? g_ : "(null)", w_); \
+            test_fail(__FILE__, __LINE__, "%s is \"%s\", not \"%s\"", #got, g_ ? g_ : "(null)",    \
+                      w_);                                                                         \
     } while (0)
 #define EXPECT_BITS(got, want, n_byte)                                                             \
     do {                                                                                           \

@@ -3,7 +3,9 @@
 # need_packages       installs the missing ones of the lists below with apt-get (Debian, Ubuntu), saying which;
 #                     asks nothing, and touches neither network nor package manager when all are there;
 #                     goes on where only optional ones cannot be had
-# build TARGET...     make, quietly: a line on stderr when there is something to do, make's output when it fails
+# need_formatter      the clang-format of tool/format, which `make check` compares layouts with; goes on without
+# build TARGET...     make, quietly: a line on stderr when there is something to do, a counter on a terminal, make's output
+#                     when it fails
 # The caller has set root to the repository's path.
 # shellcheck shell=sh disable=SC2154
 
@@ -37,6 +39,28 @@ need_packages()
     install_packages "$(missing_modules "$optional")" || echo "quoth: going on without" >&2
 }
 
+need_formatter()
+{
+    "$root/tool/format" --install >/dev/null 2>&1 || echo "quoth: going on without clang-format" >&2
+}
+
+# apt-get waits for dpkg's lock by itself, but not for that of the lists.
+update_lists()
+{
+    why=$(mktemp) || return 1
+    tries=24
+    until $sudo apt-get update -qq </dev/null >"$why" 2>&1; do
+        tries=$((tries - 1))
+        if [ $tries = 0 ] || ! grep -q '/lists/lock' "$why"; then
+            cat "$why" >&2
+            rm -f "$why"
+            return 1
+        fi
+        sleep 5
+    done
+    rm -f "$why"
+}
+
 install_packages()
 {
     packages=$(echo "$1" | tr '\n' ' ')
@@ -56,11 +80,24 @@ install_packages()
         [ -t 0 ] || sudo='sudo -n'
     fi
     echo "quoth: installing $packages" >&2
+    wait='-o DPkg::Lock::Timeout=120' # for another apt to end
     # a list of packages that is out of date or empty is the usual reason for a first failure
-    install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages"
+    install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get $wait install -y -qq --no-install-recommends $packages"
     $install </dev/null >/dev/null 2>&1 ||
-        { $sudo apt-get update -qq </dev/null >&2 && $install </dev/null >&2; } ||
+        { update_lists && $install </dev/null >&2; } ||
         { echo "quoth: could not install $packages" >&2; return 1; }
+}
+
+# Of $2 objects so many are made: those newer than file $3, until make (process $1) ends.
+count_made()
+{
+    while kill -0 "$1" 2>/dev/null; do
+        made=$(find "$root"/build* -name '*.o' -newer "$3" 2>/dev/null | wc -l)
+        [ "$made" -le "$2" ] || made=$2
+        printf '\rquoth: building %d/%d' "$made" "$2" >&2
+        sleep 1
+    done
+    printf '\r\033[K' >&2
 }
 
 build()
@@ -68,9 +105,15 @@ build()
     make -q -C "$root" ${WERROR:+WERROR=1} ${SAN:+SAN="$SAN"} "$@" >/dev/null 2>&1 && return 0
     echo "quoth: building $*${SAN:+ with $SAN sanitizer}" >&2
     log=$(mktemp) || return 1
-    make -s -C "$root" -j"$(nproc)" ${WERROR:+WERROR=1} ${SAN:+SAN="$SAN"} "$@" >"$log" 2>&1
+    set -- -C "$root" ${WERROR:+WERROR=1} ${SAN:+SAN="$SAN"} "$@"
+    objects=0
+    [ ! -t 2 ] || objects=$(make -n "$@" 2>/dev/null | grep -oE ' -o [^ ]*\.o( |$)' | sort -u | wc -l)
+    make -s -j"$(nproc)" "$@" >"$log.out" 2>&1 &
+    maker=$!
+    [ "$objects" = 0 ] || count_made "$maker" "$objects" "$log"
+    wait "$maker"
     made=$?
-    [ $made = 0 ] || cat "$log" >&2
-    rm -f "$log"
+    [ $made = 0 ] || cat "$log.out" >&2
+    rm -f "$log" "$log.out"
     return $made
 }

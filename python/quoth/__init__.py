@@ -6,13 +6,19 @@
         for output in llm.generate(["Once upon a time", "One day"], SamplingParams(temperature=0.8, max_tokens=64)):
             print(output.prompt, output.outputs[0].text)
 
-Names and meanings are those of vLLM's offline API. A request's tokens and logprobs are the same bits whether it
-runs alone or among others."""
+Names and meanings are those of vLLM's offline API; AsyncLLM is the same for programs on asyncio. A request's tokens and
+logprobs are the same bits whether it runs alone or among others."""
 from ._lib import QuothError, version
-from .llm import LLM, Tokenizer
-from .outputs import CompletionOutput, Logprob, RequestOutput, StreamOutput
-from .params import SamplingParams
+from .async_llm import AsyncLLM
+from .llm import LLM
+from .model import Tokenizer
+from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Counter, EmbeddingOutput,
+                      EmbeddingRequestOutput, Gauge, Histogram, Logprob, Metric, RequestMetrics, RequestOutput,
+                      StreamOutput)
+from .params import BeamSearchParams, PoolingParams, RequestOutputKind, SamplingParams
 
 __version__ = version()
-__all__ = ["LLM", "SamplingParams", "RequestOutput", "CompletionOutput", "StreamOutput", "Logprob", "Tokenizer",
-           "QuothError"]
+__all__ = ["AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "CompletionOutput", "Counter",
+           "EmbeddingOutput", "EmbeddingRequestOutput", "Gauge", "Histogram", "LLM", "Logprob", "Metric", "PoolingParams",
+           "QuothError", "RequestMetrics", "RequestOutput", "RequestOutputKind", "SamplingParams", "StreamOutput",
+           "Tokenizer"]

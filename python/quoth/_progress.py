@@ -1,14 +1,19 @@
 """_progress.py - a progress bar on standard error: tqdm's where it is installed, else a line of our own."""
 import contextlib
+import importlib
 import sys
 import time
+from typing import Any, Callable, Iterator, Union
+
+Done = Callable[[int, int], None]
+UseTqdm = Union[bool, Callable[..., Any]]
 
 
 class _Bar:
-    def __init__(self, total):
+    def __init__(self, total: int) -> None:
         self.total, self.done, self.tokens, self.start, self.shown = total, 0, 0, time.monotonic(), 0.0
 
-    def update(self, n_token):
+    def update(self, n_token: int) -> None:
         self.done += 1
         self.tokens += n_token
         now = time.monotonic()
@@ -19,19 +24,20 @@ class _Bar:
         sys.stderr.write(f"\r{self.done}/{self.total} prompts, {self.tokens / seconds:.0f} tokens/s, {left:.0f} s left\x1b[K")
         sys.stderr.flush()
 
-    def close(self):
+    def close(self) -> None:
         if self.shown:
             sys.stderr.write("\n")
 
 
 @contextlib.contextmanager
-def progress(total, wanted):
-    """done(n_prompt_token, n_output_token), to be called for each request."""
+def progress(total: int, wanted: UseTqdm) -> Iterator[Done]:
+    """done(n_prompt_token, n_output_token), to be called for each request. wanted: a function is used in tqdm's place."""
     if not wanted:
         yield lambda n_prompt, n_output: None
         return
+    make: Any = wanted if callable(wanted) else None
     try:
-        from tqdm import tqdm
+        make = make or importlib.import_module("tqdm").tqdm
     except ImportError:
         bar = _Bar(total)
         try:
@@ -39,5 +45,5 @@ def progress(total, wanted):
         finally:
             bar.close()
         return
-    with tqdm(total=total, desc="Processed prompts") as bar:
+    with make(total=total, desc="Processed prompts") as bar:
         yield lambda n_prompt, n_output: bar.update(1)

@@ -1,37 +1,83 @@
 """params.py - SamplingParams under vLLM's names. Kinds and ranges are checked when it is made; what depends on the model
 (token ids, context) when a request is submitted. Both say which field is wrong."""
+import copy
+import enum
 import json
 from dataclasses import dataclass, fields
-from typing import Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+from ._lib import sampling_params
 
 LOGPROBS_MAX = 20
 
-# field: (low, high, low itself is allowed)
-_REALS = {
-    "temperature": (0, 100, True), "top_p": (0, 1, False), "min_p": (0, 1, True), "typical_p": (0, 1, False),
-    "presence_penalty": (-2, 2, True), "frequency_penalty": (-2, 2, True),
-    "repetition_penalty": (0, float("inf"), False), "length_penalty": (-100, 100, True), "xtc_probability": (0, 1, True), "xtc_threshold": (0, 1, True),
-    "dry_multiplier": (0, float("inf"), True), "dry_base": (1, float("inf"), True),
-    "mirostat_tau": (0, float("inf"), False), "mirostat_eta": (0, 1, False), "timeout": (0, 1e9, False),
-}
-_OPTIONAL = ("timeout",)
+# What the library says of its sampling parameters: types, ranges, defaults.
+_LISTED = {p["name"]: p for p in sampling_params()}
+# Those of a request beside them: (low, high)
 _INTS = {
-    "n": (1, 128), "best_of": (1, 128), "top_k": (-1, 2**31 - 1), "max_tokens": (0, 2**31 - 1),
-    "min_tokens": (0, 2**31 - 1), "logprobs": (0, LOGPROBS_MAX), "prompt_logprobs": (0, LOGPROBS_MAX),
-    "seed": (-2**63, 2**63 - 1), "truncate_prompt_tokens": (1, 2**31 - 1), "mirostat": (0, 2),
-    "dry_allowed_length": (0, 2**31 - 1), "dry_penalty_last_n": (-1, 2**31 - 1), "repeat_last_n": (-1, 2**31 - 1),
+    "n": (1, 128), "best_of": (1, 128), "max_tokens": (0, 2**31 - 1), "logprobs": (0, LOGPROBS_MAX),
+    "prompt_logprobs": (0, LOGPROBS_MAX), "seed": (-2**63, 2**63 - 1), "truncate_prompt_tokens": (1, 2**31 - 1),
 }
-_FLAGS = ("ignore_eos", "use_beam_search", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output",
+_FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_tokens", "include_stop_str_in_output",
           "detokenize")
-_HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens")  # not the engine's matter
+# not the engine's matter
+_HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens", "output_kind")
+_NOT_YET = ("structured_outputs", "guided_decoding", "logits_processors", "extra_args", "thinking_token_budget",
+            "repetition_detection")  # of vLLM; accepted if None or empty
 
 
-def _is_int(value):
+def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# kinds of lists: what an item is
+_ITEMS: Dict[str, Tuple[type, str]] = {"array of strings": (str, "texts"), "array of integers": (int, "token ids")}
+
+
+# the most where a range has no upper end: what a float or an int32 of C holds
+_MOST = {"number": 3.4028234663852886e38, "integer": 2**31 - 1}
+
+
+def _in_range(listed: Dict[str, Any], value: float) -> bool:
+    inside = value > listed["exclusiveMinimum"] if "exclusiveMinimum" in listed else value >= listed["minimum"]
+    return bool(inside and value <= listed.get("maximum", _MOST[listed["type"]]) or value == listed.get("also"))
+
+
+def _check_listed(name: str, listed: Dict[str, Any], value: Any) -> None:
+    """ValueError: a listed number or flag is not what it may be. An integer may be None: the default."""
+    kind = listed["type"]
+    if kind == "boolean" and not isinstance(value, bool):
+        raise ValueError(f"{name}: must be True or False, got {value!r}")
+    if "range" not in listed or (kind == "integer" and value is None):
+        return
+    good = _is_int(value) if kind == "integer" else _is_number(value)
+    if not good or not _in_range(listed, value):
+        raise ValueError(f"{name}: must be {'an integer' if kind == 'integer' else 'a number'} {listed['range']}, got {value!r}")
+
+
+class RequestOutputKind(enum.Enum):
+    """What each output of AsyncLLM.generate holds."""
+    CUMULATIVE = 0  #: the answer so far
+    DELTA = 1  #: what is new since the output before
+    FINAL_ONLY = 2  #: there is one output alone, the complete answer
 
 
 @dataclass
 class SamplingParams:
+    """How a prompt is answered: n answers of at most max_tokens tokens each, picked at `temperature` (0: always the
+    most likely token) from the top_k most likely tokens (-1: all), from those that make up top_p of the probability, and
+    from those at least min_p times as likely as the most likely one.
+
+    An answer ends at the model's own end (unless ignore_eos), at a text of `stop`, or at a token of stop_token_ids, but
+    not before min_tokens. logprobs, prompt_logprobs: for each token its own and this many of the most likely ones.
+    max_tokens None: as far as the context goes. seed None: the LLM's seed and the request's number decide.
+    truncate_prompt_tokens: only the last so many tokens of the prompt are used. Penalties are vLLM's. bad_words are never
+    written; allowed_token_ids: no other is. timeout: seconds, after which the answer is what there is by then.
+
+    ValueError: a value of the wrong kind or outside its range; the sentence begins with the field's name."""
     n: int = 1
     best_of: Optional[int] = None
     presence_penalty: float = 0.0
@@ -76,11 +122,27 @@ class SamplingParams:
     mirostat_eta: float = 0.1
     repeat_last_n: int = -1
     timeout: Optional[float] = None  # seconds after which the answer is what there is
+    # vLLM's
+    output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE  # AsyncLLM's; LLM gives complete answers
+    structured_outputs: Optional[Any] = None
+    guided_decoding: Optional[Any] = None
+    logits_processors: Optional[Any] = None
+    extra_args: Optional[Dict[str, Any]] = None
+    thinking_token_budget: Optional[int] = None
+    repetition_detection: Optional[Any] = None
 
-    def __post_init__(self):
-        for name, (low, high, closed) in _REALS.items():
-            if name not in _OPTIONAL or getattr(self, name) is not None:
-                self._check_real(name, low, high, closed)
+    def __post_init__(self) -> None:
+        for name in _NOT_YET:
+            if getattr(self, name) is not None and getattr(self, name) not in ([], {}, ()):
+                raise ValueError(f"{name}: not supported yet")
+        if not isinstance(self.output_kind, RequestOutputKind):
+            raise ValueError(f"output_kind: expected a RequestOutputKind, found {self.output_kind!r}")
+        for name, listed in _LISTED.items():
+            _check_listed(name, listed, getattr(self, name))
+        if not _is_number(self.length_penalty) or not -100 <= self.length_penalty <= 100:
+            raise ValueError(f"length_penalty: must be a number in [-100, 100], got {self.length_penalty!r}")
+        if self.timeout is not None and (not _is_number(self.timeout) or not 0 < self.timeout <= 1e9):
+            raise ValueError(f"timeout: must be a number in (0, 1e9], got {self.timeout!r}")
         for name, (low, high) in _INTS.items():
             value = getattr(self, name)
             if value is not None and not (_is_int(value) and low <= value <= high):
@@ -91,20 +153,11 @@ class SamplingParams:
         self._check_lists()
         self._check_together()
 
-    def _check_real(self, name, low, high, closed):
-        value = getattr(self, name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise ValueError(f"{name}: expected a number, found {value!r}")
-        if not (low <= value <= high) or (value == low and not closed):
-            border = "[" if closed else "("
-            raise ValueError(f"{name}: expected a number in {border}{low}, {high}], found {value!r}")
-
-    def _check_lists(self):
+    def _check_lists(self) -> None:
         if isinstance(self.stop, str):
             self.stop = [self.stop]
-        for name, kind, what in (("stop", str, "texts"), ("bad_words", str, "texts"),
-                                 ("dry_sequence_breakers", str, "texts"), ("stop_token_ids", int, "token ids"),
-                                 ("allowed_token_ids", int, "token ids")):
+        for name, kind, what in [("stop", str, "texts")] + [
+                (name, *_ITEMS[p["type"]]) for name, p in _LISTED.items() if p["type"] in _ITEMS]:
             value = getattr(self, name)
             if value is None:
                 continue
@@ -120,21 +173,21 @@ class SamplingParams:
             except (AttributeError, TypeError, ValueError):
                 raise ValueError(f"logit_bias: expected token ids and numbers, found {self.logit_bias!r}") from None
 
-    def _check_together(self):
+    def _check_together(self) -> None:
         if self.best_of is not None and self.best_of < self.n:
             raise ValueError(f"best_of: {self.best_of} is less than n, {self.n}")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens: {self.min_tokens} is above max_tokens, {self.max_tokens}")
         if self.early_stopping not in (True, False, "never"):
             raise ValueError(f'early_stopping: expected True, False or "never", found {self.early_stopping!r}')
-        if self.mirostat == 1:
-            raise ValueError("mirostat: expected 0 (off) or 2, found 1")
-        if self.top_n_sigma != -1 and not self.top_n_sigma > 0:
-            raise ValueError(f"top_n_sigma: expected -1 (off) or a number above 0, found {self.top_n_sigma!r}")
 
-    def to_json(self, seed=None) -> bytes:
+    def clone(self) -> "SamplingParams":
+        """A copy that shares nothing."""
+        return copy.deepcopy(self)
+
+    def to_json(self, seed: Optional[int] = None) -> bytes:
         """What libquoth reads. `seed` stands in where this has none."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _HERE_ALONE}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _HERE_ALONE + _NOT_YET}
         if values["max_tokens"] is None:
             values["max_tokens"] = 2**31 - 1  # as far as the context goes
         if values["seed"] is None:
@@ -142,3 +195,48 @@ class SamplingParams:
         if values["best_of"] is None or values["best_of"] == values["n"]:
             del values["best_of"]
         return json.dumps({k: v for k, v in values.items() if v is not None}).encode()
+
+
+@dataclass
+class BeamSearchParams:
+    """Beam search: the beam_width best continuations of max_tokens tokens or up to the model's end, by the sum of their
+    logprobs / length ** length_penalty. ValueError names a wrong field."""
+    beam_width: int  #: [1, 128]
+    max_tokens: int
+    ignore_eos: bool = False
+    temperature: float = 0.0  #: vLLM's; only 0, beams are not sampled
+    length_penalty: float = 1.0
+    include_stop_str_in_output: bool = False
+
+    def __post_init__(self) -> None:
+        if not _is_int(self.beam_width) or not 1 <= self.beam_width <= 128:
+            raise ValueError(f"beam_width: expected an integer in [1, 128], found {self.beam_width!r}")
+        if self.temperature != 0:
+            raise ValueError(f"temperature: expected 0, beams are not sampled, found {self.temperature!r}")
+        self.sampling_params()
+
+    def sampling_params(self) -> SamplingParams:
+        """The same as parameters of a request."""
+        return SamplingParams(n=self.beam_width, use_beam_search=True, max_tokens=self.max_tokens, logprobs=0,
+                              ignore_eos=self.ignore_eos, length_penalty=self.length_penalty,
+                              include_stop_str_in_output=self.include_stop_str_in_output)
+
+
+@dataclass
+class PoolingParams:
+    """How a prompt becomes a vector. dimensions: only its first so many numbers, brought to length 1 again (None: all).
+    pooling: which final hidden states are taken, "mean", "last" or "first" ("auto": as the model says, else last)."""
+    dimensions: Optional[int] = None
+    pooling: str = "auto"
+    normalize: Optional[bool] = None  #: vLLM's; vectors are always of length 1
+    truncate_prompt_tokens: Optional[int] = None
+
+    def __post_init__(self) -> None:
+        for name in ("dimensions", "truncate_prompt_tokens"):
+            value = getattr(self, name)
+            if value is not None and (not _is_int(value) or value < 1):
+                raise ValueError(f"{name}: expected an integer above 0, found {value!r}")
+        if self.pooling not in ("auto", "mean", "last", "first", "cls"):
+            raise ValueError(f'pooling: expected "auto", "mean", "last" or "first", found {self.pooling!r}')
+        if self.normalize not in (None, True):
+            raise ValueError("normalize: not supported yet; vectors are always of length 1")

@@ -42,8 +42,10 @@ int64_t part_bytes(const struct part *p, const struct api *a)
     int64_t n = (int64_t)sizeof *p->choice + BEGUN_BYTES;
     if (p->reply.n_stop) n += STOP_BYTES;
     for (int i = 0; i < p->reply.n_stop; i++) n += 5 * (int64_t)p->reply.stop[i].n; /* match.c */
-    if (p->pooled) n += model_info(a->session->model)->d_model * (int64_t)sizeof *p->pooled;
-    return p->request->n * n + (int64_t)(sizeof *p + sizeof *p->request);
+    if (p->pooled) n += a->session->info->d_model * (int64_t)sizeof *p->pooled;
+    int64_t n_log = p->request->n_prompt_logprob < 0 ? 0 : (int64_t)p->request->prompt.n;
+    return p->request->n * n + (int64_t)(sizeof *p + sizeof *p->request) +
+           n_log * (int64_t)sizeof *p->prompt_log.v;
 }
 
 /* Everything that can fail is done before the engine hears of the request. A second time only goes on. */
@@ -59,6 +61,7 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     p->request->reply = p->queue;
     p->wants_log = p->request->params.n_logprob >= 0;
     p->ranked = p->request->best_of > 0;
+    p->max_tokens = engine_max_tokens(c->api->session->engine, p->request);
     int rc = keep_prompt(p, c) ? 0 : err_memory(e, "a prompt", p->request->prompt.n);
     for (; rc == 0 && p->n < p->request->n; p->n++) {
         struct reply_options o = p->reply;
@@ -74,7 +77,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
     if (belongs && p->wants_log) note(p, &a->log, ev);
     if (reply_event(&a->reply, ev, &a->text) && open) a->stop_id = ev->stop_id;
-    p->no_memory |= a->text.failed;
+    p->no_memory |= a->reply.failed;
 }
 
 void part_event(struct part *p, const struct event *ev)
@@ -107,22 +110,9 @@ void part_deinit(struct part *p)
     request_close(p->request);
 }
 
-/* OpenAI's clients know few words; a limit of time is a limit. */
-static const char *finish_word(enum finish f)
+void put_ids(struct json_out *o, const char *key, const int32_t *ids, size_t n)
 {
-    return finish_name(f == FINISH_TIMEOUT ? FINISH_LENGTH : f);
-}
-
-void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called)
-{
-    bool call = called && a->reply.finish == FINISH_STOP;
-    buf_addf(b, ",\"finish_reason\":\"%s\",\"stop_reason\":",
-             call ? "tool_calls" : finish_word(a->reply.finish));
-    if (a->reply.stop_index >= 0)
-        json_put_text(b, p->reply.stop[a->reply.stop_index].text,
-                      p->reply.stop[a->reply.stop_index].n);
-    else if (a->stop_id >= 0 && !tokenizer_is_eog(p->reply.tokenizer, a->stop_id))
-        buf_addf(b, "%d", a->stop_id);
-    else
-        buf_add_text(b, "null");
+    out_list(o, key);
+    for (size_t i = 0; i < n; i++) out_int(o, NULL, ids[i]);
+    out_end(o);
 }

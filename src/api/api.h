@@ -1,4 +1,4 @@
-/* api.h - OpenAI's request and response bodies over a session, for whoever serves them: quoth
+/* api.h - OpenAI's request and response bodies over a session, for their callers: quoth
  * batch, the server, and the parameters of the library.
  *
  *   body (JSON) --api_call_open--> requests --api_call_submit--> engine
@@ -31,8 +31,7 @@ struct api {
 /* ---- errors ---- */
 
 int api_status(int rc); /* the HTTP status of an ERR_* code; 0: 200 */
-/* {"message":...,"type":...,"param":...,"code":...}: the field that the sentence begins with
- * becomes param */
+/* {"message":...,"type":...,"param":...,"code":...}: e->field is param */
 void api_error_put(struct buf *b, int rc, const struct err *e);
 
 /* ---- one body ---- */
@@ -48,9 +47,11 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
 /* What makes the random numbers of this call differ from another's where the body has no seed and
  * the api is seeded. Before api_call_submit. */
 void api_call_salt(struct api_call *c, uint64_t salt);
-/* Who pays (0: nobody in particular), with what weight, and whose cached prefixes it may share: see
+/* Accounting: the key or client charged (0: none), its weight, and which cached prefixes it may share: see
  * struct request. Before api_call_submit. */
 void api_call_share(struct api_call *c, uint64_t share_id, double weight, uint64_t cache_salt);
+/* When its body was complete (time_us): latencies and `timeout` count from then on, else from api_call_submit. Before that. */
+void api_call_arrived(struct api_call *c, int64_t arrival_us);
 /* What a trace calls its requests. Before api_call_submit. */
 void api_call_name(struct api_call *c, const char *name);
 /* ERR_BUSY: the engine's queue is full; call again when something else is done. Of a call with many prompts the
@@ -67,10 +68,11 @@ int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
  * since the last time, and the last one when it is complete. */
 bool api_call_streams(const struct api_call *c);
 void api_call_stream(struct api_call *c, struct buf *out);
+/* Is there something to tell other than a refusal or an error? */
+bool api_call_speaks(const struct api_call *c);
 /* Have what runs stopped; poll until it is complete. */
 void api_call_cancel(struct api_call *c);
-const char *api_call_model(const struct api_call *c); /* as the body names it */
-const char *api_call_id(const struct api_call *c);    /* the response's "id" */
+const char *api_call_id(const struct api_call *c); /* the response's "id" */
 int api_call_n_token(const struct api_call *c,
                      int *n_prompt);     /* generated so far; n_prompt may be NULL */
 void api_call_close(struct api_call *c); /* cancels what runs and waits for it; NULL is fine */
@@ -95,12 +97,16 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e);
 
+/* Bring a pooled vector to length 1 (zeros stay zeros). false: it has no finite length. */
+bool api_normalize(float *v, int n);
+
 /* Token sequences that write `text` at a text's start and after a space (vLLM's bad_words):
  * word[0..1]. */
 int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text, size_t n,
                  struct arena *a, struct err *e);
 
-/* {"role":"assistant","content":...,"reasoning_content":...,"tool_calls":[...]} */
-void message_put(struct buf *b, const struct chat_message *m);
+/* {"role":"assistant","content":...,"reasoning_content":...,"tool_calls":[...]}. The ids of calls
+ * that the model gave none are made of id_seed: another for each message, os_random() for a new one. */
+void message_put(struct buf *b, const struct chat_message *m, uint64_t id_seed);
 
 #endif

@@ -1,9 +1,13 @@
-/* api_impl.h - private to src/api: typed fields of a body, what an endpoint does, and a call's
- * answers. */
+/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers, which know no wire form
+ * (dialect.h). */
 #ifndef QUOTH_API_IMPL_H
 #define QUOTH_API_IMPL_H
 
 #include "api.h"
+
+#include "base/json_out.h"
+
+struct dialect;
 
 /* ---- body.c: fields. All leave *out alone where the field is not there or null. ---- */
 
@@ -25,10 +29,11 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
 
 /* ---- fields.c: is there one that asks for what cannot be given? where: the endpoint's kind ---- */
 
-enum { ENDPOINT_CHAT = 1, ENDPOINT_TEXT = 2, ENDPOINT_EMBED = 4 };
+enum { ENDPOINT_CHAT = 1, ENDPOINT_TEXT = 2, ENDPOINT_EMBED = 4, ENDPOINT_RENDER = 8 };
 int fields_check(const struct json *body, unsigned where, struct err *e);
+bool body_asks(const struct json *value); /* null, false, 0, "", [] and {} ask for nothing */
 
-/* ---- log probabilities: logprobs.c ---- */
+/* ---- answers ---- */
 
 struct token_logprobs {
     int n_top;
@@ -52,16 +57,8 @@ struct choice { /* one answer to a prompt */
     bool begun, ids_begun, called, ended;
 };
 
-void put_logprobs_chat(struct buf *b, const struct tokenizer *t, const struct answer_log *log);
-/* Of the prompt's tokens (there may be none) and those behind it; the first one stands at text_offset. */
-void put_logprobs_completion(struct buf *b, const struct tokenizer *t,
-                             const struct answer_log *prompt, const struct answer_log *log,
-                             size_t text_offset);
-/* vLLM's prompt_logprobs: null for the first token, then an object by id each. */
-void put_prompt_logprobs(struct buf *b, const struct tokenizer *t, const struct answer_log *log);
-size_t log_bytes(const struct tokenizer *t,
-                 const struct answer_log *log);            /* of its tokens' texts */
-void put_ids(struct buf *b, const int32_t *ids, size_t n); /* [1,2,3] */
+/* [1,2,3], in a list or as a member */
+void put_ids(struct json_out *o, const char *key, const int32_t *ids, size_t n);
 
 /* ---- call.c ---- */
 
@@ -69,14 +66,17 @@ struct part {                /* one prompt of a call */
     struct request *request; /* owned until it is submitted, then NULL */
     uint64_t id;
     struct queue *queue;        /* owned */
-    struct queue *bell;         /* borrowed; NULL: nobody waits for it */
+    struct queue *bell;         /* borrowed; NULL: no listener */
     bool eager;                 /* the bell rings for each event        */
     unsigned n_heard;           /* engine thread: of others             */
     struct reply_options reply; /* arrays in the call's arena */
     struct choice *choice;      /* owned [n] */
     int n;
+    int n_prompt;   /* tokens of its prompt; 0 before it was checked */
+    int max_tokens; /* of a choice */
     bool wants_log; /* of generated tokens */
     bool ranked;    /* more is computed than told: best_of */
+    bool held;      /* to a constraint */
     /* of the prompt's, where they were asked for: its first token, which has none, and the others */
     struct answer_log prompt_log;
     struct ids prompt;  /* where it is wanted back */
@@ -93,10 +93,16 @@ void part_deinit(struct part *p); /* safe on a zeroed one; not while it runs */
 
 struct api_call {
     const struct api *api; /* borrowed */
-    const struct endpoint *endpoint;
+    const struct dialect *dialect;
+    void *own;                 /* arena: the dialect's */
     struct arena arena, lists; /* lists: what the params of all requests point to */
-    struct queue *bell;        /* borrowed; NULL: none */
-    int64_t n_byte;            /* reserved with the engine */
+    struct sample_lists
+        *sample_lists;             /* a reference; what all its requests share of the engine's */
+    struct constraint *constraint; /* owned: what the answers are held to; NULL: nothing */
+    const char *constraint_field;  /* static: that asked for it */
+    struct queue *bell;            /* borrowed; NULL: none */
+    int64_t n_byte;                /* reserved with the engine ... */
+    uint64_t share_id;             /* ... for this holder          */
     char id[256];
     const char *model; /* arena, or borrowed from api */
     int64_t created;
@@ -105,77 +111,77 @@ struct api_call {
     int n_part, n_open, n_running; /* n_running: submitted, and not done */
     int rc;                        /* why the rest of them was given up, with its sentence */
     struct err why;
-    bool logprobs, prompt_logprobs, echo, ids_back;
-    bool stream, include_usage, stream_ended;
+    bool logprobs, prompt_logprobs, echo, ids_back; /* what answers tell beside the text */
+    bool stream, stream_ended;
+    uint64_t unique; /* a random number, which no other call has */
     /* of conversations: how the text is read, and what is told of it */
     const char *tool_parser, *reasoning_parser;
     bool one_tool_call, no_reasoning;
     char *begun; /* arena: what the prompt holds of the answer already */
     size_t n_begun;
     struct text_span told; /* arena: said before what the model says, of a message that is echoed */
-    /* of embeddings */
-    int dimensions; /* 0: all */
-    bool base64;
 };
 
-struct endpoint {
-    unsigned kind; /* ENDPOINT_* */
-    const char *url, *object, *object_piece, *id_prefix;
-    const char *list;   /* the response's field of choices         */
-    const char *prompt; /* the body's field that becomes the prompt */
-    /* Fill the call's parts from a body. */
-    int (*read)(struct api_call *c, const struct json *body, struct err *e);
-    /* Append a choice's members between "index" and how it ended. *called: it ended in a tool call. */
-    int (*put)(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
-               struct buf *b, struct err *e);
-    /* Append frames with what the client does not have yet of a choice. NULL: it comes as a whole. */
-    void (*put_pieces)(const struct api_call *c, struct part *p, struct choice *a, int index,
-                       struct buf *b);
-};
-
-/* Is there an answer? A negative code and a sentence where the model gave none. */
+/* Return 0 if the choice has an answer, else a negative code and a sentence. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
-void put_usage(const struct api_call *c, struct buf *b);
-/* A response up to the beginning of its list. */
-void put_head(const struct api_call *c, const char *object, struct buf *b);
-/* ,"token_ids":[...]: from ids[from] on, with the one that stopped it */
-void put_token_ids(struct buf *b, const struct choice *a, size_t from);
-void put_prompt_ids(const struct api_call *c, const struct part *p, struct buf *b); /* if wanted */
-
-/* ---- stream.c: the frame of a piece, up to its choice's index and from its end on ---- */
-
-void frame_begin(const struct api_call *c, int index, struct buf *b);
-/* last: with how the choice ended */
-void frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
-               struct buf *b);
-/* The log probabilities that the client does not have yet; they count as sent. */
-struct answer_log log_unsent(struct choice *a);
+/* Return the number of a choice's tokens so far. With best_of, only tokens already returned count. */
+int choice_n_token(const struct part *p, const struct choice *a);
+/* Return the number that the names of a choice's tool calls are made of (message.c): another for each choice,
+ * the same whole and in pieces. */
+uint64_t choice_seed(const struct api_call *c, int index);
 
 /* ---- parts ---- */
 
 int call_parts(struct api_call *c, int n, struct err *e);
-/* ,"finish_reason":...,"stop_reason":...: what ended the answer, and which text or token of the
- * stop lists */
-void put_finish(struct buf *b, const struct part *p, const struct choice *a, bool called);
 /* A zeroed part of a call gets a request with the sampling fields of the body. */
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);
 /* The fields that tell a request's payer, salt and rank. */
 int read_owner(struct request *r, const struct json *body, struct err *e);
-int read_format(const struct json *body, struct err *e); /* response_format: text alone */
 int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
                          struct err *e);
 
+/* ---- constrain.c ---- */
+
+struct constraint_asked {
+    const char *field,
+        *place; /* static: the body's field, and what in it ("" or ".json_schema.schema") sentences name */
+    enum grammar_kind kind;
+    const char *text; /* [n], borrowed for the call */
+    size_t n;
+    struct grammar_options options;
+};
+/* Compile what the answers are held to: once per call, on the caller's thread, which it may take as long as the limits allow. */
+int call_constrain(struct api_call *c, const struct constraint_asked *asked, struct err *e);
+/* The same of a value: a text is it, another one is written as JSON. */
+int call_constrain_json(struct api_call *c, const struct constraint_asked *asked,
+                        const struct json *value, struct err *e);
+/* Give each request its fork. */
+int call_hold_requests(struct api_call *c, struct err *e);
+
 /* ---- prompt.c ---- */
 
-/* The prompts in the endpoint's field: a text, a list of texts, a list of ids, or a list of lists of ids. Makes the
+/* Count the time since begin_us (stats_time), if there is an engine. */
+void count_time(const struct api *a, enum times_id which, int64_t begin_us);
+
+/* The prompts in the dialect's field: a text, a list of texts, a list of ids, or a list of lists of ids. Makes the
  * call's parts and calls open for each, then reads its prompt. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
+/* Refuse a text of n bytes that cannot fit into the context, before it takes seconds to tokenize. */
+int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e);
 int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e);
+/* Append a prompt's ids: a text, or a list of ids and texts (llama.cpp's form). flags: ENCODE_*, of the
+ * first item. Sentences call it `name`. */
+int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
+               unsigned flags, struct err *e);
 /* truncate_prompt_tokens and truncation_side. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e);
 
 /* ---- message.c ---- */
 
-void put_message_members(struct buf *b, const struct chat_message *m); /* without its braces */
+/* The members of a message, in the object that is open; id_seed as of put_call_id. */
+void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed);
+/* The id of a message's i-th tool call: the model's own (NULL: none), else nine letters and digits made of id_seed. Mistral's
+ * templates refuse every other form when the client sends it back. */
+void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i);
 
 #endif

@@ -1,7 +1,6 @@
 /* body.c - typed fields of a JSON body, and the sentence for one that is not what it should be. */
 #include "api_impl.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { LIST_MAX = 1 << 20 };
@@ -14,8 +13,8 @@ const struct json *body_field(const struct json *body, const char *name)
 
 int body_wrong(const char *name, const char *expected, const struct json *found, struct err *e)
 {
-    return err_set(e, ERR_ARG, "%s: expected %s, found %s", name, expected,
-                   json_kind_name(json_kind(found)));
+    return err_field(e, ERR_ARG, name, ": expected %s, found %s", expected,
+                     json_kind_name(json_kind(found)));
 }
 
 int body_real(const struct json *body, const char *name, double *out, struct err *e)
@@ -28,9 +27,11 @@ int body_real(const struct json *body, const char *name, double *out, struct err
     return 0;
 }
 
+/* Return whether it is a number without a fraction. A real at int64's lower end may have been rounded to it. */
 static bool is_whole(const struct json *j)
 {
-    return json_kind(j) == JK_INT || (json_kind(j) == JK_REAL && json_int(j, 0) == json_int(j, 1));
+    if (json_kind(j) != JK_REAL) return json_kind(j) == JK_INT;
+    return json_int(j, 0) == json_int(j, 1) && json_int(j, 0) != INT64_MIN;
 }
 
 int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
@@ -41,8 +42,8 @@ int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, 
     if (!is_whole(j)) return body_wrong(name, "an integer", j, e);
     int64_t v = json_int(j, 0);
     if (v < lo || v > hi)
-        return err_set(e, ERR_ARG, "%s: %lld is not in [%lld, %lld]", name, (long long)v,
-                       (long long)lo, (long long)hi);
+        return err_field(e, ERR_ARG, name, ": %lld is not in [%lld, %lld]", (long long)v,
+                         (long long)lo, (long long)hi);
     *out = v;
     return 0;
 }
@@ -58,7 +59,7 @@ int body_flag(const struct json *body, const char *name, bool *out, struct err *
 
 static int too_long(const char *name, size_t n, size_t most, struct err *e)
 {
-    return err_set(e, ERR_LIMIT, "%s: %zu entries are above the limit of %zu", name, n, most);
+    return err_field(e, ERR_LIMIT, name, ": %zu entries are above the limit of %zu", n, most);
 }
 
 int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,
@@ -75,7 +76,7 @@ int body_ids(const struct json *body, const char *name, struct arena *a, const i
         const struct json *j = json_item(list, i);
         int64_t v = json_int(j, -1);
         if (!is_whole(j) || v < 0 || v > INT32_MAX)
-            return err_set(e, ERR_ARG, "%s[%zu]: expected a token id", name, i);
+            return err_field(e, ERR_ARG, name, "[%zu]: expected a token id", i);
         ids[i] = (int32_t)v;
     }
     *out = ids;
@@ -92,7 +93,7 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
     if (!j) return 0;
     if (!text) return body_wrong(name, "a text", j, e);
     if (n > n_max || strlen(text) != n)
-        return err_set(e, ERR_ARG, "%s: expected a text of at most %zu bytes", name, n_max);
+        return err_field(e, ERR_ARG, name, ": expected a text of at most %zu bytes", n_max);
     *out = text;
     return 0;
 }
@@ -118,9 +119,8 @@ int body_texts(const struct json *body, const char *name, int n_max, struct aren
     for (size_t i = 0; i < count; i++) {
         const struct json *item = one ? j : json_item(j, i);
         if (json_kind(item) != JK_TEXT) {
-            char at[96];
-            snprintf(at, sizeof at, "%s[%zu]", name, i);
-            return body_wrong(at, "a text", item, e);
+            return err_field(e, ERR_ARG, name, "[%zu]: expected a text, found %s", i,
+                             json_kind_name(json_kind(item)));
         }
         if (copy_text(&v[i], item, a) != 0) return err_memory(e, name, count);
     }

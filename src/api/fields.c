@@ -6,13 +6,19 @@
 
 #include <string.h>
 
-enum { C = ENDPOINT_CHAT, T = ENDPOINT_TEXT, E = ENDPOINT_EMBED };
+enum { C = ENDPOINT_CHAT, T = ENDPOINT_TEXT, E = ENDPOINT_EMBED, R = ENDPOINT_RENDER };
 
 static const struct field {
     const char *name;
     unsigned where;
     bool later;
 } fields[] = {
+#define REAL(name, ...)     {#name, C | T, false},
+#define INT(name, ...)      {#name, C | T, false},
+#define ONE_INT(name, ...)  {#name, C | T, false},
+#define ONE_FLAG(name, ...) {#name, C | T, false},
+#define OTHER(name, ...)    {#name, C | T, false},
+#include "sample/params.def"
 #define READ(name, where)      {#name, where, false},
 #define IDLE(name, where, why) {#name, where, false},
 #define LATER(name, where)     {#name, where, true},
@@ -29,8 +35,7 @@ static const struct field *find(const char *name, unsigned where)
     return NULL;
 }
 
-/* null, false, 0, "", [] and {} ask for nothing. */
-static bool asks(const struct json *j)
+bool body_asks(const struct json *j)
 {
     size_t n = 0;
     switch (json_kind(j)) {
@@ -54,8 +59,9 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
     for (void *it = json_first(body); it; it = json_next(body, it)) {
         const char *name = json_it_key(it, NULL);
         const struct field *f = find(name, where);
-        if (f && f->later && asks(json_it_value(it)))
-            return err_set(e, ERR_UNSUPPORTED, "%s: this is not there yet", name);
+        const struct json *value = json_it_value(it);
+        if (f && f->later && body_asks(value))
+            return err_field(e, ERR_UNSUPPORTED, name, ": this is not there yet");
         if (!f) log_debug("a request has a field that nobody knows: \"%.60s\"", name);
     }
     return 0;

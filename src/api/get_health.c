@@ -11,7 +11,10 @@ void get_version(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct buf b = {0};
-    buf_addf(&b, "{\"version\":\"%s\"}", s->o.version);
+    struct json_out o = {.b = &b};
+    out_object(&o, NULL);
+    out_word(&o, "version", s->o.version);
+    out_end(&o);
     server_reply(x, &b);
 }
 
@@ -22,8 +25,11 @@ void get_load(struct exchange *x, void *server)
     struct stats_view v;
     struct buf b = {0};
     stats_read(engine_stats(s->api->session->engine), &v);
-    buf_addf(&b, "{\"server_load\":%d,\"running\":%lld,\"waiting\":%lld}",
-             net_stats(s->net).n_exchange - 1, (long long)v.value[STAT_running],
-             (long long)v.value[STAT_waiting]);
+    struct json_out o = {.b = &b};
+    out_object(&o, NULL);
+    out_int(&o, "server_load", net_stats(s->net).n_exchange - 1);
+    out_int(&o, "running", v.value[STAT_running]);
+    out_int(&o, "waiting", v.value[STAT_waiting]);
+    out_end(&o);
     server_reply(x, &b);
 }

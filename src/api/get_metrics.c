@@ -2,8 +2,10 @@
  * server's and the process' under the names that Python's web servers give them, and what only quoth has. */
 #include "server_impl.h"
 
+#include "base/os.h"
 #include "base/process.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,6 +129,9 @@ static void put_server(struct buf *b, const struct net_stats *n)
     one(b, "quoth:http_requests_running", "gauge", "Requests being answered.", n->n_exchange);
     one(b, "quoth:http_hangups_total", "counter",
         "Clients that left before their answer was complete.", (double)n->n_hangup);
+    one(b, "quoth:log_lines_lost_total", "counter",
+        "Lines of the access log that were dropped because it could not be written in time.",
+        (double)n->n_log_lost);
     one(b, "quoth:http_cpu_seconds_total", "counter", "CPU time of the server's own threads.",
         (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
 }
@@ -148,6 +153,51 @@ static void put_process(struct buf *b)
         (double)u.n_fd_max);
 }
 
+/* What the machine can do, and how much of it the window used. */
+static void put_use(struct buf *b, const struct server *s, const struct stats_view *v,
+                    double window_s)
+{
+    struct machine_peaks peak;
+    const struct stats *st = engine_stats(s->api->session->engine);
+    struct stats_rates r = stats_rates(st, v, time_us(), (int64_t)(window_s * 1e6));
+    one(b, "quoth:engine_utilization", "gauge",
+        "Share of the window (60 s; /metrics?window=S) in which the engine made steps.", r.busy);
+    if (!peaks_get(s->o.peaks, &peak)) return;
+    head(b, "quoth:peak_flops", "gauge",
+         "Operations a second that this machine can do with the model's kind of activations, "
+         "measured once.");
+    buf_addf(b, "quoth:peak_flops{activation=\"%s\"} %.15g\n", peak.arith_name,
+             peak.ops[peak.arith]);
+    if (peak.ops[peak.arith] > 0)
+        one(b, "quoth:model_flops_utilization", "gauge",
+            "FLOPs of the model in the window, as a share of the peak (MFU).",
+            r.flops / peak.ops[peak.arith]);
+    if (!(peak.read_bytes > 0)) return;
+    one(b, "quoth:peak_read_bytes_per_second", "gauge",
+        "Bytes a second that all threads can read from memory, measured once.", peak.read_bytes);
+    one(b, "quoth:memory_bandwidth_utilization", "gauge",
+        "Bytes that steps had to read in the window, as a share of the peak; above 1: from a "
+        "cache.",
+        r.read_bytes / peak.read_bytes);
+}
+
+/* The query's `window` in seconds, for high-water marks. */
+static int read_window(double *window, const struct exchange *x, struct err *e)
+{
+    const double most = STATS_WINDOW_US * 1e-6;
+    struct buf text = {0};
+    double s = 60;
+    char *end = NULL;
+    int found = exchange_query(x, "window", &text);
+    if (found > 0) s = strtod(text.data ? text.data : "", &end);
+    bool ok = found >= 0 && s >= 0 && s <= 1e9 && (!end || (*end == 0 && end != text.data)),
+         no_memory = text.failed;
+    buf_deinit(&text);
+    *window = ok ? fmin(s, most) : 0;
+    if (no_memory) return err_memory(e, "the window of high-water marks", 0);
+    return ok ? 0 : err_field(e, ERR_ARG, "window", ": expected a number of seconds");
+}
+
 void get_metrics(struct exchange *x, void *server)
 {
     const struct server *s = server;
@@ -155,12 +205,24 @@ void get_metrics(struct exchange *x, void *server)
     struct net_stats n = net_stats(s->net);
     struct stats_view v;
     struct buf b = {0};
+    struct err e = {0};
+    double window;
+    int rc = read_window(&window, x, &e);
+    if (rc != 0) {
+        server_fail(x, rc, &e);
+        return;
+    }
+    struct stats_marks m = stats_marks(st, time_us(), (int64_t)(window * 1e6));
     stats_read(st, &v);
     stats_prometheus(st, &v, NULL, &b);
+    stats_prometheus_marks(st, &m, window, &b);
+    put_use(&b, s, &v, window);
     put_answers(&b, s);
     put_server(&b, &n);
     put_process(&b);
-    exchange_reply(x, b.failed ? 500 : 200, "text/plain; version=0.0.4; charset=utf-8",
-                   b.data ? b.data : "", b.n);
+    if (b.failed)
+        exchange_no_memory(x);
+    else
+        exchange_reply(x, 200, "text/plain; version=0.0.4; charset=utf-8", b.data, b.n);
     buf_deinit(&b);
 }

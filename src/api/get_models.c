@@ -4,29 +4,35 @@
 #include <string.h>
 
 /* `meta`, as llama.cpp's server has it: who sends token ids must know how many there are. */
-static void put_model(const struct server *s, const char *name, struct buf *b)
+static void put_model(const struct server *s, const char *name, struct json_out *o)
 {
-    const struct model_info *i = model_info(s->api->session->model);
-    buf_add_text(b, "{\"id\":");
-    json_put_text(b, name, strlen(name));
-    buf_addf(b, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"quoth\",\"root\":",
-             (long long)s->created);
-    json_put_text(b, s->o.name[0], strlen(s->o.name[0]));
-    buf_addf(b,
-             ",\"parent\":null,\"max_model_len\":%d,\"meta\":{\"n_vocab\":%d,\"n_params\":%lld}}",
-             i->context_max, i->n_vocab, (long long)i->n_param);
+    const struct model_info *i = s->api->session->info;
+    out_object(o, NULL);
+    out_word(o, "id", name);
+    out_word(o, "object", "model");
+    out_int(o, "created", s->created);
+    out_word(o, "owned_by", "quoth");
+    out_word(o, "root", s->o.name[0]);
+    out_null(o, "parent");
+    out_int(o, "max_model_len", i->context_max);
+    out_object(o, "meta");
+    out_int(o, "n_vocab", i->n_vocab);
+    out_int(o, "n_params", i->n_param);
+    out_end(o);
+    out_end(o);
 }
 
 void get_models(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct buf b = {0};
-    buf_add_text(&b, "{\"object\":\"list\",\"data\":[");
-    for (int i = 0; i < s->o.n_name; i++) {
-        if (i) buf_add_char(&b, ',');
-        put_model(s, s->o.name[i], &b);
-    }
-    buf_add_text(&b, "]}");
+    struct json_out o = {.b = &b};
+    out_object(&o, NULL);
+    out_word(&o, "object", "list");
+    out_list(&o, "data");
+    for (int i = 0; i < s->o.n_name; i++) put_model(s, s->o.name[i], &o);
+    out_end(&o);
+    out_end(&o);
     server_reply(x, &b);
 }
 
@@ -41,6 +47,6 @@ void get_model(struct exchange *x, void *server)
         server_fail(x, rc, &e);
         return;
     }
-    put_model(s, name, &b);
+    put_model(s, name, &(struct json_out){.b = &b});
     server_reply(x, &b);
 }

@@ -1,48 +1,57 @@
 /* message.c - a message of the assistant in OpenAI's form. */
 #include "api_impl.h"
 
+#include "base/rng.h"
+
 #include <string.h>
 
-static void put_buf(struct buf *b, const struct buf *text)
+static void put_buf(struct json_out *o, const char *key, const struct buf *text)
 {
-    json_put_text(b, text->data ? text->data : "", text->n);
+    out_text(o, key, text->data, text->n);
 }
 
-static void put_call(struct buf *b, const struct chat_call *c, size_t i)
+void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i)
 {
-    buf_add_text(b, i ? ",{\"id\":" : "{\"id\":");
-    if (c->id)
-        json_put_text(b, c->id, strlen(c->id));
-    else
-        buf_addf(b, "\"call_%zu\"", i);
-    buf_add_text(b, ",\"type\":\"function\",\"function\":{\"name\":");
-    json_put_text(b, c->name, strlen(c->name));
-    buf_add_text(b, ",\"arguments\":");
-    put_buf(b, &c->arguments);
-    buf_add_text(b, "}}");
+    static const char letter[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    enum { N_LETTER = sizeof letter - 1, ID_LETTERS = 9 };
+    char id[ID_LETTERS + 1] = {0};
+    uint32_t word[4];
+    rng_words(word, &(struct rng_key){.seed = id_seed, .stream = (uint32_t)i}, 0);
+    uint64_t x = (uint64_t)word[0] << 32 | word[1];
+    for (int k = 0; k < ID_LETTERS; k++, x /= N_LETTER) id[k] = letter[x % N_LETTER];
+    out_word(o, key, own ? own : id);
 }
 
-void put_message_members(struct buf *b, const struct chat_message *m)
+static void put_call(struct json_out *o, const struct chat_call *c, uint64_t id_seed, size_t i)
 {
-    buf_add_text(b, "\"role\":\"assistant\",\"content\":");
+    out_object(o, NULL);
+    put_call_id(o, "id", c->id, id_seed, (int)i);
+    out_word(o, "type", "function");
+    out_object(o, "function");
+    out_word(o, "name", c->name);
+    put_buf(o, "arguments", &c->arguments);
+    out_end(o);
+    out_end(o);
+}
+
+void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed)
+{
+    out_word(o, "role", "assistant");
     if (m->content.n == 0 && m->n_call > 0)
-        buf_add_text(b, "null");
+        out_null(o, "content");
     else
-        put_buf(b, &m->content);
-    if (m->reasoning.n > 0) {
-        buf_add_text(b, ",\"reasoning_content\":");
-        put_buf(b, &m->reasoning);
-    }
-    for (size_t i = 0; i < m->n_call; i++) {
-        if (i == 0) buf_add_text(b, ",\"tool_calls\":[");
-        put_call(b, &m->call[i], i);
-    }
-    if (m->n_call) buf_add_char(b, ']');
+        put_buf(o, "content", &m->content);
+    if (m->reasoning.n > 0) put_buf(o, "reasoning_content", &m->reasoning);
+    if (m->n_call == 0) return;
+    out_list(o, "tool_calls");
+    for (size_t i = 0; i < m->n_call; i++) put_call(o, &m->call[i], id_seed, i);
+    out_end(o);
 }
 
-void message_put(struct buf *b, const struct chat_message *m)
+void message_put(struct buf *b, const struct chat_message *m, uint64_t id_seed)
 {
-    buf_add_char(b, '{');
-    put_message_members(b, m);
-    buf_add_char(b, '}');
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    put_message_members(&o, m, id_seed);
+    out_end(&o);
 }

@@ -1,10 +1,152 @@
-/* orca.c - how loaded the server is, in the head of an answer, for balancers that ask with
- * `endpoint-load-metrics-format: text` or `json` (ORCA, the open request cost aggregation of xDS): the two figures that
- * vLLM reports, under its names. */
+/* orca.c - how loaded the server is, in the head of an answer, for balancers that send
+ * `endpoint-load-metrics-format: text` or `json` (ORCA, the open request cost aggregation of xDS).
+ * Envoy's client-side weighted round robin weighs an endpoint by rps_fractional, eps and
+ * application_utilization, else cpu_utilization:
+ *
+ *   application_utilization  the larger of two: KV pages held; sequences running and waiting, per
+ *                            sequence that a step may hold. Above 1: requests wait
+ *   cpu_utilization          CPU time of this process, per CPU that it may use
+ *   mem_utilization          of the memory of this machine, or of its control group
+ *   rps_fractional           requests for answers a second
+ *   eps                      those that failed (5xx) or found the queue full
+ *   named_metrics            vLLM's two figures under its names
+ *
+ * Rates are of the last seconds. Each report leaves a sample for later ones, at most one a second in a
+ * ring; any thread writes it. The oldest sample of RATE_US counts; after a silence the newest one. */
 #include "server_impl.h"
 
-#include <stdio.h>
+#include "base/cores.h"
+#include "base/os.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <strings.h>
+
+enum { N_SAMPLE = 16, RATE_US = 10 * 1000 * 1000, SAMPLE_US = 1000 * 1000 };
+
+struct sample {
+    int64_t us, n_request, n_error, cpu_us;
+};
+
+struct orca {
+    int n_cpu, n_seq;
+    _Atomic int64_t slot; /* of the newest sample */
+    struct {
+        _Atomic int64_t us; /* 0: it is being written */
+        _Atomic int64_t n_request, n_error, cpu_us;
+    } ring[N_SAMPLE];
+};
+
+/* ---- samples ---- */
+
+static struct sample sample_now(const struct server *s, const struct stats_view *v)
+{
+    struct sample now = {
+        .us = time_us(), .n_error = v->value[STAT_refused_full], .cpu_us = os_cpu_us()};
+    for (int i = 0; s->net && i < s->o.net.n_route; i++) {
+        struct net_answers a;
+        if (s->o.net.route[i].handle != post_call) continue;
+        net_answers(s->net, i, &a);
+        for (int k = 0; k < 6; k++) now.n_request += a.n_status[k];
+        now.n_error += a.n_status[5];
+    }
+    return now;
+}
+
+static void keep(struct orca *o, const struct sample *now)
+{
+    int64_t slot = now->us / SAMPLE_US, newest = atomic_load(&o->slot);
+    if (slot <= newest || !atomic_compare_exchange_strong(&o->slot, &newest, slot)) return;
+    atomic_store(&o->ring[slot % N_SAMPLE].us, 0);
+    atomic_store(&o->ring[slot % N_SAMPLE].n_request, now->n_request);
+    atomic_store(&o->ring[slot % N_SAMPLE].n_error, now->n_error);
+    atomic_store(&o->ring[slot % N_SAMPLE].cpu_us, now->cpu_us);
+    atomic_store(&o->ring[slot % N_SAMPLE].us, now->us);
+}
+
+/* Is a better to count from than b? The oldest of the window, else the newest. */
+static bool is_better(int64_t a, int64_t b, int64_t now)
+{
+    bool a_recent = now - a <= RATE_US, b_recent = now - b <= RATE_US;
+    if (b == 0 || a_recent != b_recent) return b == 0 || a_recent;
+    return a_recent ? a < b : a > b;
+}
+
+/* The sample to count from; *now itself if there is none. */
+static struct sample sample_before(const struct orca *o, const struct sample *now)
+{
+    struct sample best = {0};
+    for (int i = 0; i < N_SAMPLE; i++) {
+        struct sample s = {.us = atomic_load(&o->ring[i].us),
+                           .n_request = atomic_load(&o->ring[i].n_request),
+                           .n_error = atomic_load(&o->ring[i].n_error),
+                           .cpu_us = atomic_load(&o->ring[i].cpu_us)};
+        if (s.us == 0 || s.us != atomic_load(&o->ring[i].us)) continue; /* being written */
+        if (s.us < now->us && is_better(s.us, best.us, now->us)) best = s;
+    }
+    return best.us ? best : *now;
+}
+
+/* ---- life ---- */
+
+int orca_open(struct server *s, struct err *e)
+{
+    struct cores *c = calloc(1, sizeof *c);
+    s->orca = calloc(1, sizeof *s->orca);
+    if (c && s->orca) {
+        struct stats_view v;
+        cores_read(c);
+        s->orca->n_cpu = c->n_cpu < c->n_quota ? c->n_cpu : c->n_quota;
+        s->orca->n_seq = engine_n_seq_max(s->api->session->engine);
+        stats_read(engine_stats(s->api->session->engine), &v);
+        struct sample now = sample_now(s, &v);
+        keep(s->orca, &now);
+    }
+    free(c);
+    return c && s->orca ? 0 : err_memory(e, "load reports", sizeof *s->orca);
+}
+
+void orca_close(struct server *s)
+{
+    free(s->orca);
+}
+
+/* ---- the report ---- */
+
+static double share(double part, double all)
+{
+    return all > 0 && part > 0 ? part / all : 0;
+}
+
+static double demand(const struct orca *o, const struct stats_view *v)
+{
+    double n = (double)(v->value[STAT_running] + v->value[STAT_waiting]);
+    return fmax((double)v->value[STAT_kv_usage] * 1e-6, share(n, o->n_seq));
+}
+
+struct figure {
+    const char *name;
+    double x;
+};
+
+static void put_text(struct buf *b, const struct figure *f, int n, int n_named)
+{
+    buf_add_text(b, "TEXT ");
+    for (int i = 0; i < n; i++)
+        buf_addf(b, "%s%s%s=%.6g", i ? ", " : "", i < n_named ? "named_metrics." : "", f[i].name,
+                 f[i].x);
+}
+
+static void put_json(struct buf *b, const struct figure *f, int n, int n_named)
+{
+    buf_add_text(b, "JSON {\"named_metrics\": {");
+    for (int i = 0; i < n; i++) {
+        if (i) buf_add_text(b, i == n_named ? "}, " : ", ");
+        buf_addf(b, "\"%s\": %.6g", f[i].name, f[i].x);
+    }
+    buf_add_char(b, '}');
+}
 
 void orca_put(struct exchange *x, const struct server *s)
 {
@@ -13,14 +155,23 @@ void orca_put(struct exchange *x, const struct server *s)
          text = format && strcasecmp(format, "text") == 0;
     if (!json && !text) return;
     struct stats_view v;
-    char report[160];
     stats_read(engine_stats(s->api->session->engine), &v);
-    snprintf(report, sizeof report,
-             json ? "JSON {\"named_metrics\": {\"kv_cache_usage_perc\": %.6g, "
-                    "\"num_requests_waiting\": %lld}}"
-                  : "TEXT named_metrics.kv_cache_usage_perc=%.6g, "
-                    "named_metrics.num_requests_waiting=%lld",
-             (double)v.value[STAT_kv_usage] * stat_scale(stat_info[STAT_kv_usage].unit),
-             (long long)v.value[STAT_waiting]);
-    exchange_add_header(x, "endpoint-load-metrics", report);
+    struct sample now = sample_now(s, &v), before = sample_before(s->orca, &now);
+    double seconds = (double)(now.us - before.us) * 1e-6, memory = (double)os_memory_bytes();
+    enum { N_NAMED = 2 };
+    const struct figure f[] = {
+        {"kv_cache_usage_perc", (double)v.value[STAT_kv_usage] * 1e-6},
+        {"num_requests_waiting", (double)v.value[STAT_waiting]},
+        {"application_utilization", demand(s->orca, &v)},
+        {"cpu_utilization",
+         share((double)(now.cpu_us - before.cpu_us) * 1e-6, seconds * s->orca->n_cpu)},
+        {"mem_utilization", fmin(share(memory - (double)os_memory_free(), memory), 1)},
+        {"rps_fractional", share((double)(now.n_request - before.n_request), seconds)},
+        {"eps", share((double)(now.n_error - before.n_error), seconds)},
+    };
+    struct buf report = {0};
+    (json ? put_json : put_text)(&report, f, sizeof f / sizeof *f, N_NAMED);
+    if (!report.failed) exchange_add_header(x, "endpoint-load-metrics", report.data);
+    buf_deinit(&report);
+    keep(s->orca, &now);
 }

@@ -1,67 +1,44 @@
-/* params.c - sampling parameters of a body, under OpenAI's names and vLLM's beyond them. Kinds are
- * checked here; ranges by sample_params_check, the one place that knows them. */
+/* params.c - sampling parameters of a body, under OpenAI's names and vLLM's beyond them: numbers by the rows of
+ * sample/params.def, the others by a function each. Kinds are checked here; ranges by the engine's door. */
 #include "api_impl.h"
 
 #include "base/hash.h"
+#include "base/range.h"
 
 #include <ctype.h>
-#include <float.h>
-#include <math.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* BREAKER_MAX: each is looked for in each token that DRY would penalize, on the engine's thread. */
-enum { STOP_MAX = 1024, WORD_MAX = 4096, BREAKER_MAX = 64, OWNER_MAX = 64 << 10 };
-
-#define FIELD(name) #name, offsetof(struct sample_params, name)
-
-static const struct param {
-    const char *name;
-    size_t at;
-} reals[] =
-    {
-        {FIELD(temperature)},
-        {FIELD(top_p)},
-        {FIELD(min_p)},
-        {FIELD(typical_p)},
-        {FIELD(top_n_sigma)},
-        {FIELD(xtc_probability)},
-        {FIELD(xtc_threshold)},
-        {FIELD(dry_multiplier)},
-        {FIELD(dry_base)},
-        {FIELD(mirostat_tau)},
-        {FIELD(mirostat_eta)},
-        {FIELD(repetition_penalty)},
-        {FIELD(frequency_penalty)},
-        {FIELD(presence_penalty)},
-},
-  ints[] = {
-      {FIELD(top_k)},    {FIELD(dry_allowed_length)}, {FIELD(dry_penalty_last_n)},
-      {FIELD(mirostat)}, {FIELD(repeat_last_n)},      {FIELD(min_tokens)},
+enum {
+    STOP_MAX = 1024,
+    WORD_MAX = 4096,
+    BREAKER_MAX = 64,
+    OWNER_MAX = 64 << 10,
+    LIST_BYTES_MAX = 64 << 10
 };
 
-/* What a float cannot hold becomes an infinity, which no range has. */
-static float narrow(double x)
+static int read_number(struct sample_params *p, const struct sample_param *which,
+                       const struct json *body, struct err *e)
 {
-    return x > FLT_MAX ? INFINITY : x < -FLT_MAX ? -INFINITY : (float)x;
+    double real = sample_param_get(p, which);
+    int64_t whole = (int64_t)real;
+    bool flag = real != 0, is_real = which->kind == SAMPLE_REAL;
+    int rc = is_real ? body_real(body, which->name, &real, e)
+             : which->kind == SAMPLE_INT
+                 ? body_int(body, which->name, INT32_MIN, INT32_MAX, &whole, e)
+                 : body_flag(body, which->name, &flag, e);
+    double value = is_real ? real : which->kind == SAMPLE_INT ? (double)whole : flag;
+    sample_param_set(p, which, value);
+    return rc;
 }
 
-static int read_scalars(struct sample_params *p, const struct json *body, struct err *e)
+/* The rows of sample/params.def that are numbers. */
+static int read_numbers(struct sample_params *p, const struct json *body, struct err *e)
 {
     int rc = 0;
-    for (size_t i = 0; rc == 0 && i < sizeof reals / sizeof reals[0]; i++) {
-        float *field = (float *)(void *)((char *)p + reals[i].at);
-        double x = (double)*field;
-        rc = body_real(body, reals[i].name, &x, e);
-        *field = narrow(x);
-    }
-    for (size_t i = 0; rc == 0 && i < sizeof ints / sizeof ints[0]; i++) {
-        int32_t *field = (int32_t *)(void *)((char *)p + ints[i].at);
-        int64_t v = *field;
-        rc = body_int(body, ints[i].name, INT32_MIN, INT32_MAX, &v, e);
-        *field = (int32_t)v;
-    }
+    for (int i = 0; rc == 0 && i < N_SAMPLE_PARAM; i++)
+        if (sample_param[i].kind != SAMPLE_OTHER) rc = read_number(p, &sample_param[i], body, e);
     return rc;
 }
 
@@ -75,34 +52,120 @@ static int read_seed(struct sample_params *p, const struct json *body, struct er
     return 0;
 }
 
-/* {"id": bias}, as OpenAI writes it. */
-static int read_bias(struct sample_params *p, const struct json *body, struct arena *a,
-                     struct err *e)
+/* Texts that are tokenized, or looked for in the vocabulary: while that takes, a handler does nothing else. */
+static int check_bytes(const char *field, size_t n_byte, struct err *e)
 {
-    const struct json *map = body_field(body, "logit_bias");
-    if (!map) return 0;
-    if (json_kind(map) != JK_OBJECT)
-        return body_wrong("logit_bias", "an object of token ids and numbers", map, e);
-    struct token_bias *b = arena_push0(a, json_count(map) + 1, sizeof *b);
-    if (!b) return err_memory(e, "logit_bias", json_count(map) * sizeof *b);
-    int n = 0;
-    for (void *it = json_first(map); it; it = json_next(map, it), n++) {
-        size_t n_key;
-        const char *key = json_it_key(it, &n_key);
-        const struct json *value = json_it_value(it);
-        char *end;
-        long id = strtol(key, &end, 10);
-        /* spelled in one way alone: else a map could name a token again and again */
-        bool plain = isdigit((unsigned char)*key) && (*key != '0' || n_key == 1);
-        if (!plain || end != key + n_key || id > INT32_MAX)
-            return err_set(e, ERR_ARG, "logit_bias: \"%.40s\" is not a token id", key);
-        if (json_kind(value) != JK_INT && json_kind(value) != JK_REAL)
-            return err_set(e, ERR_ARG, "logit_bias: the bias of token %ld is not a number", id);
-        b[n] = (struct token_bias){(int32_t)id, narrow(json_real(value, 0))};
-    }
-    p->bias = b;
-    p->n_bias = n;
+    if (n_byte <= LIST_BYTES_MAX) return 0;
+    return err_field(e, ERR_LIMIT, field, ": must be at most %d bytes in all, got %zu",
+                     LIST_BYTES_MAX, n_byte);
+}
+
+/* ---- logit_bias: OpenAI's {"id": bias}, and llama.cpp's forms ---- */
+
+struct biases {
+    struct token_bias *v; /* owned */
+    size_t n, cap;
+    size_t n_byte; /* of texts so far */
+};
+
+static int add_bias(struct biases *b, int64_t id, float bias, struct err *e)
+{
+    if (id < 0 || id > INT32_MAX)
+        return err_field(e, ERR_ARG, "logit_bias", ": %lld is not a token id", (long long)id);
+    struct token_bias one = {(int32_t)id, bias};
+    return vec_push(b, one) ? 0 : err_memory(e, "logit_bias", (b->n + 1) * sizeof one);
+}
+
+/* Give the bias to each token of a text. */
+static int add_text_bias(struct biases *b, const struct tokenizer *t, const char *text, size_t n,
+                         float bias, struct err *e)
+{
+    struct ids ids = {0};
+    int rc = check_bytes("logit_bias", b->n_byte += n, e);
+    if (rc == 0) rc = tokenizer_encode(t, text, n, 0, &ids, e);
+    if (rc == 0 && ids.n == 0) rc = err_field(e, ERR_ARG, "logit_bias", ": a text without tokens");
+    for (size_t i = 0; rc == 0 && i < ids.n; i++) rc = add_bias(b, ids.v[i], bias, e);
+    vec_deinit(&ids);
+    return rc;
+}
+
+/* Read a number, or false: never that token. */
+static int read_bias_value(float *out, const struct json *value, struct err *e)
+{
+    bool never = json_kind(value) == JK_BOOL && !json_bool(value, true);
+    if (!never && json_kind(value) != JK_INT && json_kind(value) != JK_REAL)
+        return err_field(e, ERR_ARG, "logit_bias", ": a bias must be a number or false, got %s",
+                         json_kind_name(json_kind(value)));
+    *out = never ? -100 : to_float(json_real(value, 0));
     return 0;
+}
+
+/* Add the bias of a key: a token's id if it is a number, else a text. */
+static int add_key_bias(struct biases *b, const struct tokenizer *t, const char *key, size_t n,
+                        float bias, struct err *e)
+{
+    char *end;
+    long id = strtol(key, &end, 10);
+    bool number = n > 0 && end == key + n;
+    /* spelled in one way alone: else a map could name a token again and again */
+    if (number && (!isdigit((unsigned char)*key) || (*key == '0' && n > 1)))
+        return err_field(e, ERR_ARG, "logit_bias", ": \"%.40s\" is not a token id", key);
+    return number ? add_bias(b, id, bias, e) : add_text_bias(b, t, key, n, bias, e);
+}
+
+/* Add the bias of a pair: [token id or text, bias]. */
+static int add_pair_bias(struct biases *b, const struct tokenizer *t, const struct json *pair,
+                         struct err *e)
+{
+    const struct json *token = json_item(pair, 0);
+    size_t n;
+    const char *text = json_text(token, &n);
+    float bias = 0;
+    if (json_kind(pair) != JK_LIST || json_count(pair) != 2 ||
+        (!text && json_kind(token) != JK_INT))
+        return err_field(e, ERR_ARG, "logit_bias",
+                         ": expected pairs of a token id or text and a bias");
+    int rc = read_bias_value(&bias, json_item(pair, 1), e);
+    if (rc != 0) return rc;
+    return text ? add_text_bias(b, t, text, n, bias, e) : add_bias(b, json_int(token, -1), bias, e);
+}
+
+static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
+                       const struct json *list, struct err *e)
+{
+    int rc = 0;
+    bool map = json_kind(list) == JK_OBJECT;
+    for (size_t i = 0; !map && rc == 0 && i < json_count(list) && b->n <= (size_t)n_vocab; i++)
+        rc = add_pair_bias(b, t, json_item(list, i), e);
+    for (void *it = map ? json_first(list) : NULL; it && rc == 0 && b->n <= (size_t)n_vocab;
+         it = json_next(list, it)) {
+        size_t n;
+        float bias = 0;
+        const char *key = json_it_key(it, &n);
+        rc = read_bias_value(&bias, json_it_value(it), e);
+        if (rc == 0) rc = add_key_bias(b, t, key, n, bias, e);
+    }
+    if (rc == 0 && b->n > (size_t)n_vocab) /* the same ones again and again */
+        rc = err_field(e, ERR_LIMIT, "logit_bias", ": more entries than the %d tokens", n_vocab);
+    return rc;
+}
+
+static int read_bias(struct sample_params *p, const struct api *api, const struct json *body,
+                     struct arena *a, struct err *e)
+{
+    const struct json *list = body_field(body, "logit_bias");
+    struct biases b = {0};
+    if (!list) return 0;
+    if (json_kind(list) != JK_OBJECT && json_kind(list) != JK_LIST)
+        return body_wrong("logit_bias", "an object or a list of pairs", list, e);
+    int rc = read_biases(&b, api->session->tokenizer, api->session->info->n_vocab, list, e);
+    struct token_bias *copy = rc == 0 ? arena_push0(a, b.n + 1, sizeof *copy) : NULL;
+    if (rc == 0 && !copy) rc = err_memory(e, "logit_bias", b.n * sizeof *copy);
+    if (rc == 0 && b.n) memcpy(copy, b.v, b.n * sizeof *copy);
+    p->bias = copy;
+    p->n_bias = rc == 0 ? (int)b.n : 0;
+    vec_deinit(&b);
+    return rc;
 }
 
 int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text, size_t n,
@@ -114,7 +177,9 @@ int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text
         struct ids ids = {0};
         if (i) buf_add_char(&spaced, ' ');
         buf_add(&spaced, text, n);
-        rc = tokenizer_encode(t, spaced.data ? spaced.data : "", spaced.n, 0, &ids, e);
+        rc = spaced.failed
+                 ? err_memory(e, "a bad word", n)
+                 : tokenizer_encode(t, spaced.data ? spaced.data : "", spaced.n, 0, &ids, e);
         buf_deinit(&spaced);
         word[i] = (struct ids){.v = arena_push0(a, ids.n + 1, sizeof *ids.v), .n = ids.n};
         if (rc == 0 && !word[i].v) rc = err_memory(e, "a bad word", ids.n * sizeof *ids.v);
@@ -124,16 +189,24 @@ int api_bad_word(struct ids word[2], const struct tokenizer *t, const char *text
     return rc;
 }
 
+static int check_texts(const char *field, const struct text_span *text, int n, struct err *e)
+{
+    size_t n_byte = 0;
+    for (int i = 0; i < n; i++) n_byte += text[i].n;
+    return check_bytes(field, n_byte, e);
+}
+
 static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
                           const struct json *body, struct arena *a, struct err *e)
 {
     const struct text_span *text = NULL;
     int n = 0, rc = body_texts(body, "bad_words", WORD_MAX, a, &text, &n, e);
+    if (rc == 0) rc = check_texts("bad_words", text, n, e);
     if (rc != 0 || n == 0) return rc;
     struct ids *word = arena_push0(a, (size_t)n * 2, sizeof *word);
     if (!word) return err_memory(e, "bad_words", (size_t)n * 2 * sizeof *word);
     for (int i = 0; rc == 0 && i < n; i++) {
-        if (text[i].n == 0) return err_set(e, ERR_ARG, "bad_words[%d]: it is empty", i);
+        if (text[i].n == 0) return err_field(e, ERR_ARG, "bad_words", "[%d]: it is empty", i);
         rc = api_bad_word(word + 2 * i, t, text[i].text, text[i].n, a, e);
     }
     p->bad_word = word;
@@ -144,19 +217,22 @@ static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
 static int read_lists(struct sample_params *p, const struct api *api, const struct json *body,
                       struct arena *a, struct err *e)
 {
-    int n_vocab = model_info(api->session->model)->n_vocab;
+    int n_vocab = api->session->info->n_vocab;
     int rc = body_ids(body, "stop_token_ids", a, &p->stop_id, &p->n_stop_id, e);
     if (rc == 0 && p->n_stop_id > STOP_MAX) /* each is compared with each token */
-        rc = err_set(e, ERR_LIMIT, "stop_token_ids: %d entries are above the limit of %d",
-                     p->n_stop_id, STOP_MAX);
+        rc = err_field(e, ERR_LIMIT, "stop_token_ids", ": %d entries are above the limit of %d",
+                       p->n_stop_id, STOP_MAX);
     if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
+    if (rc == 0 && p->allowed && p->n_allowed == 0) /* as vLLM; none would mean all */
+        rc = err_field(e, ERR_ARG, "allowed_token_ids", ": no token is left that may be picked");
     if (rc == 0 && p->n_allowed > n_vocab) /* the same ones again and again */
-        rc = err_set(e, ERR_LIMIT, "allowed_token_ids: %d entries, and there are %d tokens",
-                     p->n_allowed, n_vocab);
+        rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": %d entries, and there are %d tokens",
+                       p->n_allowed, n_vocab);
     if (rc == 0)
         rc = body_texts(body, "dry_sequence_breakers", BREAKER_MAX, a, &p->dry_breaker,
                         &p->n_dry_breaker, e);
-    if (rc == 0) rc = read_bias(p, body, a, e);
+    if (rc == 0) rc = check_texts("dry_sequence_breakers", p->dry_breaker, p->n_dry_breaker, e);
+    if (rc == 0) rc = read_bias(p, api, body, a, e);
     if (rc == 0) rc = read_bad_words(p, api->session->tokenizer, body, a, e);
     return rc;
 }
@@ -167,7 +243,7 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     bool skip = !ro->keep_special;
     int rc = body_texts(body, "stop", STOP_MAX, a, &ro->stop, &ro->n_stop, e);
     for (int i = 0; rc == 0 && i < ro->n_stop; i++)
-        if (ro->stop[i].n == 0) rc = err_set(e, ERR_ARG, "stop[%d]: it is empty", i);
+        if (ro->stop[i].n == 0) rc = err_field(e, ERR_ARG, "stop", "[%d]: it is empty", i);
     if (rc == 0) rc = body_flag(body, "include_stop_str_in_output", &ro->include_stop, e);
     if (rc == 0) rc = body_flag(body, "skip_special_tokens", &skip, e);
     ro->keep_special = !skip;
@@ -194,7 +270,7 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
     int rc = body_flag(body, "use_beam_search", &beams, e);
     if (rc == 0) rc = body_real(body, "length_penalty", &penalty, e);
     if (rc == 0 && !(penalty >= -100 && penalty <= 100))
-        rc = err_set(e, ERR_ARG, "length_penalty: %g is not in [-100, 100]", penalty);
+        rc = err_field(e, ERR_ARG, "length_penalty", ": %g is not in [-100, 100]", penalty);
     if (rc == 0 && stop && json_kind(stop) != JK_BOOL && !(word && strcmp(word, "never") == 0))
         rc = body_wrong("early_stopping", "true, false or \"never\"", stop, e);
     if (rc != 0 || !beams) return rc;
@@ -223,7 +299,8 @@ int read_owner(struct request *r, const struct json *body, struct err *e)
         const char *text = json_text(j, &n);
         if (j && !text) return body_wrong(name[i], "a text", j, e);
         if (j && n > OWNER_MAX)
-            return err_set(e, ERR_ARG, "%s: expected a text of at most %d bytes", name[i], OWNER_MAX);
+            return err_field(e, ERR_ARG, name[i], ": expected a text of at most %d bytes",
+                             OWNER_MAX);
         if (text && n) *hash[i] = hash_bytes(text, n, 0);
     }
     if (!shared) r->cache_salt ^= hash_bytes(&r->id, sizeof r->id, 1);
@@ -237,7 +314,8 @@ static int read_timeout(struct request *r, const struct json *body, struct err *
     int rc = body_real(body, "timeout", &s, e);
     if (rc != 0 || !body_field(body, "timeout")) return rc;
     if (!(s >= 1e-6 && s <= 1e9))
-        return err_set(e, ERR_ARG, "timeout: %g is not a number of seconds from 0.000001 on", s);
+        return err_field(e, ERR_ARG, "timeout", ": %g is not a number of seconds from 0.000001 on",
+                         s);
     r->deadline_us = (int64_t)(s * 1e6);
     return 0;
 }
@@ -249,8 +327,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     int64_t max_tokens = r->max_tokens;
     *ro = (struct reply_options){.tokenizer = t};
     r->params = a->defaults;
-    int rc = read_scalars(&r->params, body, e);
-    if (rc == 0) rc = body_flag(body, "ignore_eos", &r->params.ignore_eos, e);
+    int rc = read_numbers(&r->params, body, e);
     if (rc == 0) rc = read_seed(&r->params, body, e);
     if (rc == 0) rc = read_choices(r, body, e);
     if (rc == 0) rc = read_beams(r, body, e);
@@ -260,7 +337,6 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     r->max_tokens = (int)max_tokens;
     if (rc == 0) rc = read_lists(&r->params, a, body, &r->arena, e);
     if (rc == 0) rc = read_stop(ro, body, keep, e);
-    if (rc == 0) rc = sample_params_check(&r->params, model_info(a->session->model)->n_vocab, e);
     return rc;
 }
 
@@ -270,7 +346,7 @@ int read_prompt_logprobs(struct api_call *c, struct request *r, const struct jso
     int64_t n = -1;
     int rc = body_int(body, "prompt_logprobs", 0, TOP_LOGPROB_MAX, &n, e);
     if (rc == 0 && n >= 0 && c->stream)
-        rc = err_set(e, ERR_ARG, "prompt_logprobs: they do not come in a stream");
+        rc = err_field(e, ERR_ARG, "prompt_logprobs", ": they do not come in a stream");
     c->prompt_logprobs = n >= 0;
     r->n_prompt_logprob = (int)n;
     return rc;
@@ -284,14 +360,4 @@ int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
     r->params.n_logprob = (int32_t)n;
     r->n_prompt_logprob = (int)n_prompt;
     return rc;
-}
-
-/* Formats that need a grammar are refused, not ignored. */
-int read_format(const struct json *body, struct err *e)
-{
-    const struct json *format = body_field(body, "response_format");
-    const char *type = json_text(json_field(format, "type"), NULL);
-    if (!format || (type && strcmp(type, "text") == 0)) return 0;
-    if (!type) return err_set(e, ERR_ARG, "response_format.type: expected a text");
-    return err_set(e, ERR_UNSUPPORTED, "response_format: only \"text\" is supported");
 }

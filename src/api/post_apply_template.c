@@ -4,7 +4,8 @@
 static int put_rendered(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct buf prompt = {0};
-    int rc = api_render(a, body, &prompt, NULL, e);
+    int rc = fields_check(body, ENDPOINT_RENDER, e);
+    if (rc == 0) rc = api_render(a, body, &prompt, NULL, e);
     put_prompt(b, &prompt);
     return rc;
 }

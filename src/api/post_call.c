@@ -1,4 +1,4 @@
-/* post_call.c - POST /v1/chat/completions and /v1/completions: a body becomes requests of the engine, and what the engine
+/* post_call.c - POST to a path of dialects.def: a body becomes requests of the engine, and what the engine
  * says becomes the answer, whole or in pieces.
  *
  *   OPEN --submitted--> RUNNING --every event has come--> answered, freed
@@ -8,14 +8,19 @@
  * read its stream, events stay in their queue and the engine gives the sequence no rows. A call is freed when the engine
  * has told its last event, so nobody waits for it here. Long whole answers are written on a handler thread: the streams of
  * others go on meanwhile. */
+#include "dialect.h"
 #include "server_impl.h"
 
 #include "base/hash.h"
+#include "base/os.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE_MOST = 4096 }; /* of a whole answer that the stream thread writes: some milliseconds */
+enum {
+    SIZE_MOST = 4096, /* of a whole answer that the stream thread writes: some milliseconds */
+    BEGIN_US = 10 * 1000 * 1000,
+};
 
 struct posted {
     const struct server *server;
@@ -67,11 +72,28 @@ static void finish(struct posted *p)
 
 static void put_pieces(struct posted *p)
 {
+    const char *no_memory = p->call->dialect->no_memory;
     struct buf b = {0};
     api_call_stream(p->call, &b);
-    exchange_push(p->x, b.data, b.n);
-    if (b.failed) cancel(p);
+    if (b.failed) {
+        exchange_push(p->x, no_memory, strlen(no_memory));
+        cancel(p);
+    } else if (b.n) {
+        exchange_push(p->x, b.data, b.n);
+    }
     buf_deinit(&b);
+}
+
+/* The stream's status is sent with the first piece, because a request may yet be refused while it is queued; after
+ * BEGIN_US in any case, for proxies and clients that wait no longer for a head. */
+static void begin_stream(struct posted *p, bool done)
+{
+    bool late = !done && time_us() - exchange_arrival_us(p->x) >= BEGIN_US;
+    if (p->streaming || p->cancelled || !api_call_streams(p->call)) return;
+    if (!late && !api_call_speaks(p->call)) return;
+    orca_put(p->x, p->server);
+    exchange_begin(p->x, 200, p->call->dialect->stream_type);
+    p->streaming = true;
 }
 
 static void advance(struct exchange *x, void *posted)
@@ -82,20 +104,21 @@ static void advance(struct exchange *x, void *posted)
     (void)queue_pop(p->bell, &byte, 0);
     if (p->streaming && !exchange_room(x)) return;
     bool done = api_call_poll(p->call);
+    begin_stream(p, done);
     if (p->streaming && !p->cancelled) put_pieces(p);
     if (!done) return;
     bool moves = !p->streaming && api_call_size(p->call) > SIZE_MOST && exchange_move(x);
     if (!moves) finish(p);
 }
 
-/* A key's requests are one payer's, and its cached prefixes its own where that was asked for: by its secret, not by its
+/* The requests of a key, or without keys of a client's address, are one holder's. A key's cached prefixes are its own where that was asked for: by its secret, not by its
  * name, or who knows names could make up a cache_salt that leads into another's. */
-static void share(const struct server *s, struct api_call *c, const struct net_key *key)
+static void share(const struct server *s, struct api_call *c, const struct exchange *x)
 {
-    if (!key) return;
-    uint64_t id = hash_bytes(key->name, strlen(key->name), 0) | 1;
-    uint64_t salt = hash_bytes(key->secret, strlen(key->secret), 1);
-    api_call_share(c, id, key->share, s->o.separate_caches ? salt : 0);
+    const struct net_key *key = exchange_key(x);
+    uint64_t salt =
+        key && s->o.separate_caches ? hash_bytes(key->secret, strlen(key->secret), 1) : 0;
+    api_call_share(c, exchange_share_id(x), exchange_share_weight(x), salt);
 }
 
 static int open_call(struct posted *p, const struct server *s, const struct json *body,
@@ -104,9 +127,10 @@ static int open_call(struct posted *p, const struct server *s, const struct json
     p->bell = queue_open(1, 1);
     if (!p->bell) return err_memory(e, "a queue", 1);
     queue_listen(p->bell, wake, p->x);
-    int rc = api_call_open(&p->call, s->api, exchange_path(p->x), body, p->bell, e);
-    if (rc == 0) share(s, p->call, exchange_key(p->x));
+    int rc = call_open(&p->call, s->api, dialect_of(exchange_path(p->x), body), body, p->bell, e);
+    if (rc == 0) share(s, p->call, p->x);
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
+    if (rc == 0) api_call_arrived(p->call, exchange_arrival_us(p->x));
     return rc;
 }
 
@@ -117,17 +141,22 @@ static void run(struct posted *p)
     if (p->rc != 0) {
         cancel(p);
         exchange_wake(p->x); /* nothing may have been submitted, so that no event would */
-    } else if (api_call_streams(p->call)) {
-        orca_put(p->x, p->server);
-        exchange_begin(p->x, 200, "text/event-stream");
-        p->streaming = true;
     }
+}
+
+/* Where the time before this handler went. */
+static void count_early(const struct server *s, const struct exchange *x)
+{
+    struct stats *st = engine_stats(s->api->session->engine);
+    stats_time(st, TIMES_body, exchange_arrival_us(x) - exchange_start_us(x));
+    count_time(s->api, TIMES_handler, exchange_arrival_us(x));
 }
 
 void post_call(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct err e = {0};
+    count_early(s, x);
     struct json *body = server_body(s, x);
     if (!body) return;
     struct posted *p = calloc(1, sizeof *p);

@@ -7,6 +7,9 @@ void post_reset_prefix_cache(struct exchange *x, void *server)
     const struct server *s = server;
     struct buf b = {0};
     engine_forget_prefixes(s->api->session->engine);
-    buf_add_text(&b, "{\"success\":true}");
+    struct json_out o = {.b = &b};
+    out_object(&o, NULL);
+    out_flag(&o, "success", true);
+    out_end(&o);
     server_reply(x, &b);
 }

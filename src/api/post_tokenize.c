@@ -1,18 +1,20 @@
-/* post_tokenize.c - POST /tokenize and /detokenize: a text or a conversation to ids and back, as vLLM has them. */
+/* post_tokenize.c - POST /tokenize and /detokenize: a text or a conversation to ids and back, as vLLM and
+ * llama.cpp have them. */
 #include "server_impl.h"
+
+#include "base/utf8.h"
 
 #include <stdlib.h>
 
-static void put_pieces(struct buf *b, const struct tokenizer *t, const struct ids *ids)
+static void put_pieces(struct json_out *o, const struct tokenizer *t, const struct ids *ids)
 {
-    buf_add_text(b, ",\"token_strs\":[");
+    out_list(o, "token_strs");
     for (size_t i = 0; i < ids->n; i++) {
         size_t n = 0;
         const char *text = tokenizer_bytes(t, ids->v[i], &n);
-        if (i) buf_add_char(b, ',');
-        json_put_text(b, text ? text : "", n);
+        out_text(o, NULL, text, text ? n : 0);
     }
-    buf_add_char(b, ']');
+    out_end(o);
 }
 
 /* `prompt`, or what `messages` become, as ids. */
@@ -23,13 +25,14 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
     size_t n;
     const char *text = json_text(body_field(body, "prompt"), &n);
     int rc = body_flag(body, "add_special_tokens", &special, e);
+    if (rc == 0 && chat) rc = fields_check(body, ENDPOINT_RENDER, e);
     if (rc == 0 && chat) {
         rc = api_render(a, body, &rendered, NULL, e);
         text = rendered.data ? rendered.data : "";
         n = rendered.n;
     }
     if (rc == 0 && !text)
-        rc = err_set(e, ERR_ARG, "prompt: expected a text, or messages beside it");
+        rc = err_field(e, ERR_ARG, "prompt", ": expected a text, or messages or content instead");
     if (rc == 0)
         rc = tokenizer_encode(a->session->tokenizer, text, n,
                               ENCODE_PARSE_SPECIAL | (special ? ENCODE_ADD_SPECIAL : 0), ids, e);
@@ -37,20 +40,66 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
     return rc;
 }
 
+/* ---- llama.cpp's form: `content`, texts and ids; add_special, parse_special, with_pieces ---- */
+
+static void put_piece(struct json_out *o, const struct tokenizer *t, int32_t id)
+{
+    size_t n = 0;
+    const char *text = tokenizer_bytes(t, id, &n);
+    out_object(o, NULL);
+    out_int(o, "id", id);
+    if (!text || utf8_valid(text, n)) {
+        out_text(o, "piece", text, text ? n : 0);
+    } else {
+        out_list(o, "piece");
+        for (size_t i = 0; i < n; i++) out_int(o, NULL, (unsigned char)text[i]);
+        out_end(o);
+    }
+    out_end(o);
+}
+
+static int put_content_tokens(const struct api *a, const struct json *body, struct buf *b,
+                              struct err *e)
+{
+    struct ids ids = {0};
+    bool special = false, parse = true, pieces = false;
+    int rc = body_flag(body, "add_special", &special, e);
+    if (rc == 0) rc = body_flag(body, "parse_special", &parse, e);
+    if (rc == 0) rc = body_flag(body, "with_pieces", &pieces, e);
+    unsigned flags = (special ? ENCODE_ADD_SPECIAL : 0) | (parse ? ENCODE_PARSE_SPECIAL : 0);
+    if (rc == 0) rc = read_mixed(&ids, a, "content", body_field(body, "content"), flags, e);
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    if (!pieces) put_ids(&o, "tokens", ids.v, ids.n);
+    if (pieces) out_list(&o, "tokens");
+    for (size_t i = 0; pieces && i < ids.n; i++) put_piece(&o, a->session->tokenizer, ids.v[i]);
+    if (pieces) out_end(&o);
+    out_end(&o);
+    vec_deinit(&ids);
+    return rc;
+}
+
 static int put_tokens(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct ids ids = {0};
     bool texts = false;
+    bool content = body_field(body, "content") != NULL;
+    if (content + !!body_field(body, "prompt") + !!body_field(body, "messages") > 1)
+        return err_field(e, ERR_ARG, "prompt",
+                         ": only one of prompt, messages and content may be there");
+    if (content) return put_content_tokens(a, body, b, e);
     int rc = body_flag(body, "return_token_strs", &texts, e);
     if (rc == 0) rc = encode(a, body, &ids, e);
-    buf_addf(b, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":", ids.n,
-             model_info(a->session->model)->context_max);
-    put_ids(b, ids.v, ids.n);
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    out_int(&o, "count", (int64_t)ids.n);
+    out_int(&o, "max_model_len", a->session->info->context_max);
+    put_ids(&o, "tokens", ids.v, ids.n);
     if (texts)
-        put_pieces(b, a->session->tokenizer, &ids);
+        put_pieces(&o, a->session->tokenizer, &ids);
     else
-        buf_add_text(b, ",\"token_strs\":null");
-    buf_add_char(b, '}');
+        out_null(&o, "token_strs");
+    out_end(&o);
     vec_deinit(&ids);
     return rc;
 }
@@ -65,17 +114,25 @@ static int put_text(const struct api *a, const struct json *body, struct buf *b,
     struct buf text = {0};
     struct arena arena = {0};
     const int32_t *ids = NULL;
-    int n = 0, n_vocab = model_info(a->session->model)->n_vocab;
+    int n = 0, n_vocab = a->session->info->n_vocab;
     int rc = body_ids(body, "tokens", &arena, &ids, &n, e);
     if (rc == 0 && !body_field(body, "tokens"))
-        rc = err_set(e, ERR_ARG, "tokens: expected a list of token ids");
+        rc = err_field(e, ERR_ARG, "tokens", ": expected a list of token ids");
     for (int i = 0; rc == 0 && i < n; i++)
         if (ids[i] < 0 || ids[i] >= n_vocab)
-            rc = err_set(e, ERR_ARG, "tokens[%d]: %d is not an id below %d", i, ids[i], n_vocab);
+            rc = err_field(e, ERR_ARG, "tokens", "[%d]: %d is not an id below %d", i, ids[i],
+                           n_vocab);
     if (rc == 0 && !tokenizer_decode(a->session->tokenizer, ids, (size_t)n, 0, &text))
         rc = err_memory(e, "a text", (size_t)n);
     arena_deinit(&arena);
-    put_prompt(b, &text);
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    out_text(&o, "prompt", text.data, text.n);
+    if (!body_field(body, "model")) /* llama.cpp's clients name none, and look for this */
+        out_text(&o, "content", text.data, text.n);
+    out_end(&o);
+    b->failed |= text.failed;
+    buf_deinit(&text);
     return rc;
 }
 

@@ -1,15 +1,26 @@
 /* prompt.c - a request's prompt from a text, ids or a conversation. */
-#include "api_impl.h"
+#include "dialect.h"
+
+#include "base/os.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+void count_time(const struct api *a, enum times_id which, int64_t begin_us)
+{
+    if (a->session->engine)
+        stats_time(engine_stats(a->session->engine), which, time_us() - begin_us);
+}
 
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e)
 {
     unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    int64_t begin_us = time_us();
     r->prompt.n = 0;
-    return tokenizer_encode(a->session->tokenizer, text, n, flags, &r->prompt, e);
+    int rc = tokenizer_encode(a->session->tokenizer, text, n, flags, &r->prompt, e);
+    count_time(a, TIMES_tokenize, begin_us);
+    return rc;
 }
 
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e)
@@ -38,98 +49,212 @@ static int read_effort(struct conversation *c, const struct json *body, struct e
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i], effort) == 0) c->reasoning_effort = known[i];
     if (!c->reasoning_effort)
-        return err_set(e, ERR_ARG,
-                       "reasoning_effort: \"%s\" is not none, minimal, low, medium, "
-                       "high, xhigh or max",
-                       effort);
+        return err_field(e, ERR_ARG, "reasoning_effort",
+                         ": \"%s\" is not none, minimal, low, medium, "
+                         "high, xhigh or max",
+                         effort);
     return 0;
 }
 
+/* Read whether the answer is a turn of its own or goes on with the last message. */
 static int read_turn(struct conversation *c, const struct json *body, struct err *e)
 {
-    bool go_on = false;
-    int rc = body_flag(body, "add_generation_prompt", &c->add_generation_prompt, e);
+    const struct json *last = json_item(c->messages, json_count(c->messages) - 1);
+    const char *role = json_text(json_field(last, "role"), NULL);
+    bool go_on = false, answer = c->add_generation_prompt;
+    int rc = body_flag(body, "add_generation_prompt", &answer, e);
     if (rc == 0) rc = body_flag(body, "continue_final_message", &go_on, e);
-    if (go_on) c->continue_final = CHAT_CONTINUE_AUTO;
-    return rc;
+    c->add_generation_prompt = answer;
+    if (rc != 0 || !go_on) return rc;
+    if (answer && body_field(body, "add_generation_prompt"))
+        return err_field(e, ERR_ARG, "continue_final_message",
+                         ": Cannot set both `continue_final_message` and "
+                         "`add_generation_prompt` to True.");
+    if (role && strcmp(role, "assistant") != 0)
+        return err_field(e, ERR_ARG, "continue_final_message",
+                         ": the last message must have the role "
+                         "\"assistant\", got \"%.40s\"",
+                         role);
+    c->continue_final = CHAT_CONTINUE_AUTO;
+    return 0;
 }
 
-int api_render(const struct api *a, const struct json *body, struct buf *prompt,
-               struct chat_turn *turn, struct err *e)
+static bool has_any(const struct json *object, const char *const *name, size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < n; i++) any |= body_field(object, name[i]) != NULL;
+    return any;
+}
+
+/* A message's content is a text, a list of parts, or null: of a number or an object, templates make anything or nothing. */
+static int check_content(const struct json *message, size_t i, struct err *e)
+{
+    const struct json *content = body_field(message, "content");
+    if (!content || json_kind(content) == JK_TEXT || json_kind(content) == JK_LIST) return 0;
+    return err_field(e, ERR_ARG, "messages",
+                     "[%zu].content: expected a text or a list of parts, found %s", i,
+                     json_kind_name(json_kind(content)));
+}
+
+/* Reject messages of OpenAI's roles without "content" (null is fine), as OpenAI does; the assistant's
+ * may have something else instead. Other roles are between the client and the template. */
+static int check_contents(const struct json *messages, struct err *e)
+{
+    static const char *const role[] = {"system", "developer", "user", "tool", "function"};
+    static const char *const said[] = {"tool_calls", "function_call", "reasoning_content",
+                                       "reasoning",  "thinking",      "refusal"};
+    for (size_t i = 0; i < json_count(messages); i++) {
+        const struct json *m = json_item(messages, i);
+        const char *own = json_text(json_field(m, "role"), NULL);
+        int rc = check_content(m, i, e);
+        if (rc != 0) return rc;
+        if (!own || json_field(m, "content")) continue;
+        bool wanted =
+            strcmp(own, "assistant") == 0 && !has_any(m, said, sizeof said / sizeof *said);
+        for (size_t k = 0; k < sizeof role / sizeof *role; k++) wanted |= strcmp(own, role[k]) == 0;
+        if (wanted)
+            return err_field(e, ERR_ARG, "messages",
+                             "[%zu].content: expected a text or a list of parts, found nothing", i);
+    }
+    return 0;
+}
+
+static int render(const struct api *a, const struct json *body, struct buf *prompt,
+                  struct chat_turn *turn, struct err *e)
 {
     const struct chat *chat = a->chat;
     if (!chat->t)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "messages: the model has no chat template; "
-                       "--chat-template FILE gives one");
+        return err_field(e, ERR_UNSUPPORTED, "messages",
+                         ": the model has no chat template; "
+                         "--chat-template FILE gives one");
     struct conversation c = {.bos_token = chat->special.bos,
                              .eos_token = chat->special.eos,
                              .add_generation_prompt = true,
                              .answer_only = true,
+                             .system = chat->system,
                              .now = chat->now};
     int rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
     if (rc == 0 && json_count(c.messages) == 0)
-        rc = err_set(e, ERR_ARG, "messages: there are none");
+        rc = err_field(e, ERR_ARG, "messages", ": there are none");
     if (rc == 0) rc = check_kind(body, "tools", JK_LIST, "a list of tools", &c.tools, e);
     if (rc == 0)
         rc = check_kind(body, "documents", JK_LIST, "a list of documents", &c.documents, e);
     if (rc == 0)
         rc = check_kind(body, "chat_template_kwargs", JK_OBJECT, "an object", &c.kwargs, e);
+    if (rc == 0) rc = check_contents(c.messages, e);
     if (rc == 0) rc = read_turn(&c, body, e);
     if (rc == 0) rc = read_effort(&c, body, e);
     if (!c.kwargs) c.kwargs = chat->kwargs;
     return rc ? rc : template_render(chat->t, &c, prompt, turn, e);
 }
 
+int api_render(const struct api *a, const struct json *body, struct buf *prompt,
+               struct chat_turn *turn, struct err *e)
+{
+    int64_t begin_us = time_us();
+    int rc = render(a, body, prompt, turn, e);
+    count_time(a, TIMES_render, begin_us);
+    return rc;
+}
+
 /* ---- several prompts ---- */
 
 static int n_prompt(const char *name, const struct json *list, int *n, struct err *e)
 {
-    if (json_kind(list) == JK_NONE) return err_set(e, ERR_ARG, "%s: it is missing", name);
+    if (json_kind(list) == JK_NONE) return err_field(e, ERR_ARG, name, ": it is missing");
     if (json_kind(list) != JK_TEXT && json_kind(list) != JK_LIST)
         return body_wrong(name, "a text, ids, or a list of them", list, e);
     if (json_kind(list) == JK_LIST && json_count(list) == 0)
-        return err_set(e, ERR_ARG, "%s: the list is empty", name);
-    enum json_kind first = json_kind(json_item(list, 0));
-    *n = first == JK_TEXT || first == JK_LIST ? (int)json_count(list) : 1;
+        return err_field(e, ERR_ARG, name, ": the list is empty");
+    *n = 1;
+    for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
+        enum json_kind kind = json_kind(json_item(list, i));
+        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* ids, maybe with texts between them */
+    }
+    *n = json_kind(list) == JK_LIST ? (int)json_count(list) : 1;
     return 0;
 }
 
-static int read_ids(struct request *r, const char *name, const struct json *list, int n_vocab,
-                    struct err *e)
+static int read_item(struct ids *ids, const struct api *a, const char *name, size_t i,
+                     const struct json *item, unsigned flags, struct err *e)
 {
-    size_t n = json_count(list);
-    if (!vec_reserve(&r->prompt, n)) return err_memory(e, name, n * sizeof(int32_t));
-    for (size_t i = 0; i < n; i++) {
-        int64_t id = json_int(json_item(list, i), -1);
-        if (id < 0 || id >= n_vocab)
-            return err_set(e, ERR_ARG, "%s[%zu]: expected a token id below %d", name, i, n_vocab);
-        r->prompt.v[i] = (int32_t)id;
+    int n_vocab = a->session->info->n_vocab;
+    size_t n;
+    const char *text = json_text(item, &n);
+    int64_t id = json_int(item, -1);
+    if (text) return tokenizer_encode(a->session->tokenizer, text, n, flags, ids, e);
+    if (json_kind(item) != JK_INT && json_kind(item) != JK_REAL)
+        return err_field(e, ERR_ARG, name, "[%zu]: expected a token id or a text, found %s", i,
+                         json_kind_name(json_kind(item)));
+    if (id < 0 || id >= n_vocab)
+        return err_field(e, ERR_ARG, name, "[%zu]: out of vocabulary: expected a token id below %d",
+                         i, n_vocab);
+    return vec_push(ids, (int32_t)id) ? 0 : err_memory(e, name, (ids->n + 1) * sizeof *ids->v);
+}
+
+int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
+               unsigned flags, struct err *e)
+{
+    size_t n;
+    const char *text = json_text(prompt, &n);
+    int rc = 0;
+    if (text) return tokenizer_encode(a->session->tokenizer, text, n, flags, ids, e);
+    if (json_kind(prompt) != JK_LIST)
+        return body_wrong(name, "a text, or a list of ids and texts", prompt, e);
+    for (size_t i = 0; rc == 0 && i < json_count(prompt); i++) {
+        rc = read_item(ids, a, name, i, json_item(prompt, i), flags, e);
+        flags &= ~(unsigned)ENCODE_ADD_SPECIAL; /* of the prompt's start alone */
     }
-    r->prompt.n = n;
-    return 0;
+    return rc;
+}
+
+/* Keep the text that goes before an echoed answer: of a prompt that was cut, what is left of it. Each choice repeats it, so
+ * that it must not be longer than the context. */
+static int keep_echo(struct part *p, const struct tokenizer *t, const struct json *prompt, bool cut,
+                     struct err *e)
+{
+    const struct ids *ids = &p->request->prompt;
+    size_t n;
+    const char *text = json_text(prompt, &n);
+    if (text && !cut)
+        buf_add(&p->echo, text, n);
+    else
+        tokenizer_decode(t, ids->v, ids->n, 0, &p->echo);
+    return p->echo.failed ? err_memory(e, "the prompt's text", ids->n) : 0;
 }
 
 static int read_prompt(struct part *p, const struct api_call *c, const struct json *prompt,
                        bool add_special, struct err *e)
 {
-    size_t n;
-    const char *name = c->endpoint->prompt, *text = json_text(prompt, &n);
-    const struct session *s = c->api->session;
-    struct ids *ids = &p->request->prompt;
-    int rc;
-    if (text)
-        rc = api_prompt_text(p->request, c->api, text, n, add_special, e);
-    else if (json_kind(prompt) == JK_LIST)
-        rc = read_ids(p->request, name, prompt, model_info(s->model)->n_vocab, e);
-    else
-        rc = body_wrong(name, "a text or a list of ids", prompt, e);
-    if (rc != 0 || !c->echo) return rc;
-    if (text)
-        buf_add(&p->echo, text, n);
-    else if (!tokenizer_decode(s->tokenizer, ids->v, ids->n, 0, &p->echo))
-        rc = err_memory(e, "the prompt's text", ids->n);
+    unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    int64_t begin_us = time_us();
+    int rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
+    count_time(c->api, TIMES_tokenize, begin_us);
     return rc;
+}
+
+/* Bytes of a prompt's texts: of the whole, or of those between ids. */
+static size_t text_bytes(const struct json *prompt)
+{
+    size_t n = 0, sum = 0;
+    if (json_text(prompt, &n)) return n;
+    for (size_t i = 0; json_kind(prompt) == JK_LIST && i < json_count(prompt); i++) {
+        json_text(json_item(prompt, i), &n);
+        sum += n;
+    }
+    return sum;
+}
+
+/* Fill a part's prompt. */
+static int fill_part(struct part *p, const struct api_call *c, const struct json *prompt,
+                     const struct json *body, bool add_special, struct err *e)
+{
+    int rc = check_text_fits(c, body, text_bytes(prompt), e);
+    if (rc == 0) rc = read_prompt(p, c, prompt, add_special, e);
+    size_t n_whole = p->request->prompt.n;
+    if (rc == 0) rc = cut_prompt(p->request, c->api, body, e);
+    bool cut = p->request->prompt.n < n_whole;
+    return rc || !c->echo ? rc : keep_echo(p, c->api->session->tokenizer, prompt, cut, e);
 }
 
 /* A list of one text or list is that one. */
@@ -140,19 +265,34 @@ static const struct json *unwrapped(const struct json *prompt)
     return json_count(prompt) == 1 && nested && json_kind(prompt) == JK_LIST ? first : prompt;
 }
 
+int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e)
+{
+    const struct api *a = c->api;
+    enum { FAST_BYTES = 1 << 16 }; /* so many are tokenized in milliseconds */
+    int context = a->session->info->context_max;
+    if (n <= FAST_BYTES || body_field(body, "truncate_prompt_tokens")) return 0;
+    size_t n_least = tokenizer_n_least(a->session->tokenizer, n);
+    if (n_least <= (size_t)context) return 0;
+    int rc = err_field(e, ERR_LIMIT, c->dialect->prompt,
+                       ": This model's maximum context length is %d tokens. However, the "
+                       "request has more than %zu prompt tokens, which is too large. Shorten the "
+                       "prompt.",
+                       context, n_least);
+    return err_figures(e, rc, (long long)n_least, context);
+}
+
 int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e)
 {
-    const struct json *list = unwrapped(body_field(body, c->endpoint->prompt));
+    const struct json *list = unwrapped(body_field(body, c->dialect->prompt));
     bool add_special = true;
-    int n = 0, rc = n_prompt(c->endpoint->prompt, list, &n, e);
+    int n = 0, rc = n_prompt(c->dialect->prompt, list, &n, e);
     if (rc == 0) rc = body_flag(body, "add_special_tokens", &add_special, e);
     if (rc == 0) rc = call_parts(c, n, e);
     for (int i = 0; rc == 0 && i < n; i++) {
         struct part *p = &c->part[i];
         rc = open(c, p, body, e);
-        if (rc == 0)
-            rc = read_prompt(p, c, n == 1 ? list : json_item(list, (size_t)i), add_special, e);
-        if (rc == 0) rc = cut_prompt(p->request, c->api, body, e);
+        const struct json *prompt = n == 1 ? list : json_item(list, (size_t)i);
+        if (rc == 0) rc = fill_part(p, c, prompt, body, add_special, e);
     }
     return rc;
 }
@@ -160,14 +300,14 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e)
 {
     const char *side = "left";
-    int context = model_info(a->session->model)->context_max;
+    int context = a->session->info->context_max;
     int64_t most = INT32_MAX;
     int rc = body_int(body, "truncate_prompt_tokens", -1, context, &most, e);
     if (rc == 0) rc = body_text(body, "truncation_side", 8, &side, e);
     if (rc == 0 && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
-        rc = err_set(e, ERR_ARG, "truncation_side: it is \"left\" or \"right\"");
+        rc = err_field(e, ERR_ARG, "truncation_side", ": it is \"left\" or \"right\"");
     if (rc == 0 && most == 0)
-        rc = err_set(e, ERR_ARG, "truncate_prompt_tokens: it leaves no prompt");
+        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens", ": it leaves no prompt");
     if (most < 0) most = context - (r->max_tokens > 0 ? 1 : 0);
     if (rc != 0 || r->prompt.n <= (size_t)most) return rc;
     size_t n_cut = r->prompt.n - (size_t)most;

@@ -1,4 +1,5 @@
 /* server.c - opening and closing the server, and what all its endpoints do alike: read a body, refuse, answer. */
+#include "dialect.h"
 #include "server_impl.h"
 
 #include "base/os.h"
@@ -8,9 +9,21 @@
 
 static const struct net_route routes[] = {
 #define ROUTE(m, p, handler, flags) {.method = m, .path = p, .handle = handler, .how = flags},
+#define DIALECT(p, id)              {.method = "POST", .path = p, .handle = post_call},
 #include "routes.def"
 #undef ROUTE
+#undef DIALECT
 };
+
+enum { N_ROUTE = sizeof routes / sizeof routes[0] };
+extern const struct error_form openai_errors; /* where no dialect is asked */
+
+/* How failures of a path are told. */
+static const struct error_form *errors_of(const char *path)
+{
+    const struct dialect *d = dialect_find(path);
+    return d ? d->errors : &openai_errors;
+}
 
 int server_open(struct server **out, const struct server_options *o, struct err *e)
 {
@@ -20,10 +33,17 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->o = *o;
     s->api = o->api;
     s->created = time_wall_us() / 1000000;
-    s->o.net.route = routes;
-    s->o.net.n_route = sizeof routes / sizeof routes[0];
+    s->route = malloc(sizeof routes);
+    for (int i = 0; s->route && i < N_ROUTE; i++) {
+        s->route[i] = routes[i];
+        s->route[i].errors = &errors_of(routes[i].path)->net;
+    }
+    s->o.net.route = s->route;
+    s->o.net.n_route = N_ROUTE;
+    s->o.net.errors = &openai_errors.net;
     s->o.net.ctx = s;
-    int rc = net_open(&s->net, &s->o.net, e);
+    int rc = s->route ? orca_open(s, e) : err_memory(e, "routes", sizeof routes);
+    if (rc == 0) rc = net_open(&s->net, &s->o.net, e);
     if (rc != 0) server_close(s), *out = NULL;
     return rc;
 }
@@ -42,6 +62,8 @@ void server_close(struct server *s)
 {
     if (!s) return;
     net_close(s->net);
+    orca_close(s);
+    free(s->route);
     free(s);
 }
 
@@ -49,12 +71,14 @@ void server_close(struct server *s)
 
 void server_fail(struct exchange *x, int rc, const struct err *e)
 {
+    const struct error_form *form = errors_of(exchange_path(x));
     struct buf b = {0};
-    buf_add_text(&b, "{\"error\":");
-    api_error_put(&b, rc, e);
-    buf_add_char(&b, '}');
-    if (rc == ERR_BUSY) exchange_add_header(x, "Retry-After", "1");
-    exchange_reply(x, api_status(rc), "application/json", b.data ? b.data : "", b.n);
+    form->put(&b, rc, e);
+    if (rc == ERR_BUSY || rc == ERR_MEMORY) exchange_add_header(x, "Retry-After", "1");
+    if (b.failed)
+        exchange_no_memory(x);
+    else
+        exchange_reply(x, api_status(rc), form->net.type, b.data, b.n);
     buf_deinit(&b);
 }
 
@@ -70,9 +94,10 @@ void server_reply(struct exchange *x, struct buf *json)
 
 void put_prompt(struct buf *b, struct buf *text)
 {
-    buf_add_text(b, "{\"prompt\":");
-    json_put_text(b, text->data ? text->data : "", text->n);
-    buf_add_char(b, '}');
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    out_text(&o, "prompt", text->data, text->n);
+    out_end(&o);
     b->failed |= text->failed;
     buf_deinit(text);
 }
@@ -94,10 +119,11 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
 
 int server_model(const struct server *s, const char *name, struct err *e)
 {
+    if (s->o.any_name) return 0;
     for (int i = 0; i < s->o.n_name; i++)
         if (strcmp(s->o.name[i], name) == 0) return 0;
-    return err_set(e, ERR_MISSING, "model: \"%.100s\" is not here; \"%.200s\" is", name,
-                   s->o.name[0]);
+    return err_field(e, ERR_MISSING, "model", ": \"%.100s\" is not here; \"%.200s\" is", name,
+                     s->o.name[0]);
 }
 
 struct json *server_body(const struct server *s, struct exchange *x)
@@ -108,13 +134,18 @@ struct json *server_body(const struct server *s, struct exchange *x)
     struct json *body = NULL;
     size_t n;
     const char *text = exchange_body(x, &n);
+    int64_t begin_us = time_us();
     int rc = json_parse(&body, text, n, &limits, &e);
-    if (rc != 0) err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
+    count_time(s->api, TIMES_parse, begin_us);
+    if (rc != 0 && rc != ERR_MEMORY) err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
     if (rc == 0 && json_kind(body) != JK_OBJECT)
         rc = err_set(&e, ERR_ARG, "the body: expected an object, found %s",
                      json_kind_name(json_kind(body)));
-    const char *model = json_text(body_field(body, "model"), NULL);
-    if (rc == 0 && model) rc = server_model(s, model, &e);
+    const struct json *named = rc == 0 ? body_field(body, "model") : NULL;
+    const char *model = json_text(named, NULL);
+    if (named)
+        rc = model ? server_model(s, model, &e)
+                   : body_wrong("model", "a text without NUL", named, &e);
     if (rc == 0) return body;
     json_drop(body);
     server_fail(x, rc, &e);

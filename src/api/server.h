@@ -17,16 +17,18 @@ struct server_options {
     const struct api *api;   /* borrowed; `streams` set                                        */
     const char *const *name; /* [n_name >= 1], borrowed: names that the model answers to       */
     int n_name;
-    const char *version; /* borrowed */
-    bool
-        separate_caches; /* keys do not share cached prefixes: times would tell what others asked */
+    bool any_name;             /* and to every other one */
+    const char *version;       /* borrowed */
+    const struct peaks *peaks; /* borrowed: what utilization is of; NULL: not told */
+    /* keys do not share cached prefixes: times would tell what others asked */
+    bool separate_caches;
 };
 
 int server_open(struct server **out, const struct server_options *o, struct err *e);
 const struct net *server_net(const struct server *s);
-/* No new requests; those being answered get wait_ms. Then nobody uses the engine any more. */
+/* Accept no new requests and wait at most wait_ms for those in flight. Afterwards no thread uses the engine. */
 void server_drain(struct server *s, int wait_ms);
-void server_close(
-    struct server *s); /* as server_drain of 0 ms, and everything freed; NULL is fine */
+/* as server_drain of 0 ms, and everything freed; NULL is fine */
+void server_close(struct server *s);
 
 #endif

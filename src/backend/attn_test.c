@@ -1,11 +1,13 @@
-/* attn_test.c - goal: attention over pages is the softmax of what the pages hold, for every mechanism
- * and KV type, and its bits depend on nothing else. Method: steps of prompts, chunks, drafts and
- * decodes over scattered pages, some of them shared, whatever is stale being NaN; the pages are read
- * back by the layout in backend.h and attended to in double precision. Then the same rows on every
- * level, with 1 to 3 threads, over pages of another size, and each row alone: equal bits. */
+/* attn_test.c - goal: attention over pages is the softmax over the pages' values, for every
+ * mechanism and KV type, and its bits depend on nothing else. Method: steps of prompts, chunks,
+ * drafts and decodes over scattered pages, some of them shared, with NaN in all stale memory. The
+ * pages are read back by the layout in backend.h, and attention is computed in double precision.
+ * Then the rows are computed again on every level, with 1 to 3 threads, over pages of another size,
+ * and each row alone: equal bits. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"
+#include "kern/kern.h"
 #include "base/rng.h"
 
 #include <math.h>
@@ -13,8 +15,8 @@
 
 enum { N_SEQ = 6, POS_MAX = 1216, D_MAX = 256, HEAD_MAX = 16, ROW_MAX = 128, LEVEL_MAX = 32 };
 
-/* What the sequences of a step are: positions held, rows of this step, positions whose pages they
- * have from the sequence before. */
+/* Sequences of a step: positions held, rows of this step, positions whose pages are those of the
+ * previous sequence. */
 static const struct {
     int len, n_row, shared;
 } plan[N_SEQ] = {
@@ -32,12 +34,12 @@ struct scene {
     int n_page;
     float slope[HEAD_MAX], sink[HEAD_MAX];
     float *q;        /* [ROW_MAX, n_head, d_k] */
-    float *k, *v;    /* [N_SEQ, POS_MAX, n_head_kv, d] as they were put */
-    double *hk, *hv; /* the same as the pages hold them */
+    float *k, *v;    /* [N_SEQ, POS_MAX, n_head_kv, d] as stored */
+    double *hk, *hv; /* K and V as the pages hold them */
     float *want;     /* [ROW_MAX, n_head, d_v] */
 };
 
-/* ---- where things are ---- */
+/* ---- offsets ---- */
 
 static int64_t at_k(const struct scene *s, int seq, int pos, int head)
 {
@@ -71,7 +73,7 @@ static double scale_at(const struct scene *s, const uint8_t *page, int d, int he
     return f;
 }
 
-/* One head of one position out of its page. */
+/* Read one head of one position from its page. */
 static void read_back(struct scene *s, int seq, int pos, int head)
 {
     const struct kv_layer *kv = &s->kv;
@@ -90,7 +92,7 @@ static void read_back(struct scene *s, int seq, int pos, int head)
     }
 }
 
-/* The largest relative error of a type, of q8 relative to the row's largest value. */
+/* Return the largest relative error of a type; for q8 relative to the row's largest value. */
 static double type_error(enum kv_type t)
 {
     static const double e[KV_TYPE_COUNT] = {[KV_F16] = 0x1p-11,
@@ -120,7 +122,7 @@ static void random_floats(float *x, int64_t n, float size, uint64_t *rng)
     for (int64_t i = 0; i < n; i++) x[i] = (2 * rng_float(rng) - 1) * size;
 }
 
-/* A shared position's K and V are those of the sequence before. */
+/* Copy K and V of shared positions from the previous sequence. */
 static void share_values(struct scene *s)
 {
     for (int q = 1; q < N_SEQ; q++) {
@@ -170,7 +172,7 @@ static void scene_close(struct scene *s)
     free(s->q), free(s->k), free(s->v), free(s->hk), free(s->hv), free(s->want);
 }
 
-/* Pages in random order, the stale ones and the stale parts of others full of NaN. */
+/* Assign pages in random order; stale pages and stale parts of others are filled with NaN. */
 static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
 {
     struct err e;
@@ -189,8 +191,7 @@ static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
     size_t k_byte = (size_t)(s->n_page * s->kv.k_page_bytes);
     size_t v_byte = (size_t)(s->n_page * s->kv.v_page_bytes);
     s->kv.k = malloc(k_byte), s->kv.v = malloc(v_byte);
-    struct batch_limits l = {
-        .n_row = ROW_MAX, .n_seq = N_SEQ, .page_stride = stride, .n_out = 1, .n_span = 1};
+    struct batch_limits l = {.n_row = ROW_MAX, .n_seq = N_SEQ, .page_stride = stride, .n_out = 1};
     if (!s->kv.k || !s->kv.v || batch_open(&s->batch, &l, &e) != 0) return false;
     memset(s->kv.k, 0xFF, k_byte), memset(s->kv.v, 0xFF, v_byte);
     return true;
@@ -225,8 +226,8 @@ static void add_rows(struct scene *s, int pos0, int n, int kv_len)
     b->row0[b->n_seq] = b->n_row;
 }
 
-/* The whole step; where wide is set, tokens 9 to 40 of the prompt see each other. */
-static void fill_batch(struct scene *s, struct backend *b, bool share, bool wide, uint64_t *rng)
+/* Fill the whole step. */
+static void fill_batch(struct scene *s, struct backend *b, bool share, uint64_t *rng)
 {
     int pr = s->kv.page_rows;
     batch_clear(&s->batch);
@@ -242,12 +243,11 @@ static void fill_batch(struct scene *s, struct backend *b, bool share, bool wide
         }
         add_rows(s, plan[q].len - plan[q].n_row, plan[q].n_row, plan[q].len);
     }
-    if (wide) s->batch.span[s->batch.n_span++] = (struct batch_span){3, 9, 41};
 }
 
 /* ---- double precision ---- */
 
-/* Value d of a row's head by the definition. */
+/* Compute the values of a row's head by definition, in double. */
 static void exact(const struct scene *s, int seq, int pos, int head, int to, const float *q,
                   double *y)
 {
@@ -272,8 +272,8 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
         for (int d = 0; d < a->d_v; d++) y[d] += p[i] / sum * s->hv[at_v(s, seq, i, group) + d];
 }
 
-/* Of every row two heads are compared. */
-static double worst_error(const struct scene *s, bool wide, const float *y)
+/* Compare two heads of every row. */
+static double worst_error(const struct scene *s, const float *y)
 {
     const struct attn_spec *a = &s->spec;
     const struct batch *b = &s->batch;
@@ -282,9 +282,8 @@ static double worst_error(const struct scene *s, bool wide, const float *y)
         for (int r = b->row0[q]; r < b->row0[q + 1]; r++)
             for (int i = 0; i < 2; i++) {
                 int head = (r + i * (a->n_head / 2)) % a->n_head, pos = b->pos[r];
-                int to = wide && q == 3 && pos >= 9 && pos < 41 ? 41 : pos + 1;
                 int64_t at = (int64_t)r * a->n_head + head;
-                exact(s, q, pos, head, to, s->q + at * a->d_k, want);
+                exact(s, q, pos, head, pos + 1, s->q + at * a->d_k, want);
                 for (int d = 0; d < a->d_v; d++) {
                     double err = fabs(want[d] - (double)y[at * a->d_v + d]);
                     worst = err > worst || err != err ? err : worst;
@@ -308,10 +307,14 @@ static bool fleet_add(struct fleet *f, const char *level, int n_thread)
     struct backend_options o = {.n_thread = n_thread, .cpu_level = level};
     snprintf(f->name[f->n++], sizeof f->name[0], "%s, %d threads", level, n_thread);
     return backend_open(b, "cpu", &o, &e) == 0 &&
-           (*b)->op->reserve(*b, ROW_MAX, D_MAX, D_MAX, HEAD_MAX, &e) == 0;
+           (*b)->op->reserve(
+               *b,
+               &(struct op_sizes){
+                   .n_row = ROW_MAX, .k = D_MAX, .d_head = D_MAX, .n_group = HEAD_MAX},
+               &e) == 0;
 }
 
-/* The reference first, then every level with 1 to 3 threads. */
+/* Open the reference, then every level with 1 to 3 threads. */
 static bool fleet_open(struct fleet *f)
 {
     bool ok = fleet_add(f, "ref", 1);
@@ -330,7 +333,7 @@ static void run(const struct scene *s, struct backend *b, float *y, const float 
     b->op->attn(b, y, q, &s->kv, &s->batch, &s->spec);
 }
 
-/* Every row again, alone, with the K and V up to it. */
+/* Compute every row again, alone, with K and V up to it. */
 static bool alone_is_same(struct scene *s, struct backend *b, float *y)
 {
     const struct attn_spec *a = &s->spec;
@@ -341,7 +344,7 @@ static bool alone_is_same(struct scene *s, struct backend *b, float *y)
         for (int i = 0; i < plan[q].n_row; i++, row++) {
             int pos = plan[q].len - plan[q].n_row + i, at[2] = {0, 1}, len = pos + 1;
             struct batch one = s->batch;
-            one.n_row = one.n_seq = 1, one.n_span = 0;
+            one.n_row = one.n_seq = 1;
             one.pos = &pos, one.row0 = at, one.kv_len = &len, one.page = table;
             b->op->attn(b, y, s->q + row * n_q, &s->kv, &one, a);
             same &= memcmp(y, s->want + row * n_y, (size_t)n_y * sizeof *y) == 0;
@@ -374,27 +377,26 @@ static void compare_stored(struct scene *s)
     if (!ok) failed(s, "what the pages hold is not what was put", 0);
 }
 
-/* 1e-5: scores are chains of up to 256 roundings, values are up to 2. */
+/* 1e-5: scores are chains of up to 256 roundings, values are up to 2 */
 static double check_scene(struct scene *s, const struct fleet *f, int page_rows, uint64_t *rng)
 {
     static float y[ROW_MAX * HEAD_MAX * D_MAX];
     size_t n_byte;
-    bool wide = rng_below(rng, 2);
-    fill_batch(s, f->b[0], true, wide, rng);
+    fill_batch(s, f->b[0], true, rng);
     compare_stored(s);
     n_byte = (size_t)(s->batch.n_row * s->spec.n_head * s->spec.d_v) * sizeof *y;
     run(s, f->b[1], s->want, s->q);
-    double error = worst_error(s, wide, s->want);
+    double error = worst_error(s, s->want);
     if (!(error <= 1e-5)) failed(s, "not the softmax", error);
     for (int i = 0; i < f->n; i++) {
         run(s, f->b[i], y, s->q);
         if (memcmp(y, s->want, n_byte) != 0) failed(s, f->name[i], 0);
     }
-    if (!wide && !alone_is_same(s, f->b[f->n - 1], y)) failed(s, "a row alone", 0);
+    if (!alone_is_same(s, f->b[f->n - 1], y)) failed(s, "a row alone", 0);
     enum kv_type t = s->kv.type;
     pages_close(s);
     if (!pages_open(s, t, page_rows)) return INFINITY;
-    fill_batch(s, f->b[0], false, wide, rng);
+    fill_batch(s, f->b[0], false, rng);
     run(s, f->b[f->n - 1], y, s->q);
     if (memcmp(y, s->want, n_byte) != 0) failed(s, "other pages, none shared", 0);
     return error;

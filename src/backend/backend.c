@@ -1,5 +1,7 @@
-/* backend.c - choosing a backend by name, and the small tables about KV types. */
+/* backend.c - selection of a backend by name, and the tables of KV types. */
 #include "backend_impl.h"
+
+#include "base/check.h"
 
 #include <string.h>
 #include <strings.h>
@@ -18,6 +20,16 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
 #undef BACKEND
                    ,
                    name);
+}
+
+const char *backend_name(int i)
+{
+    static const char *const names[] = {
+#define BACKEND(id) #id,
+#include "backends.def"
+#undef BACKEND
+    };
+    return i < (int)(sizeof names / sizeof names[0]) ? names[i] : NULL;
 }
 
 void backend_close(struct backend *b)
@@ -44,11 +56,13 @@ int kv_type_of_name(const char *name)
 
 const char *kv_type_name(enum kv_type t)
 {
+    CHECK((unsigned)t < KV_TYPE_COUNT, "type %d", (int)t);
     return kv_types[t].name;
 }
 
 int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d)
 {
+    CHECK((unsigned)t < KV_TYPE_COUNT && page_rows >= 1, "type %d, %d rows", (int)t, page_rows);
     int64_t per_token = (int64_t)d * kv_types[t].n_byte + (t == KV_Q8 ? (int64_t)sizeof(float) : 0);
     int64_t n = per_token * page_rows * n_head_kv;
     return (n + 63) / 64 * 64;

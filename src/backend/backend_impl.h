@@ -14,7 +14,7 @@ static inline bool backend_fuses(const struct backend *b, enum fusion f)
     return !(b->plain >> f & 1);
 }
 
-/* For a backend's glu that meets what it cannot do in one pass. */
+/* Compute a gated block with plain ops, for a backend whose fused glu does not support the case. */
 void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
                        int n_row);
 

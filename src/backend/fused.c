@@ -1,5 +1,7 @@
-/* fused.c - ops that several plain ones make up, for backends that have no better way. */
+/* fused.c - fused ops made of plain ones, for backends that do not implement them. */
 #include "backend_impl.h"
+
+#include "base/check.h"
 
 #define FUSION(id, what) #id,
 const char *const fusion_name[FUSION_COUNT] = {
@@ -12,7 +14,7 @@ const char *const fusion_what[FUSION_COUNT] = {
 };
 #undef FUSION
 
-/* The input as linear layers without norms read it. */
+/* Return the input after its norm, if it has one. */
 static struct input normalized(struct backend *b, const struct input *in, int64_t k, int n_row)
 {
     if (!in->g) return *in;
@@ -23,6 +25,7 @@ static struct input normalized(struct backend *b, const struct input *in, int64_
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                      int n_row)
 {
+    CHECK(n >= 1 && n_row >= 0, "%d layers, %d rows", n, n_row);
     const bool as_list = b->op->linears && (n == 1 || backend_fuses(b, FUSE_list));
     const bool with_norm = as_list && backend_fuses(b, FUSE_norm);
     const struct input x = with_norm ? *in : normalized(b, in, out->l->w.k, n_row);
@@ -49,8 +52,11 @@ void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const s
     const struct input x = normalized(b, in, g->gate->w.k, n_row);
     b->op->linear(b, g->a, g->gate, x.x, n_row);
     b->op->linear(b, g->b, g->up, x.x, n_row);
-    b->op->silu_mul(b, g->a, g->a, g->b, n_row * g->gate->w.n_out);
-    backend_linear_add(b, y, g->down, g->a, n_row, g->y);
+    b->op->curve_mul(b, g->a, g->a, g->b, n_row * g->gate->w.n_out, g->curve);
+    if (g->add)
+        backend_linear_add(b, y, g->down, g->a, n_row, g->y);
+    else
+        b->op->linear(b, y, g->down, g->a, n_row);
 }
 
 void backend_glu(struct backend *b, float *y, const struct glu *g, const struct input *in,

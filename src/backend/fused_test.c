@@ -1,8 +1,9 @@
-/* fused_test.c - goal: every fusion gives the bits of the plain ops, whatever formats, sizes and
- * numbers of rows meet. Method: one layer of random weights, all fusions off, then each on. */
+/* fused_test.c - goal: every fusion gives the bits of the plain ops for all formats, sizes and
+ * numbers of rows. Method: one layer of random weights, all fusions off, then each on. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"
+#include "kern/kern.h"
 #include "base/rng.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 enum { ROWS_MAX = 130, N_HEAD = 6, N_KV = 2, D_HEAD = 32, PAGE_ROWS = 4 };
 
-/* The types of q k v o gate up down, and the sizes. */
+/* Types of q k v o gate up down, and the sizes. */
 struct shape {
     enum qtype type[7];
     int d, d_ff;
@@ -27,6 +28,7 @@ struct layer {
     struct kv_layer kv;
     int32_t pos[ROWS_MAX], slot[ROWS_MAX];
     const struct shape *shape;
+    enum curve curve;
 };
 
 static float *random_f32(int64_t n, uint64_t *rng)
@@ -52,7 +54,8 @@ static void linear_make(struct layer *l, int i, int n_out, int k, uint64_t *rng)
                         .bias = l->bias[i]};
 }
 
-static bool layer_open(struct layer *l, const struct shape *s, uint64_t *rng)
+/* Open a backend; level NULL: the best. */
+static bool layer_open(struct layer *l, const struct shape *s, const char *level, uint64_t *rng)
 {
     const int d = s->d, d_q = N_HEAD * D_HEAD, d_kv = N_KV * D_HEAD;
     const int size[7][2] = {{d_q, d},     {d_kv, d},    {d_kv, d},   {d, d_q},
@@ -60,7 +63,7 @@ static bool layer_open(struct layer *l, const struct shape *s, uint64_t *rng)
     struct err e;
     struct tensor *tensor[7];
     *l = (struct layer){.shape = s};
-    struct backend_options o = {.n_thread = 2, .act = s->act};
+    struct backend_options o = {.n_thread = 2, .act = s->act, .cpu_level = level};
     if (backend_open(&l->b, "cpu", &o, &e) != 0) return false;
     for (int i = 0; i < 7; i++) {
         linear_make(l, i, size[i][0], size[i][1], rng);
@@ -68,9 +71,11 @@ static bool layer_open(struct layer *l, const struct shape *s, uint64_t *rng)
     }
     if (l->b->op->weights(l->b, &l->weights, tensor, 7, NULL, NULL, &e) != 0) return false;
     const int k_max = s->d_ff > d ? s->d_ff : d;
-    if (l->b->op->reserve(l->b, ROWS_MAX, k_max > d_q ? k_max : d_q, D_HEAD, N_HEAD / N_KV, &e) !=
-        0)
-        return false;
+    const struct op_sizes sizes = {.n_row = ROWS_MAX,
+                                   .k = k_max > d_q ? k_max : d_q,
+                                   .d_head = D_HEAD,
+                                   .n_group = N_HEAD / N_KV};
+    if (l->b->op->reserve(l->b, &sizes, &e) != 0) return false;
     l->norm = random_f32(d, rng), l->head_norm = random_f32(D_HEAD, rng);
     l->cos = random_f32(ROWS_MAX * D_HEAD / 2, rng),
     l->sin = random_f32(ROWS_MAX * D_HEAD / 2, rng);
@@ -89,7 +94,7 @@ static void layer_close(struct layer *l)
     free(l->norm), free(l->head_norm), free(l->cos), free(l->sin), free(l->kv.k), free(l->kv.v);
 }
 
-/* What the layer makes of x f32 [n_row, d], followed by q, k, v, and the pages' K and V. */
+/* Compute the layer of x f32 [n_row, d]: its result, then q, k, v, and the pages' K and V. */
 struct result {
     float *x, *q, *k, *v;
     uint8_t *page;
@@ -121,8 +126,11 @@ static struct result layer_run(struct layer *l, unsigned plain, const float *x, 
                                  1e-6f, &rope, &l->kv, l->pos, l->slot};
     backend_rope_put(l->b, &put, n_row);
     backend_linear_add(l->b, r.x, &l->linear[3], r.q, n_row, y);
-    const struct glu glu = {&l->linear[4], &l->linear[5], &l->linear[6], a, c, y};
+    struct glu glu = {&l->linear[4], &l->linear[5], &l->linear[6], l->curve, true, a, c, y};
     backend_glu(l->b, r.x, &glu, &in, n_row);
+    glu.add = false, glu.y = NULL;
+    backend_glu(l->b, y, &glu, &in, n_row);
+    memcpy(r.x, y, r.n_x * 4);
 
     memcpy(r.page, l->kv.k, r.n_page), memcpy(r.page + r.n_page, l->kv.v, r.n_page);
     free(h), free(y), free(a), free(c);
@@ -178,17 +186,68 @@ TEST(fused_ops_give_the_bits_of_plain_ones)
           256,
           544,
           ACT_CHOICE_F32}},
+        {"bf16 activations",
+         {{QT_q4_0, QT_f16, QT_bf16, QT_q8_0, QT_q4_0, QT_q8_0, QT_q6_k},
+          256,
+          768,
+          ACT_CHOICE_BF16}},
     };
     static const int n_row[] = {1, 3, 17, 64, 65, ROWS_MAX};
     uint64_t rng = 1;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         struct layer l;
-        if (!layer_open(&l, &all[i].shape, &rng)) {
+        if (!layer_open(&l, &all[i].shape, NULL, &rng)) {
             test_fail(__FILE__, __LINE__, "%s: cannot open", all[i].name);
             return;
         }
+        l.curve = i % 2 ? CURVE_gelu_tanh : CURVE_silu;
         for (size_t n = 0; n < sizeof n_row / sizeof n_row[0]; n++)
             compare(&l, all[i].name, n_row[n], &rng);
         layer_close(&l);
     }
+}
+
+/* Compute y f32 [n_row, d_ff] of the layer's gate with another choice of activations. */
+static float *gate_of(const struct shape *shape, enum act_choice act, const char *level,
+                      const float *x, int n_row)
+{
+    struct shape own = *shape;
+    struct layer l;
+    uint64_t rng = 5;
+    own.act = act;
+    float *y = calloc((size_t)n_row * (size_t)own.d_ff, sizeof *y);
+    if (layer_open(&l, &own, level, &rng))
+        l.b->op->linear(l.b, y, &l.linear[4], x, n_row);
+    else
+        test_fail(__FILE__, __LINE__, "cannot open");
+    layer_close(&l);
+    return y;
+}
+
+/* Goal: bf16 activations, for weights of every type and at every level, give the bits of f32
+ * activations that were rounded before. */
+TEST(bf16_activations_are_rounded_f32_ones)
+{
+    static const enum qtype type[] = {QT_q8_0, QT_q4_0, QT_q4_k, QT_q6_k, QT_f16, QT_f32};
+    enum { K = 512, N_ROW = 5 };
+    uint64_t rng = 3;
+    float *x = random_f32(N_ROW * K, &rng), *rounded = malloc(N_ROW * K * sizeof *rounded);
+    for (int i = 0; i < N_ROW * K; i++) rounded[i] = f32_of_bf16(bf16_of_f32(x[i]));
+    for (size_t t = 0; t < sizeof type / sizeof type[0]; t++) {
+        const struct shape s = {
+            {type[t], type[t], type[t], QT_q8_0, type[t], type[t], QT_q8_0}, K, 256, 0};
+        float *want = gate_of(&s, ACT_CHOICE_F32, "ref", rounded, N_ROW),
+              *other = gate_of(&s, ACT_CHOICE_F32, "ref", x, N_ROW);
+        const size_t n = N_ROW * 256 * sizeof *want;
+        EXPECT(memcmp(want, other, n) != 0);
+        for (const char *const *level = kern_levels(); *level; level++) {
+            float *got = gate_of(&s, ACT_CHOICE_BF16, *level, x, N_ROW);
+            if (memcmp(got, want, n) != 0)
+                test_fail(__FILE__, __LINE__, "%s at %s: bits differ", qtype_info[type[t]].name,
+                          *level);
+            free(got);
+        }
+        free(want), free(other);
+    }
+    free(x), free(rounded);
 }

@@ -1,9 +1,9 @@
 /* arena.c - a list of chunks, each twice its predecessor; see arena.h.
  *
- * Debug builds (no NDEBUG) fill what is given back with 0xA5, so that a stale pointer shows
- * itself; under AddressSanitizer each chunk is an ordinary allocation, so overruns of a chunk are
- * caught. */
+ * Without NDEBUG, released memory is filled with 0xA5 to expose stale pointers. Each chunk is an
+ * ordinary allocation, so AddressSanitizer detects overruns of a chunk. */
 #include "arena.h"
+#include "check.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,8 +39,9 @@ static void *chunk_take(struct arena_chunk *c, size_t n, size_t align)
 
 void *arena_push(struct arena *a, size_t n, size_t align)
 {
+    CHECK(align && (align & (align - 1)) == 0, "align %zu", align);
     if (n > SIZE_MAX / 4) return NULL;
-    if (a->n_byte_max && n > a->n_byte_max - a->n_byte) return NULL;
+    if (a->n_byte_max && n > a->n_byte_max - a->n_byte) return a->limited = true, NULL;
     void *p = a->head ? chunk_take(a->head, n, align) : NULL;
     if (!p && chunk_add(a, n + align)) p = chunk_take(a->head, n, align);
     if (p) a->n_byte += n;
@@ -83,6 +84,7 @@ void arena_reset(struct arena *a)
 #endif
     a->head->used = 0;
     a->n_byte = 0;
+    a->limited = false;
 }
 
 void arena_deinit(struct arena *a)
@@ -90,4 +92,5 @@ void arena_deinit(struct arena *a)
     chunk_drop_all(a->head);
     a->head = NULL;
     a->n_byte = 0;
+    a->limited = false;
 }

@@ -4,7 +4,7 @@
 
 TEST(arena_alignment_and_contents)
 {
-    /* Goal: pieces are aligned as asked and do not overlap, in small and large sizes. */
+    /* Goal: pieces have the requested alignment and do not overlap, in small and large sizes. */
     struct arena a = {0};
     unsigned char *piece[200];
     for (int i = 0; i < 200; i++) {
@@ -37,7 +37,7 @@ TEST(arena_limits)
 
 TEST(arena_repeats_without_malloc)
 {
-    /* Goal: a step that repeats does not allocate once the arena has its size. */
+    /* Goal: a step that repeats does not allocate once the arena has its final size. */
     struct arena a = {0};
     for (int i = 0; i < 3; i++) {
         uint64_t before = test_n_malloc();

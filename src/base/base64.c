@@ -1,4 +1,5 @@
-/* base64.c - RFC 4648 base64, as rank files, tokenizer.json's charsmap and embeddings use it. */
+/* base64.c - base64 of RFC 4648, as used by rank files, tokenizer.json's charsmap and
+ * embeddings. */
 #include "base64.h"
 
 #include <stdint.h>

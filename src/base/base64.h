@@ -1,12 +1,13 @@
-/* base64.h - RFC 4648 base64, with its padding. */
+/* base64.h - base64 of RFC 4648, with padding. */
 #ifndef QUOTH_BASE_BASE64_H
 #define QUOTH_BASE_BASE64_H
 
 #include "buf.h"
 
-/* Append what n characters stand for; padding may be missing. false: not base64, or no memory. */
+/* Append the bytes that n characters encode; padding may be missing. Returns false if they are not
+ * base64, or memory ran out (out->failed). */
 bool base64_decode(const char *p, size_t n, struct buf *out);
-/* Append n bytes as characters. */
+/* Append n bytes as base64. */
 void base64_encode(const void *data, size_t n, struct buf *out);
 
 #endif

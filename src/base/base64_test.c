@@ -1,5 +1,5 @@
-/* base64_test.c - goal: bytes survive the way through base64 and back, and what is none is refused. Method: RFC 4648's
- * examples, and random bytes of every length. */
+/* base64_test.c - goal: encoded bytes decode to themselves, and invalid base64 is rejected. Method:
+ * RFC 4648's examples, and random bytes of every length. */
 #include "../../tests/unit.h"
 
 #include "base64.h"

@@ -1,4 +1,4 @@
-/* bits.h - a float's bits as an integer and back. */
+/* bits.h - the bits of a float or double as an integer, and back. */
 #ifndef QUOTH_BASE_BITS_H
 #define QUOTH_BASE_BITS_H
 

@@ -1,5 +1,6 @@
 /* buf.c - see buf.h. */
 #include "buf.h"
+#include "check.h"
 #include "utf8.h"
 
 #include <stdarg.h>
@@ -17,7 +18,7 @@ void buf_deinit(struct buf *b)
 void buf_clear(struct buf *b)
 {
     b->n = 0;
-    b->failed = false;
+    b->failed = b->limited = false;
     if (b->data) b->data[0] = 0;
 }
 
@@ -25,9 +26,9 @@ bool buf_room(struct buf *b, size_t extra)
 {
     if (b->failed) return false;
     size_t need;
-    if (__builtin_add_overflow(b->n, extra, &need) || (b->max && need > b->max) ||
-        !vec_room((void **)&b->data, &b->cap, need + 1, 1))
-        b->failed = true;
+    bool fits = !__builtin_add_overflow(b->n, extra, &need);
+    b->limited = b->max && (!fits || need > b->max);
+    b->failed = !fits || b->limited || !vec_room((void **)&b->data, &b->cap, need + 1, 1);
     return !b->failed;
 }
 
@@ -57,10 +58,10 @@ void buf_add_utf8(struct buf *b, unsigned cp)
 
 /* ---- formats ----
  *
- * Most of them have the plainest conversions alone, and those are done here: vsnprintf sets up a stream for each text, which
- * was a fifteenth of all instructions of a short request. */
+ * Most formats have simple conversions only, which are handled here: vsnprintf sets up a stream for
+ * each text, which took a fifteenth of all instructions of a short request. */
 
-/* The length of a conversion, behind its %, that put_plain knows; 0: it does not. */
+/* Return the length of a conversion, after its %, that put_plain supports; 0 if it does not. */
 static size_t plain_len(const char *f)
 {
     switch (*f) {
@@ -99,7 +100,7 @@ static void put_unsigned(struct buf *b, uint64_t v, int n_digit, bool minus)
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
-/* n_digit: at least, the sign is one of them where there are several */
+/* Append v with at least n_digit digits; a sign counts as one if n_digit is above 1. */
 static void put_signed(struct buf *b, int64_t v, int n_digit)
 {
     bool minus = v < 0;
@@ -161,7 +162,7 @@ static void add_formatted(struct buf *b, const char *fmt, va_list *ap)
     va_list again;
     size_t room = b->failed || b->cap < b->n ? 0 : b->cap - b->n;
     va_copy(again, *ap);
-    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, *ap); /* mostly there is room */
+    int n = vsnprintf(room ? b->data + b->n : NULL, room, fmt, *ap); /* usually it fits */
     if (n < 0) b->failed = true;
     if (n >= 0 && buf_room(b, (size_t)n)) {
         if ((size_t)n >= room) vsnprintf(b->data + b->n, (size_t)n + 1, fmt, again);
@@ -196,6 +197,7 @@ char *buf_detach(struct buf *b)
 bool vec_room(void **v, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap) return true;
+    CHECK(size > 0, "%zu items", need);
     size_t grown = *cap < 8 ? 16 : *cap + *cap / 2;
     if (grown < need) grown = need;
     size_t n_byte;

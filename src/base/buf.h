@@ -13,20 +13,21 @@ struct buf {
     char *data; /* owned; NULL while empty */
     size_t n;   /* bytes, without the NUL */
     size_t cap;
-    size_t max; /* 0 = no limit; else n never exceeds it (passing it sets failed) */
-    bool failed;
+    size_t max;   /* maximum of n, passing it sets failed; 0: no limit */
+    bool failed;  /* an addition failed; all later ones are lost */
+    bool limited; /* failed because of max, not for lack of memory */
 };
 
 /* A zeroed struct buf is ready for use. */
-void buf_deinit(struct buf *b); /* frees; the buf is zeroed and reusable; `max` is forgotten */
-void buf_clear(struct buf *b);  /* n = 0, failed = false; keeps the memory                 */
-bool buf_room(struct buf *b, size_t extra); /* make sure `extra` more bytes fit; false = failed */
+void buf_deinit(struct buf *b);             /* free; zeroes b, `max` too; b is reusable */
+void buf_clear(struct buf *b);              /* set n = 0 and failed = false; keep the memory */
+bool buf_room(struct buf *b, size_t extra); /* reserve `extra` bytes; false: failed */
 void buf_add(struct buf *b, const void *data, size_t n);
 void buf_add_text(struct buf *b, const char *text); /* up to its NUL */
 void buf_add_char(struct buf *b, char c);
 void buf_add_utf8(struct buf *b, unsigned cp); /* one code point, at most 0x10FFFF */
 void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* caller now owns the NUL-terminated data (free it); NULL if failed */
+/* Return the NUL-terminated data, which the caller now owns (free it). NULL if failed. */
 char *buf_detach(struct buf *b);
 
 /* Growing arrays: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of memory...;
@@ -36,7 +37,7 @@ char *buf_detach(struct buf *b);
         T *v;                                                                                      \
         size_t n, cap;                                                                             \
     }
-/* Append one element; true, or false when out of memory (the vec is unchanged). */
+/* Append one element. Returns false if memory ran out; the vec is then unchanged. */
 #define vec_push(a, x)                                                                             \
     (vec_room((void **)&(a)->v, &(a)->cap, (a)->n + 1, sizeof *(a)->v)                             \
          ? ((a)->v[(a)->n++] = (x), true)                                                          \
@@ -46,7 +47,7 @@ char *buf_detach(struct buf *b);
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 #include <stdint.h>
-/* Token ids, the vec that crosses folders. */
+/* token ids: the only vec that crosses folders */
 struct ids {
     int32_t *v; /* owned; free with vec_deinit */
     size_t n, cap;

@@ -24,7 +24,7 @@ TEST(buf_adds)
     buf_deinit(&b);
 }
 
-/* Goal: what buf_addf does by itself is what printf would do. */
+/* Goal: conversions that buf_addf handles itself give the same text as printf. */
 TEST(buf_formats_as_printf)
 {
     static const long long number[] = {0,   1,    -1,   7,       -7,      42,        -42,
@@ -52,7 +52,7 @@ TEST(buf_formats_as_printf)
     SAME("100%% of %s%%%d", "x", 3);
 #undef SAME
     buf_deinit(&b);
-    b.max = 6; /* all of it, or nothing */
+    b.max = 6; /* all or nothing */
     buf_addf(&b, "abc");
     buf_addf(&b, "d%de%d", 1, 2);
     EXPECT(b.failed && b.n == 3);
@@ -62,7 +62,7 @@ TEST(buf_formats_as_printf)
 
 TEST(buf_limit_is_sticky)
 {
-    /* Goal: passing max sets failed, and nothing is added any more, however small. */
+    /* Goal: exceeding max sets failed, and nothing is added afterwards, however small. */
     struct buf b = {.max = 4};
     buf_add_text(&b, "abcd");
     EXPECT(!b.failed && b.n == 4);

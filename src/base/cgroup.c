@@ -1,4 +1,5 @@
-/* cgroup.c - see cgroup.h. The kernel's own text files; a group is held to the limits of all groups above it. */
+/* cgroup.c - see cgroup.h. Reads the kernel's text files. The limits of all ancestors apply to a
+ * group. */
 #include "cgroup.h"
 #include "os.h"
 
@@ -19,7 +20,7 @@ static void climb(const char *root, char *group, bool v2, cgroup_fn *fn, void *c
     }
 }
 
-/* Lines "0::/group" (v2) and "4:cpu,cpuacct:/group" (v1). */
+/* Parse lines "0::/group" (v2) and "4:cpu,cpuacct:/group" (v1). */
 void cgroup_walk(const struct cgroup_places *at, const char *controller, cgroup_fn *fn, void *ctx)
 {
     FILE *f = fopen(at->groups, "re");
@@ -38,7 +39,7 @@ void cgroup_walk(const struct cgroup_places *at, const char *controller, cgroup_
     if (f) fclose(f);
 }
 
-/* Pages of files that nobody has used lately. */
+/* Return the bytes of inactive file pages. */
 static uint64_t droppable(const char *folder, bool v2)
 {
     char path[1200], line[128];

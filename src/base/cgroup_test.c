@@ -1,5 +1,5 @@
-/* Goal: the limits of memory that control groups set are found, wherever in the hierarchy they are. Method: made-up folders,
- * v2 and v1. */
+/* Goal: memory limits of control groups are found at every level of the hierarchy. Method: folders
+ * made by the test, v2 and v1. */
 #include "cgroup.h"
 #include "../../tests/unit.h"
 

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The lowest CPU of cpu's core: "0,64" or "0-1". Itself where the system does not say. */
+/* Return the lowest CPU of cpu's core, from "0,64" or "0-1"; cpu itself if the system does not
+ * report it. */
 static int first_of_core(const char *folder, int cpu)
 {
     static const char *const name[] = {"core_cpus_list", "thread_siblings_list"};
@@ -39,7 +40,7 @@ static void read_cpus(struct cores *c, const char *folder)
     }
 }
 
-/* CPUs that one control group's folder allows; 0: as many as there are. */
+/* Return the CPUs that one control group allows, rounded up; 0: no limit. */
 static int folder_quota(const char *folder, bool v2)
 {
     char path[1200];

@@ -1,4 +1,4 @@
-/* cores_test.c - what the system says about processors, from made-up folders and the real ones. */
+/* cores_test.c - properties of processors, from folders made by the test and the real ones. */
 #include "cores.h"
 #include "../../tests/unit.h"
 
@@ -13,7 +13,7 @@ static struct cores read_at(const char *cpu, const char *cgroup, const char *gro
     return c;
 }
 
-/* The quota with these control groups. */
+/* Return the quota of these control groups. */
 static int quota(const char *groups)
 {
     return temp_put("groups", groups) ? read_at("none", "cgroup", "groups").n_quota : -1;
@@ -30,7 +30,7 @@ TEST(cores_quota)
     NEED(temp_put("cgroup/a/b/c/cpu.max", "99900000 100000\n"));
     EXPECT_INT(quota("0::/\n"), all);
     EXPECT_INT(quota("0::/a\n"), 1);     /* half a CPU, rounded up */
-    EXPECT_INT(quota("0::/a/b/c\n"), 1); /* of an upper group */
+    EXPECT_INT(quota("0::/a/b/c\n"), 1); /* quota of an upper group */
     EXPECT_INT(quota("0::/a/elsewhere\n"), 1);
     EXPECT_INT(quota("0::/elsewhere\n"), all);
     EXPECT_INT(quota(""), all);
@@ -49,7 +49,7 @@ TEST(cores_quota)
 TEST(cores_hyperthreads)
 {
     /* Goal: CPUs of one core are counted once. Method: a topology in which all CPUs of this process
-     * belong to one core; then one that says nothing. */
+     * belong to one core; then one without information. */
     struct cores c, real;
     cores_read(&real);
     for (int i = 0; i < real.n_cpu; i++) {

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Bits that clang 14's __builtin_cpu_supports has no names for. They say what the processor has; that
- * the system saves the registers is asked through the builtin (AVX2, AVX-512F). */
+/* CPUID bits that clang 14's __builtin_cpu_supports does not support. They describe the processor
+ * only; the builtin (AVX2, AVX-512F) checks that the system saves the registers. */
 static bool has_f16c(void)
 {
     unsigned a, b, c, d;
@@ -28,8 +28,9 @@ static unsigned leaf7_1_eax(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
 }
 
-/* Tiles are 8 KB of state per thread that Linux saves only for a process which asked (since 5.16);
- * an older kernel, or one that does not know the processor, refuses. */
+/* Request AMX. Tiles are 8 KB of state per thread, which Linux saves only for a process that
+ * requests it (since 5.16). An older kernel, or one that does not support the processor,
+ * refuses. */
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 enum { LEAF7_AMX_BF16 = 1 << 22, LEAF7_AMX_TILE = 1 << 24, LEAF7_AMX_INT8 = 1 << 25 };
 static bool may_use_amx(void)
@@ -145,7 +146,8 @@ void cpu_pause(void)
 unsigned cpu_flags(void)
 {
     enum { ASKED = 1 << 30 };
-    static _Atomic unsigned flags; /* cpuid traps in a virtual machine: 60 us for all of them */
+    /* cached: cpuid traps in a virtual machine, 60 us for all of them */
+    static _Atomic unsigned flags;
     unsigned f = atomic_load_explicit(&flags, memory_order_relaxed);
     if (f == 0) atomic_store_explicit(&flags, f = find_flags() | ASKED, memory_order_relaxed);
     return f & ~(unsigned)ASKED;

@@ -1,4 +1,4 @@
-/* cpu.h - what this processor can do, asked once. The only place that knows cpuid and auxv. */
+/* cpu.h - features of this processor, detected once. The only place that uses cpuid and auxv. */
 #ifndef QUOTH_BASE_CPU_H
 #define QUOTH_BASE_CPU_H
 
@@ -14,23 +14,23 @@ enum cpu_flag {
     CPU_AMX = 1 << 6, /* CPU_AVX512X + AMX tiles, int8 and bf16   */
 };
 
-/* Flags of this machine, operating-system support for the registers included; for AMX that is a
- * permission of the process, which the first call asks for. Any thread. */
+/* Return the flags of this machine that the operating system supports too (it saves the registers).
+ * AMX needs a permission of the process, which the first call requests. Any thread. */
 unsigned cpu_flags(void);
 
-/* The marketing name, e.g. for reports; never empty. */
+/* Return the marketing name, e.g. for reports; never empty. */
 const char *cpu_name(void);
 
-/* A clock that costs nothing to read (9 ns), in units of its own: for shares of a span whose length
- * time_us() tells. One for all cores. */
+/* Return a clock that is cheap to read (9 ns), in units of its own. Use it for fractions of a span
+ * that time_us() measures. One clock for all cores. */
 uint64_t cpu_ticks(void);
 
-/* To the processor, in a loop that waits for another core's store. */
+/* Pause hint for a loop that waits for another core's store. */
 void cpu_pause(void);
 
-/* Round to nearest even, no flush of subnormals: what determinism asks of every thread that
- * computes, whatever the host program set (docs/design.md 5). Returns the former state for
- * cpu_float_restore. */
+/* Set rounding to nearest even, without flush of subnormals: determinism requires this of every
+ * thread that computes, whatever the host program set (docs/design.md 5). Returns the former state
+ * for cpu_float_restore. */
 unsigned cpu_float_canonical(void);
 void cpu_float_restore(unsigned former);
 

@@ -1,11 +1,11 @@
-/* cpu_test.c - goal: arithmetic is canonical whatever a host program had set. Method: every mode that
- * changes results is set, then looked for in results. */
+/* cpu_test.c - goal: arithmetic is canonical whatever a host program had set. Method: set every
+ * mode that changes results, then check results. */
 #include "cpu.h"
 
 #include "../../tests/unit.h"
 #include "bits.h"
 
-/* All of the control register that changes a result, exceptions masked as they are. */
+/* All bits of the control register that change a result; exceptions masked as before. */
 #if defined(__x86_64__)
 enum { ODD_MODE = 0xFFC0 }; /* towards zero, FZ, DAZ */
 #elif defined(__aarch64__)

@@ -1,11 +1,11 @@
 /* filecache.c - see filecache.h.
  *
- *   NAME              settled
- *   NAME.BOOT         made since the system's start number BOOT (os_boot_id)
- *   .NAME.PID-TIME    being made; its maker holds a lock on it
+ *     NAME              settled
+ *     NAME.BOOT         made in the boot BOOT of the system (os_boot_id)
+ *     .NAME.PID-TIME    being made; its process holds a lock on it
  *
- * A file's time of last access is the time it was last used: it is set by hand, because many
- * systems do not keep it. */
+ * A file's access time is when it was last used. It is set explicitly, because many systems do not
+ * update it. */
 #include "filecache.h"
 #include "hash.h"
 
@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STALE_S = 60 /* a temporary name so old, without a lock, is a dead process's */ };
+enum { STALE_S = 60 /* a temporary name of this age without a lock belongs to a dead process */ };
 static const uint64_t n_byte_most = 100ull * 1000 * 1000 * 1000;
 
 int filecache_dir(char *out, size_t n_out, const char *name, struct err *e)
@@ -66,7 +66,7 @@ static DIR *list_dir(int dir)
     return d;
 }
 
-/* The folder's entry for `name`: the settled one, the one of this start, or any. */
+/* Find the folder's entry for `name`: the settled one, the one of this boot, or any. */
 static bool find_entry(int dir, const char *name, char *entry, size_t n_entry)
 {
     struct stat st;
@@ -82,7 +82,7 @@ static bool find_entry(int dir, const char *name, char *entry, size_t n_entry)
     return f != NULL;
 }
 
-/* ---- what is there ---- */
+/* ---- existing files ---- */
 
 int filecache_open(struct file_map *m, bool *settled, const struct filecache *c, const char *name,
                    struct err *e)
@@ -96,7 +96,7 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     if (fd < 0)
         return err_set(e, ERR_MISSING, "%s holds no %s", c->dir ? c->dir : "no folder", name);
     struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
-    futimens(fd, used); /* refused where the file is another user's, and then nothing is lost */
+    futimens(fd, used); /* fails harmlessly if the file belongs to another user */
     unsettled_name(now, sizeof now, name);
     *settled = !strchr(entry, '.') || (os_boot_id() && strcmp(entry, now) == 0);
     int rc = file_map_fd(m, fd, entry, e);
@@ -104,7 +104,7 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     return rc;
 }
 
-/* Where the system's starts cannot be told apart, none of them is known to be over. */
+/* If boots cannot be distinguished, none of them is known to be over, so nothing is settled. */
 void filecache_settle(const struct filecache *c, const char *name)
 {
     char entry[NAME_MAX + 1];
@@ -140,7 +140,7 @@ static int by_use(const void *pa, const void *pb)
     return (a->used.tv_nsec > b->used.tv_nsec) - (a->used.tv_nsec < b->used.tv_nsec);
 }
 
-/* Its maker holds the lock as long as he lives. */
+/* Its process holds the lock as long as it runs. */
 static void remove_if_stale(int dir, const char *temp, const struct stat *st)
 {
     int fd = time(NULL) - st->st_mtime < STALE_S ? -1 : openat(dir, temp, O_RDWR | O_CLOEXEC);
@@ -149,7 +149,8 @@ static void remove_if_stale(int dir, const char *temp, const struct stat *st)
     close(fd);
 }
 
-/* All files, used longest ago first; what dead processes left is removed. false: no memory. */
+/* List all files, least recently used first, and remove those left by dead processes. Returns false
+ * if memory ran out. */
 static bool list_kept(int dir, kept_list *list)
 {
     DIR *d = list_dir(dir);
@@ -186,7 +187,7 @@ static uint64_t disk_free(int dir)
     return fstatvfs(dir, &s) == 0 ? (uint64_t)s.f_bavail * s.f_frsize : 0;
 }
 
-/* Remove files until n_byte more may be there; none at all where that would not be enough. */
+/* Remove files until n_byte more bytes fit; none if that would not be enough. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {
@@ -216,8 +217,8 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
 
 /* ---- making ---- */
 
-/* Take the disk's space now, where the file system can: else filecache_put will say when there is
- * none left. Beyond the process's limit the system would send a signal. */
+/* Reserve the disk space now if the file system can; otherwise filecache_put fails when the disk is
+ * full. Above the process's file size limit the system would send a signal. */
 static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)
 {
     struct rlimit most;

@@ -1,5 +1,6 @@
-/* filecache_test.c - goal: a kept file is found whole or not at all, whatever happened to its maker, and the folder
- * stays within its bounds. Method: the calls on a folder of the test's own, other processes by fork. */
+/* filecache_test.c - goal: a kept file is found complete or not at all, whatever happened to its
+ * process, and the folder stays within its limits. Method: the calls on a folder of the test's own,
+ * other processes by fork. */
 #include "filecache.h"
 #include "../../tests/unit.h"
 
@@ -44,7 +45,7 @@ static int n_entry(void)
     return n > 2 ? n - 2 : 0;
 }
 
-/* n bytes, all `fill`, in two puts, the later part first. */
+/* Keep a file of n bytes, all `fill`, put in two parts, the later one first. */
 static int keep(const struct filecache *c, const char *name, size_t n, char fill, struct err *e)
 {
     struct filecache_file f;
@@ -63,7 +64,7 @@ static int keep(const struct filecache *c, const char *name, size_t n, char fill
     return rc;
 }
 
-/* Is it there, n bytes of `fill`? */
+/* Return true if the file exists with n bytes of `fill`. */
 static bool holds(const struct filecache *c, const char *name, size_t n, char fill, bool *settled)
 {
     struct file_map m;
@@ -141,7 +142,7 @@ static void make_old(const char *path)
     if (utimensat(AT_FDCWD, path, t, 0) != 0) test_fail(__FILE__, __LINE__, "%s", path);
 }
 
-/* The folder's only temporary name. */
+/* Return the folder's only temporary name. */
 static const char *temp_entry(void)
 {
     static char name[300];
@@ -169,11 +170,11 @@ TEST(filecache_of_a_killed_process_leaves_nothing)
     NEED(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     EXPECT(n_entry() == 1 && !holds(&c, "a", 1, 'a', NULL));
     NEED_OK(keep(&c, "b", 100, 'b', &e), &e);
-    EXPECT_INT(n_entry(), 2); /* it might have been begun just now */
+    EXPECT_INT(n_entry(), 2); /* it may have been begun just now */
     make_old(in_dir(temp_entry()));
     NEED_OK(filecache_begin(&f, &c, "c", 100, &e), &e);
     EXPECT_INT(n_entry(), 2);
-    make_old(in_dir(temp_entry())); /* ours, and we live */
+    make_old(in_dir(temp_entry())); /* made by this process, which is alive */
     NEED_OK(keep(&c, "d", 100, 'd', &e), &e);
     EXPECT_INT(n_entry(), 3);
     filecache_abandon(&f);
@@ -202,7 +203,7 @@ TEST(filecache_processes_that_make_the_same_file_are_all_right)
 
 TEST(filecache_where_nothing_can_be_kept)
 {
-    /* Goal: a sentence that names the folder and why, and nothing left behind. */
+    /* Goal: a message that names folder and reason, and no file left. */
     struct filecache c = fresh(0);
     struct err e;
     struct filecache_file f;
@@ -259,7 +260,7 @@ TEST(filecache_folder_by_the_environment)
     setenv("HOME", "/h", 1), unsetenv("XDG_CACHE_HOME");
     EXPECT_INT(filecache_dir(out, sizeof out, "packed", &e), 0);
     EXPECT_TEXT(out, "/h/.cache/quoth/packed");
-    setenv("XDG_CACHE_HOME", "relative", 1); /* is to be ignored, says the specification */
+    setenv("XDG_CACHE_HOME", "relative", 1); /* must be ignored by the specification */
     EXPECT(filecache_dir(out, sizeof out, "packed", &e) == 0 && strncmp(out, "/h/", 3) == 0);
     setenv("XDG_CACHE_HOME", "/x", 1);
     EXPECT(filecache_dir(out, sizeof out, "packed", &e) == 0 &&

@@ -12,7 +12,7 @@ uint64_t hash_bytes(const void *data, size_t n, uint64_t seed)
     return XXH3_64bits_withSeed(data, n, seed);
 }
 
-/* The slot that holds key, or the empty one where it belongs. cap > n, so an empty one exists. */
+/* Return the slot of key, or the empty slot for it. cap > n, so there is an empty one. */
 static struct strmap_slot *slot_of(const struct strmap *m, const char *key, size_t len)
 {
     size_t i = hash_bytes(key, len, 0) & (m->cap - 1);

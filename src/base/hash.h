@@ -6,11 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* XXH3 of n bytes, chained by `seed`. Equal on every machine. */
+/* Return XXH3 of n bytes with `seed`, e.g. of a former hash. Equal on every machine. */
 uint64_t hash_bytes(const void *data, size_t n, uint64_t seed);
 
-/* An open-addressing map, string -> uint32_t. Keys are borrowed: they must outlive the map. Not
- * thread-safe while it is written; any number of readers afterwards. Zeroed is empty and valid. */
+/* map, string -> uint32_t, with open addressing. Keys are borrowed and must outlive the map. Not
+ * thread-safe while it is written; afterwards any number of readers. A zeroed map is empty and
+ * valid. */
 struct strmap {
     struct strmap_slot *slot; /* owned */
     size_t n, cap;            /* cap is 0 or a power of two */
@@ -20,11 +21,11 @@ struct strmap_slot {
     uint32_t len, value;
 };
 
-/* false: no memory */
+/* Reserve space for n keys. Returns false if memory ran out. */
 bool strmap_reserve(struct strmap *m, size_t n);
-/* replaces; false: no memory */
+/* Set or replace a value. Returns false if memory ran out. */
 bool strmap_put(struct strmap *m, const char *key, size_t len, uint32_t value);
-/* NULL: not there  */
+/* Return the value, NULL if none. */
 const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t len);
 void strmap_deinit(struct strmap *m);
 

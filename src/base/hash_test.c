@@ -1,4 +1,4 @@
-/* hash_test.c - the hash's published values, and the map against a plain array. */
+/* hash_test.c - the hash's published values, and the map compared with a plain array. */
 #include "hash.h"
 #include "rng.h"
 #include "../../tests/unit.h"
@@ -12,7 +12,7 @@ TEST(hash_known_values)
 
 TEST(strmap_against_array)
 {
-    /* Goal: what was put last under a key is found, and nothing else. Method: random keys, one of
+    /* Goal: the value put last under a key is found, and nothing else. Method: random keys, one of
      * them empty. */
     enum { N = 5000 };
     static char key[N][8];

@@ -1,16 +1,14 @@
 /* histogram.c - counts between fixed bounds; see histogram.h. */
 #include "histogram.h"
-
-#include <assert.h>
+#include "check.h"
 
 void histogram_init(struct histogram *h, const int64_t *bound, int n_bound)
 {
-    assert(n_bound >= 1 && n_bound <= HISTOGRAM_BOUNDS_MAX);
+    CHECK(n_bound >= 1 && n_bound <= HISTOGRAM_BOUNDS_MAX, "%d bounds", n_bound);
     *h = (struct histogram){.bound = bound, .n_bound = n_bound};
 }
 
-/* The first bound that x does not exceed, n_bound if it exceeds all. */
-static int64_t bucket(const struct histogram *h, int64_t x)
+int64_t histogram_bucket(const struct histogram *h, int64_t x)
 {
     int64_t lo = 0, hi = h->n_bound;
     while (lo < hi) {
@@ -25,7 +23,7 @@ static int64_t bucket(const struct histogram *h, int64_t x)
 
 void histogram_add(struct histogram *h, int64_t x)
 {
-    h->count[bucket(h, x)]++;
+    h->count[histogram_bucket(h, x)]++;
     h->n++;
     h->sum += x;
 }

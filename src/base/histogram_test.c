@@ -1,5 +1,6 @@
-/* histogram_test.c - goal: values fall where Prometheus puts them, quantiles are those of a sorted list
- * up to a bucket's width. Method: edges by hand; random values against their sorted list. */
+/* histogram_test.c - goal: values are counted in Prometheus' buckets, and quantiles equal those of
+ * a sorted list up to a bucket's width. Method: edges by hand; random values against their sorted
+ * list. */
 #include "histogram.h"
 #include "rng.h"
 #include "../../tests/unit.h"
@@ -20,7 +21,7 @@ TEST(histogram_bounds_are_inclusive)
     EXPECT_INT(h.sum, 5225);
     EXPECT(histogram_quantile(&h, 0.25) == 1);    /* the end of the first bucket  */
     EXPECT(histogram_quantile(&h, 0.375) == 5.5); /* the middle of the second     */
-    EXPECT(histogram_quantile(&h, 1) == 100);     /* all that is known above      */
+    EXPECT(histogram_quantile(&h, 1) == 100);     /* the highest bound */
 }
 
 static int ascending(const void *a, const void *b)

@@ -1,5 +1,5 @@
-/* json_put.c - texts and numbers as JSON has them. Without a parser's library, so that whoever only writes
- * (the log's lines) needs none. */
+/* json_put.c - write texts and numbers as JSON. Needs no parser library, so that code that only
+ * writes (log lines) does not depend on one. */
 #include "json.h"
 #include "utf8.h"
 
@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char short_form[0x20] = {
+    ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
+};
+
 static void put_char(struct buf *b, unsigned char c)
 {
-    static const char short_form[0x20] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
-    };
     if (c == '"' || c == '\\')
         buf_addf(b, "\\%c", c);
     else if (c < 0x20 && short_form[c])
@@ -44,7 +45,20 @@ void json_put_text(struct buf *b, const char *text, size_t n)
     buf_add_char(b, '"');
 }
 
-/* With so many digits, or as many more as it takes to be read back. */
+size_t json_text_bytes(const char *text, size_t n)
+{
+    size_t sum = 2;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(text + i, n - i, &cp);
+        bool two = len > 0 && (cp == '"' || cp == '\\' || (cp < 0x20 && short_form[cp]));
+        sum += len <= 0 ? 3 : two ? 2 : cp < 0x20 ? 6 : (size_t)len;
+        i += len > 0 ? (size_t)len : (size_t)utf8_bad_len(text + i, n - i);
+    }
+    return sum;
+}
+
+/* Append x with `digits` digits, or as many more as it takes to read back the same value. */
 static void put_number(struct buf *b, double x, int digits, bool as_float)
 {
     char text[48];
@@ -60,7 +74,8 @@ static void put_number(struct buf *b, double x, int digits, bool as_float)
     if (!strpbrk(text, ".e")) buf_add_text(b, ".0");
 }
 
-/* Any decimal of 15 (of a float: 6) digits survives a normal number, so fewer need trying only below those. */
+/* Any decimal of 15 (float: 6) digits survives in a normal number, so only numbers below those need
+ * to try fewer. */
 void json_put_real(struct buf *b, double x)
 {
     put_number(b, x, fabs(x) < 1e-300 ? 1 : 15, false);

@@ -1,5 +1,6 @@
-/* os.c - Linux behind os.h: one of the few files that may know the system. */
+/* os.c - os.h for Linux: one of the few files that depend on the system. */
 #include "os.h"
+#include "bus.h"
 #include "cgroup.h"
 #include "hash.h"
 
@@ -7,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Ask for huge pages: fewer misses of the TLB. Not for little, which would grow by touching it. */
+/* Request huge pages, for fewer TLB misses. Not for small blocks, which would grow when touched. */
 static void *wish_huge(void *p, size_t n_byte)
 {
     if (n_byte >= 2 * HUGE_PAGE) madvise(p, n_byte, MADV_HUGEPAGE);
@@ -54,6 +56,7 @@ int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
         .inode = st.st_ino,
         .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
     };
+    bus_note(m->data, m->n_byte, path);
     return 0;
 }
 
@@ -70,13 +73,34 @@ int file_map_open(struct file_map *m, const char *path, struct err *e)
 
 void file_map_close(struct file_map *m)
 {
+    bus_forget(m->data);
     if (m->data) munmap((void *)m->data, m->n_byte);
     *m = (struct file_map){0};
 }
 
 void file_map_forget(const struct file_map *m)
 {
-    if (m->data) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
+    if (m->data && !m->detached) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
+}
+
+/* The bytes that are not kept stay reserved, so that nothing else is mapped there. */
+int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
+{
+    if (!m->data || m->detached) return 0;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), n_used = (n_keep + page - 1) / page * page;
+    void *own = mmap(NULL, m->n_byte, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (own == MAP_FAILED) return err_memory(e, "a copy of a file's beginning", n_keep);
+    memcpy(own, m->data, n_keep);
+    if (mremap(own, m->n_byte, m->n_byte, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)m->data) ==
+        MAP_FAILED) {
+        munmap(own, m->n_byte);
+        return err_memory(e, "a copy of a file's beginning", n_keep);
+    }
+    if (n_used < m->n_byte) mprotect((uint8_t *)m->data + n_used, m->n_byte - n_used, PROT_NONE);
+    bus_forget(m->data);
+    m->detached = true;
+    return 0;
 }
 
 int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *e)
@@ -205,9 +229,21 @@ static int64_t clock_us(clockid_t id)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+const char *os_connect_error(int error)
+{
+    return error == ECONNREFUSED ? "no server listens there (connection refused)" : strerror(error);
+}
+
 int64_t time_us(void)
 {
     return clock_us(CLOCK_MONOTONIC);
+}
+
+int64_t time_thread_ns(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0) return 0;
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 int64_t time_wall_us(void)
@@ -233,7 +269,7 @@ void *os_alloc(size_t n_byte)
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED) return NULL;
     if (!huge) return p;
-    /* To a border of huge pages; what lies around goes back. */
+    /* Align to a huge page and unmap the rest. */
     size_t before = -(uintptr_t)p % HUGE_PAGE, page = (size_t)sysconf(_SC_PAGESIZE);
     size_t end = (before + n + page - 1) / page * page;
     if (before) munmap(p, before);
@@ -256,12 +292,38 @@ void os_populate(void *p, size_t n_byte)
 #endif
 }
 
+static _Atomic uint64_t memory_limit, memory_planned; /* 0: none */
+
+void os_memory_limit(uint64_t n_byte, uint64_t n_planned)
+{
+    atomic_store(&memory_planned, n_planned);
+    atomic_store(&memory_limit, n_byte);
+}
+
+bool os_memory_limited(void)
+{
+    return atomic_load(&memory_limit) > 0;
+}
+
+/* Return the part of n free bytes that the limit allows. */
+static uint64_t within_limit(uint64_t n)
+{
+    uint64_t limit = atomic_load(&memory_limit), taken = atomic_load(&memory_planned);
+    int64_t own = limit ? os_memory_own() : 0;
+    if (own > 0 && (uint64_t)own > taken) taken = (uint64_t)own;
+    if (!limit) return n;
+    uint64_t left = limit > taken ? limit - taken : 0;
+    return left < n ? left : n;
+}
+
 uint64_t os_memory_bytes(void)
 {
     struct cgroup_memory group;
     uint64_t n = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     cgroup_memory(&group, &cgroup_here);
-    return group.limit < n ? group.limit : n;
+    if (group.limit < n) n = group.limit;
+    uint64_t limit = atomic_load(&memory_limit);
+    return limit && limit < n ? limit : n;
 }
 
 int64_t os_cpu_us(void)
@@ -306,7 +368,7 @@ uint64_t os_random(void)
 {
     uint64_t x;
     if (getrandom(&x, sizeof x, 0) == sizeof x) return x;
-    int64_t now[2] = {time_us(), time_wall_us()}; /* a kernel without it */
+    int64_t now[2] = {time_us(), time_wall_us()}; /* a kernel without getrandom */
     return hash_bytes(now, sizeof now, (uint64_t)(uintptr_t)&x);
 }
 
@@ -322,7 +384,7 @@ uint64_t os_memory_free(void)
     uint64_t n = (uint64_t)kb * 1024;
     struct cgroup_memory group;
     cgroup_memory(&group, &cgroup_here);
-    return group.room < n ? group.room : n;
+    return within_limit(group.room < n ? group.room : n);
 }
 
 int64_t os_open_files(int64_t n)
@@ -340,8 +402,9 @@ int64_t os_open_files(int64_t n)
 
 void os_return_memory(void)
 {
-#ifdef M_MMAP_THRESHOLD /* glibc raises it to the largest block that was freed */
+#ifdef M_MMAP_THRESHOLD /* glibc raises it to the size of the largest freed block */
     mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-    mallopt(M_TRIM_THRESHOLD, 1024 * 1024); /* else each request's 128 KiB and more go, and come as new pages */
+    /* otherwise the blocks of 128 KiB and more of each request are unmapped and mapped again */
+    mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 #endif
 }

@@ -10,8 +10,8 @@
 
 TEST(os_file_write_read_map)
 {
-    /* Goal: what was written is read and mapped; writing again replaces it whole. */
-    struct err e = {""};
+    /* Goal: a written file is read and mapped; writing again replaces it completely. */
+    struct err e = {0};
     struct file_map m;
     struct buf b = {0};
     const char *path = temp_path("os.bin");
@@ -35,8 +35,8 @@ TEST(os_file_write_read_map)
 
 TEST(os_file_refusals)
 {
-    /* Goal: what is no file is refused with its path, and a FIFO does not block. */
-    struct err e = {""};
+    /* Goal: a path that is no regular file is rejected and named, and a FIFO does not block. */
+    struct err e = {0};
     struct file_map m;
     struct buf b = {0};
     char dir[300], fifo[300];
@@ -56,7 +56,7 @@ TEST(os_file_refusals)
 
 TEST(os_dir_list_and_join)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct buf b = {0};
     char path[300], small[8];
     snprintf(path, sizeof path, "%s", temp_path("list"));
@@ -99,8 +99,8 @@ TEST(os_raises_the_limit_of_open_files)
 
 TEST(os_alloc_is_zeroed_and_given_back)
 {
-    /* Goal: any size, zeroed, writable to its end, all of it returned. Method: sizes about the
-     * borders of pages and huge pages; a map of 64 GiB many times over. */
+    /* Goal: blocks of any size are zeroed, writable to the end and returned completely. Method:
+     * sizes about page and huge page boundaries; a map of 64 GiB many times. */
     static const size_t sizes[] = {
         0, 1, 4096, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, 6 << 20, (6 << 20) + 5000};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -112,7 +112,7 @@ TEST(os_alloc_is_zeroed_and_given_back)
         if (n) p[0] = p[n - 1] = 1;
         os_free(p, n);
     }
-    for (int i = 0; i < 3000; i++) { /* 128 TiB are all the addresses there are */
+    for (int i = 0; i < 3000; i++) { /* 128 TiB is the whole address space */
         void *p = os_alloc(1ull << 36);
         NEED(p || i == 0);
         if (!p) SKIP("no room for a map of 64 GiB");
@@ -124,7 +124,7 @@ TEST(os_alloc_is_zeroed_and_given_back)
 
 TEST(os_counts_what_this_process_uses)
 {
-    /* Goal: work costs processor time, memory that is written is this process's own. */
+    /* Goal: work adds CPU time, and written memory counts as this process's own. */
     enum { N = 64 << 20 };
     int64_t cpu = os_cpu_us(), own = os_memory_own();
     volatile char *p = malloc(N);
@@ -134,4 +134,22 @@ TEST(os_counts_what_this_process_uses)
     EXPECT(os_memory_own() - own > N / 2);
     EXPECT(os_energy_uj() >= -1);
     free((void *)p);
+}
+
+TEST(os_memory_limit_bounds_what_may_be_planned)
+{
+    /* Goal: with a limit both numbers are those of a smaller machine; without it they are as
+     * before. */
+    const uint64_t limit = 256 << 20;
+    EXPECT(!os_memory_limited());
+    os_memory_limit(limit, 0);
+    EXPECT(os_memory_limited() && os_memory_bytes() == limit && os_memory_free() < limit);
+    os_memory_limit(limit, limit - 100); /* planned, not touched yet */
+    EXPECT(os_memory_free() <= 100);
+    os_memory_limit(limit, 2 * limit);
+    EXPECT(os_memory_free() == 0);
+    os_memory_limit(1ull << 60, 0); /* more than the machine has */
+    EXPECT(os_memory_bytes() < 1ull << 60 && os_memory_free() <= os_memory_bytes());
+    os_memory_limit(0, 0);
+    EXPECT(!os_memory_limited() && os_memory_bytes() > limit);
 }

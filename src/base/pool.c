@@ -1,38 +1,38 @@
 /* pool.c - see pool.h.
  *
- * The chunks of a phase are cut into a range for each thread. A worker claims from its own range
- * first, so that from phase to phase and from token to token a core works on the same weights and
- * finds them in its cache; then it takes what is left of the others'. (Reading 0.5 to 4 MB again
- * and again on two cores with 2 MB of L2 each: 1.3 to 2 times as fast as with one common queue.)
+ * The chunks of a phase are split into one range per thread. A worker claims from its own range
+ * first, so that a core works on the same weights in each phase and token and finds them in its
+ * cache; then it claims from the other ranges. (Reading 0.5 to 4 MB repeatedly on two cores with 2
+ * MB of L2 each: 1.3 to 2 times as fast as with one common queue.)
  *
  *   caller: fn, ctx; job = (phase, n_chunk); wake the parked; claim and run; wait for all chunks
  *   worker: spin until job changes -> claim and run; after SPIN_US without a job, park on `phase`
  *
  * A claim is a compare-and-swap on a range's word, (phase, next chunk). A worker that comes late
  * with an old job finds the ranges of its phase used up or already of a newer one, because a phase
- * ends only when every chunk of it was claimed and done; so fn and ctx stay until then.
+ * ends only when all its chunks are claimed and done. So fn and ctx stay valid until then.
  *
- * Waiting. A spinning worker takes a job over in 0.3 us; waking a parked one takes 21 to 50 us (90
+ * Waiting. A spinning worker takes over a job in 0.3 us; waking a parked one takes 21 to 50 us (90
  * at the ninth decile; 2-core virtual machine, Linux 6.18). So workers spin through the gaps inside
- * a step, and for about as long as a wake takes, then park.
+ * a step, for about as long as a wake takes, then park.
  *
- * Other programs. A system gives a core to each of its threads for milliseconds at a time, hundreds
- * of phases; and the worker that has to make room for one mostly holds a chunk. Who waits longer
- * than SPIN_US looks for a holder that does not run, moves it to its own core, and sleeps. With a
- * foreign busy loop on one of two cores 69 to 84 % of the idle machine's throughput are left (75 %
- * is the share of two cores that it leaves); without that it was 50 %.
+ * Other programs. The system gives a core to each thread for milliseconds at a time, which is
+ * hundreds of phases, and a preempted worker usually holds a chunk. A thread that waits longer than
+ * SPIN_US looks for a holder that is not running, moves it to its own core, and sleeps. With a
+ * foreign busy loop on one of two cores this keeps 69 to 84 % of the throughput of the idle machine
+ * (75 % is the fair share of two cores); without it, 50 %.
  *
- * Cores. There are never more threads than CPUs: they could only get in each other's way. With as
- * many threads as CPUs or as cores each worker is pinned to its own; the caller is not, it keeps
- * the core on which the system runs it, and the worker whose home that was gets the caller's former
- * one. Fewer threads are left to the system, so that two programs do not meet on the same cores
- * while others are idle. */
+ * Cores. There are never more threads than CPUs, because they would only compete. With as many
+ * threads as CPUs or as cores, each worker is pinned to its own. The caller is not pinned: it stays
+ * on the core on which the system runs it, and the worker pinned there gets the caller's former
+ * core. Fewer threads are placed by the system, so that two programs do not share cores while
+ * others are idle. */
 #include "pool.h"
+#include "check.h"
 #include "cores.h"
 #include "cpu.h"
 #include "os.h"
 
-#include <assert.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -44,18 +44,19 @@
 
 enum {
     SPIN_US = 80,
-    STALL_US = 10,     /* a thread whose clock stands still for that long does not run */
-    RECHECK_US = 1000, /* how long a sleep for the end of a phase lasts at most */
-    CHUNK_BITS = 24,   /* of a job and of a range; the phase above them lasts for years */
+    STALL_US = 10,     /* a thread whose CPU clock stops for that long is not running */
+    RECHECK_US = 1000, /* maximum length of a sleep for the end of a phase */
+    CHUNK_BITS = 24,   /* of a job and of a range; the phase counter above them lasts for years */
 };
 
-/* Two lines of cache: what others write, and what the worker itself writes. */
+/* Two cache lines: fields written by other threads, then fields written by the worker. */
 struct worker {
-    _Alignas(64) _Atomic uint64_t range; /* phase << CHUNK_BITS | chunks claimed of its range */
-    _Atomic int home;                    /* number of its CPUs in pool.home */
-    _Atomic bool moved;                  /* by a waiter; it goes home by itself */
-    _Alignas(64) _Atomic bool claims;    /* it may hold a chunk */
-    _Atomic pid_t tid;                   /* 0: has not begun */
+    /* phase << CHUNK_BITS | number of claimed chunks of its range */
+    _Alignas(64) _Atomic uint64_t range;
+    _Atomic int home;                 /* index of its CPU set in pool.home */
+    _Atomic bool moved;               /* moved by a waiter; returns home by itself */
+    _Alignas(64) _Atomic bool claims; /* may hold a chunk */
+    _Atomic pid_t tid;                /* 0 before it has begun */
     struct pool *pool;
     int index;
     _Atomic uint64_t n_chunk, work_ticks;
@@ -66,16 +67,16 @@ struct pool {
     _Alignas(64) _Atomic uint64_t job; /* phase << CHUNK_BITS | n_chunk */
     pool_fn *fn;
     void *ctx;
-    _Alignas(64) _Atomic uint32_t n_done; /* chunks; the caller may sleep on it */
+    _Alignas(64) _Atomic uint32_t n_done; /* finished chunks; the caller may sleep on it */
     _Atomic bool sleeps;
-    _Alignas(64) _Atomic uint32_t phase; /* low bits; what parked workers sleep on */
+    _Alignas(64) _Atomic uint32_t phase; /* low bits; parked workers sleep on it */
     _Atomic int n_parked;
     _Atomic bool quit;
     _Atomic uint64_t n_lend;
 
     int n_thread, n_started;
     bool pinned;
-    cpu_set_t all;   /* where the process may run */
+    cpu_set_t all;   /* CPUs that the process may use */
     cpu_set_t *home; /* owned [n_thread], if pinned */
 
     uint64_t n_phase, n_wake, run_ticks, wait_ticks;
@@ -86,7 +87,7 @@ struct pool {
 
 /* ---- the system ---- */
 
-static void futex_wait(_Atomic uint32_t *at, uint32_t value, int us) /* us < 0: for ever */
+static void futex_wait(_Atomic uint32_t *at, uint32_t value, int us) /* us < 0: no limit */
 {
     struct timespec t = {.tv_nsec = us * 1000L};
     syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, value, us < 0 ? NULL : &t, NULL, 0);
@@ -97,7 +98,7 @@ static void futex_wake(_Atomic uint32_t *at, int n)
     syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Processor time that another thread of this process has had, to the nanosecond; -1 if it is gone. */
+/* Return the CPU time of another thread of this process in nanoseconds; -1 if it has ended. */
 static int64_t thread_ns(pid_t tid)
 {
     struct timespec t;
@@ -112,7 +113,8 @@ static pid_t own_tid(void)
     return tid;
 }
 
-/* Where a thread of the pool may run: a wish, like all affinity here. 0 is the calling thread. */
+/* Set the CPUs of a pool thread; tid 0 is the calling thread. Failure is ignored, as for all
+ * affinity here. */
 static void allow(pid_t tid, const cpu_set_t *set)
 {
     sched_setaffinity(tid, sizeof *set, set);
@@ -137,13 +139,13 @@ static uint32_t chunks_of(uint64_t word)
     return word & ((1u << CHUNK_BITS) - 1);
 }
 
-/* First chunk of range i when a phase has n. */
+/* Return the first chunk of range i in a phase of n chunks. */
 static uint32_t range_begin(const struct pool *p, int i, uint32_t n)
 {
     return (uint32_t)((uint64_t)n * (unsigned)i / (unsigned)p->n_thread);
 }
 
-/* The next chunk of range i; -1: none left, or the job is over. */
+/* Claim the next chunk of range i. Returns -1 if none is left or the job is over. */
 static int claim(struct pool *p, int i, uint64_t job)
 {
     uint32_t begin = range_begin(p, i, chunks_of(job));
@@ -161,14 +163,14 @@ static int claim(struct pool *p, int i, uint64_t job)
     return (int)(begin + next);
 }
 
-/* Of a counter that one thread alone changes. */
+/* Add n to a counter that only one thread changes. */
 static void count(_Atomic uint64_t *at, uint64_t n)
 {
     atomic_store_explicit(at, atomic_load_explicit(at, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
 
-/* n more chunks are done. Returns whether that were the last. */
+/* Count n finished chunks. Returns true if they were the last. */
 static bool report(struct pool *p, uint32_t n, uint64_t job)
 {
     if (n == 0 || atomic_fetch_add(&p->n_done, n) + n < chunks_of(job)) return false;
@@ -188,7 +190,8 @@ static void run_chunks(struct worker *w, uint64_t job)
         uint32_t n = 0;
         for (int chunk; (chunk = claim(p, i, job)) >= 0; n++) p->fn(p->ctx, chunk, w->index);
         count(&w->n_chunk, n);
-        over = report(p, n, job); /* before a look at other ranges, whose lines are far away */
+        /* before claiming from other ranges, whose cache lines are remote */
+        over = report(p, n, job);
     }
     count(&w->work_ticks, cpu_ticks() - start);
     atomic_store_explicit(&w->claims, false, memory_order_relaxed);
@@ -204,8 +207,8 @@ static bool runs(struct worker *w, pid_t tid)
     return before < 0 || !atomic_load(&w->claims) || thread_ns(tid) != before;
 }
 
-/* Whether a thread that may hold a chunk does not run. The calling thread must then sleep, and has
- * left it its core. */
+/* Return true if a thread that may hold a chunk is not running. The calling thread has then given
+ * it its core and must sleep. */
 static bool lend_core(struct worker *me)
 {
     struct pool *p = me->pool;
@@ -214,12 +217,12 @@ static bool lend_core(struct worker *me)
         pid_t tid = atomic_load(&w->tid);
         if (w == me || !tid || !atomic_load(&w->claims) || runs(w, tid)) continue;
         atomic_fetch_add(&p->n_lend, 1);
-        if (!p->pinned) return true; /* the system finds out that a core is idle */
+        if (!p->pinned) return true; /* the system detects an idle core */
         cpu_set_t here;
         CPU_ZERO(&here);
         CPU_SET(sched_getcpu(), &here);
         allow(tid, &here);
-        atomic_store(&w->moved, true); /* after it: a move that comes too late is undone too */
+        atomic_store(&w->moved, true); /* after allow: a move that comes too late is undone too */
         return true;
     }
     return false;
@@ -230,7 +233,7 @@ static bool all_done(struct pool *p)
     return atomic_load(&p->n_done) >= chunks_of(atomic_load(&p->job));
 }
 
-/* The caller's: until the other workers' chunks are done. */
+/* Wait, as the caller, until all chunks are done. */
 static void wait_done(struct pool *p, uint32_t n_chunk)
 {
     int64_t until = 0;
@@ -249,7 +252,7 @@ static void wait_done(struct pool *p, uint32_t n_chunk)
     }
 }
 
-/* A worker's: until the job is not `job`. */
+/* Wait, as a worker, until the job is not `job`. */
 static void wait_job(struct worker *w, uint64_t job)
 {
     struct pool *p = w->pool;
@@ -286,7 +289,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Homes: a CPU each, or both hyperthreads of a core each. */
+/* Assign each worker a CPU, or both hyperthreads of a core. */
 static int choose_homes(struct pool *p, const struct cores *c, struct err *e)
 {
     p->pinned = p->n_thread > 1 && (p->n_thread == c->n_cpu || p->n_thread == c->n_core);
@@ -358,7 +361,7 @@ int pool_n_thread(const struct pool *p)
 
 /* ---- a phase ---- */
 
-/* The worker that lives where the caller runs now moves to the caller's former home. */
+/* Move the worker pinned to the caller's current CPU to the caller's former one. */
 static void keep_clear(struct pool *p)
 {
     int cpu = sched_getcpu(), home = atomic_load(&p->worker[0].home);
@@ -374,10 +377,10 @@ static void keep_clear(struct pool *p)
     }
 }
 
-/* Tell the workers of a phase. Returns its job. */
+/* Publish a phase to the workers. Returns its job. */
 static uint64_t publish(struct pool *p, pool_fn *fn, void *ctx, int n_chunk)
 {
-    assert(n_chunk < 1 << CHUNK_BITS);
+    CHECK(n_chunk < 1 << CHUNK_BITS, "%d chunks", n_chunk);
     if (p->pinned) keep_clear(p);
     atomic_store_explicit(&p->worker[0].tid, own_tid(), memory_order_relaxed);
     atomic_store_explicit(&p->n_done, 0, memory_order_relaxed);
@@ -418,7 +421,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_chunk)
     p->run_ticks += cpu_ticks() - start;
 }
 
-/* ---- what was measured ---- */
+/* ---- statistics ---- */
 
 static double ticks_per_us(const struct pool *p)
 {

@@ -1,5 +1,5 @@
-/* pool_test.c - every chunk once, in every phase, with any number of threads on any number of
- * cores. */
+/* pool_test.c - goal: every chunk runs once, in every phase, with any number of threads on any
+ * number of cores. */
 #include "pool.h"
 #include "cores.h"
 #include "cpu.h"
@@ -27,7 +27,7 @@ static void count(void *ctx, int chunk, int worker)
     if (worker < 0 || worker >= c->n_thread) atomic_fetch_add(&c->n_bad_worker, 1);
 }
 
-/* A pool of n threads on any machine: it is told of as many CPUs. */
+/* Open a pool of n threads on any machine, by describing as many CPUs. */
 static int open_wide(struct pool **p, int n, struct err *e)
 {
     struct cores c;
@@ -64,7 +64,7 @@ TEST(pool_runs_every_chunk_once)
 
 TEST(pool_parks_between_phases)
 {
-    /* Goal: workers that went to sleep wake up again. Method: phases 1 ms apart. */
+    /* Goal: parked workers wake up. Method: phases 1 ms apart. */
     struct err e;
     struct pool *p;
     _Atomic int run[4] = {0};
@@ -93,7 +93,7 @@ static void uneven(void *ctx, int chunk, int worker)
 
 TEST(pool_takes_the_chunks_of_late_workers)
 {
-    /* Goal: chunks of a range whose owner is late, slow or parked are done by others. Method: more
+    /* Goal: chunks of a range whose owner is late, slow or parked are run by others. Method: more
      * threads than cores, uneven chunks, phases of few chunks and of many, gaps of any length. */
     struct err e;
     struct pool *p;
@@ -184,9 +184,9 @@ TEST(pool_does_not_allocate)
 
 TEST(pool_has_no_more_threads_than_cpus)
 {
-    /* Goal: threads asked for beyond the CPUs of the affinity are not started, and none strays from
-     * it. Method: this thread, and so the pool, is held to one CPU; then pools on a
-     * made-up machine with hyperthreads. */
+    /* Goal: threads beyond the CPUs of the affinity are not started, and none leaves it. Method:
+     * this thread, and so the pool, is bound to one CPU; then pools on a fictitious machine with
+     * hyperthreads. */
     struct err e;
     struct pool *p;
     cpu_set_t all, one, now;
@@ -220,7 +220,7 @@ TEST(pool_has_no_more_threads_than_cpus)
 
 TEST(pool_refuses)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct pool *p;
     EXPECT(pool_open(&p, 0, &e) == ERR_ARG && !p && e.text[0]);
     EXPECT(pool_open(&p, 5000, &e) == ERR_ARG);

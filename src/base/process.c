@@ -1,4 +1,4 @@
-/* process.c - this process as the system sees it; see process.h. Linux's /proc, read anew each time. */
+/* process.c - see process.h. Reads Linux's /proc on each call. */
 #include "process.h"
 
 #include "os.h"
@@ -21,7 +21,7 @@ static void read_memory(struct process_usage *u)
     fclose(f);
 }
 
-/* When the system was started, in seconds since 1970; -1. */
+/* Return when the system was started, in seconds since 1970; -1 if unknown. */
 static long long boot_s(void)
 {
     char line[256];
@@ -33,7 +33,7 @@ static long long boot_s(void)
     return s;
 }
 
-/* Field 22 of /proc/self/stat, behind a name that may hold anything: ticks since the system's start. */
+/* Read field 22 of /proc/self/stat, ticks since boot; the name before it may contain anything. */
 static void read_start(struct process_usage *u)
 {
     char line[1024] = "";

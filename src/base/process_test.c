@@ -1,4 +1,5 @@
-/* process_test.c - goal: a process knows what it uses. Method: change it, and look again. */
+/* process_test.c - goal: a process's resource usage is measured. Method: change it and read it
+ * again. */
 #include "../../tests/unit.h"
 
 #include "os.h"

@@ -1,11 +1,13 @@
-/* queue.c - a ring under a mutex; see queue.h. Items are messages (a request, an event), a few
- * thousand a second at most, so a lock costs nothing that could be measured in a step.
+/* queue.c - a ring under a mutex; see queue.h. Items are messages (a request, an event), at most a
+ * few thousand per second, so the lock has no measurable cost in a step.
  *
- * What does cost is to wake a thread while the lock is held: on the waker's own core it takes the core, finds the lock taken and
- * gives the core back, and a listener that pushed into another queue did so twice more. So whoever pushes wakes and calls
- * outside the lock, and is counted as inside meanwhile, for queue_close to wait until it has left. A waiter that a listener's
- * push finds is woken when that thread has left the queues on its way: often it closes them. */
+ * Signalling while holding the lock is slow: on the pusher's own core the woken thread preempts it,
+ * blocks on the lock and yields; a listener that pushes into another queue doubles that. So
+ * queue_push signals and calls the listener after unlocking. n_inside counts pushers in that
+ * window, and queue_close waits until it is 0. A waiter found by a listener's push is signalled
+ * after the thread has left the queues on its way, because that waiter often closes them. */
 #include "queue.h"
+#include "check.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,10 +17,11 @@
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t more, left;
-    size_t cap, item_bytes, head, n; /* items are numbers head .. head+n, modulo cap */
-    int n_waiting, n_inside;         /* threads: for an item; that wake or call after a push */
+    size_t cap, item_bytes, head, n; /* items are numbers head .. head+n-1, modulo cap */
+    /* threads that wait for an item; that are in a push, after unlocking */
+    int n_waiting, n_inside;
     bool woken;
-    queue_fn *listener; /* NULL: none */
+    queue_fn *listener; /* NULL if none */
     void *listener_ctx;
     char item[]; /* [cap, item_bytes] */
 };
@@ -26,9 +29,11 @@ struct queue {
 struct queue *queue_open(size_t cap, size_t item_bytes)
 {
     size_t n_byte;
+    CHECK(cap > 0, "%zu bytes an item", item_bytes);
     if (__builtin_mul_overflow(cap, item_bytes, &n_byte)) return NULL;
     if (n_byte > SIZE_MAX - sizeof(struct queue)) return NULL;
-    struct queue *q = malloc(sizeof *q + n_byte); /* items are written before they are read */
+    /* uninitialized: items are written before they are read */
+    struct queue *q = malloc(sizeof *q + n_byte);
     if (!q) return NULL;
     *q = (struct queue){.cap = cap, .item_bytes = item_bytes};
     pthread_mutex_init(&q->lock, NULL);
@@ -82,11 +87,12 @@ static void leave(struct queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* After a push, and without the lock. */
+/* Signal and call the listener after a push, without the lock. */
 static void tell(struct queue *q, const void *item, bool waited_for)
 {
-    static _Thread_local int n_listener;     /* that this thread is in */
-    static _Thread_local struct queue *owed; /* inside it until its waiter is woken; NULL: none */
+    static _Thread_local int n_listener; /* listeners that this thread is in */
+    /* queue whose waiter is signalled later, counted as inside it; NULL if none */
+    static _Thread_local struct queue *owed;
     bool later = waited_for && n_listener > 0 && !owed;
     if (later) owed = q;
     if (waited_for && !later) pthread_cond_signal(&q->more);
@@ -143,7 +149,7 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us)
         q->head = (q->head + 1) % q->cap;
         q->n--;
     } else if (wait_us != 0) {
-        q->woken = false; /* a look without waiting is not what was woken */
+        q->woken = false; /* a call without waiting does not consume a wake */
     }
     pthread_mutex_unlock(&q->lock);
     return got;

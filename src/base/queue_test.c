@@ -1,4 +1,4 @@
-/* queue_test.c - the queue alone and between threads. */
+/* queue_test.c - a queue in one thread and between threads. */
 #include "os.h"
 #include "queue.h"
 #include "../../tests/unit.h"
@@ -17,7 +17,7 @@ TEST(queue_order_and_bound)
         EXPECT(!queue_push(q, &round) && queue_len(q) == 3);
         for (int i = 0; i < 3; i++) EXPECT(queue_pop(q, &x, 0) && x == i);
         EXPECT(queue_push(q, &round) && queue_pop(q, &x, -1) &&
-               x == round); /* moves the ring on by one */
+               x == round); /* advances the ring by one */
     }
     queue_close(q);
     queue_close(NULL);
@@ -35,7 +35,7 @@ TEST(queue_tells_its_listener)
     int n = 0, x = 7;
     queue_listen(q, add_up, &n);
     EXPECT(queue_push(q, &x) && queue_push(q, &x) && !queue_push(q, &x));
-    EXPECT_INT(n, 14); /* what was refused is not told */
+    EXPECT_INT(n, 14); /* rejected items call no listener */
     queue_close(q);
 }
 
@@ -56,7 +56,8 @@ static void *push_one(void *q)
 
 TEST(queue_closes_behind_its_listener)
 {
-    /* Goal: who has popped the last item may close the queue, and then nobody calls the listener. */
+    /* Goal: the thread that popped the last item may close the queue; the listener is not called
+     * afterwards. */
     struct queue *q = queue_open(1, sizeof(int));
     atomic_bool done = false;
     pthread_t thread;
@@ -79,7 +80,7 @@ static void *wake_later(void *q)
 
 TEST(queue_waits)
 {
-    /* Goal: a wait ends after its time, or at once after a wake; a wake is used up by one pop. */
+    /* Goal: a wait ends after its time, or at once after a wake; one pop consumes a wake. */
     struct queue *q = queue_open(1, sizeof(int));
     int x;
     int64_t start = time_us();
@@ -117,7 +118,7 @@ static void *consume(void *arg)
 
 TEST(queue_between_threads)
 {
-    /* Goal: with several producers and consumers nothing is lost or doubled. Method: the sum. */
+    /* Goal: with several producers and consumers no item is lost or duplicated. Method: the sum. */
     struct shared s = {.q = queue_open(64, sizeof(uint64_t))};
     pthread_t producer[N_PRODUCER], consumer[N_PRODUCER];
     void *arg[N_PRODUCER][2];
@@ -137,18 +138,18 @@ TEST(queue_between_threads)
     queue_close(s.q);
 }
 
-/* Goal: a wake-up reaches who waits, even if somebody only looked before. */
+/* Goal: a wake reaches a waiting pop, even after a pop that did not wait. */
 TEST(queue_wake_is_for_a_waiting_pop)
 {
     struct queue *q = queue_open(1, 1);
     char byte;
     queue_wake(q);
     EXPECT(!queue_pop(q, &byte, 0));
-    EXPECT(!queue_pop(q, &byte, -1)); /* would wait for ever */
+    EXPECT(!queue_pop(q, &byte, -1)); /* would wait without limit */
     queue_close(q);
 }
 
-/* Goal: one bell tells of many queues, whether it was heard at once or later. */
+/* Goal: one bell announces many queues, whether it is popped at once or later. */
 TEST(queue_ring_tells_of_many_queues)
 {
     enum { N = 20 };
@@ -161,7 +162,7 @@ TEST(queue_ring_tells_of_many_queues)
     }
     EXPECT(!queue_pop(bell, &byte, 0));
     for (int i = 0; i < N; i++) EXPECT(queue_push(q[i], &item) && queue_push(q[i], &item));
-    EXPECT(queue_pop(bell, &byte, -1) && !queue_pop(bell, &byte, 0)); /* it rang once for all */
+    EXPECT(queue_pop(bell, &byte, -1) && !queue_pop(bell, &byte, 0)); /* one byte for all */
     EXPECT(queue_push(q[3], &item) && queue_pop(bell, &byte, 0));
     for (int i = 0; i < N; i++) queue_close(q[i]);
     queue_close(bell);
@@ -179,7 +180,7 @@ static void *wait_one(void *q)
     return queue_pop(q, &x, 10000000) && x == 7 ? q : NULL;
 }
 
-/* Goal: whoever waits is woken by what a listener pushes, be it one or several. */
+/* Goal: waiting threads, one or several, are woken by pushes of a listener. */
 TEST(queue_wakes_those_behind_a_listener)
 {
     struct queue *q = queue_open(1, sizeof(int)), *bell[2];
@@ -192,7 +193,7 @@ TEST(queue_wakes_those_behind_a_listener)
     }
     NEED(q);
     queue_listen(q, push_both, bell);
-    for (int64_t until = time_us() + 20000; time_us() < until;) continue; /* for them to wait */
+    for (int64_t until = time_us() + 20000; time_us() < until;) continue; /* until they wait */
     EXPECT(queue_push(q, &x));
     for (int i = 0; i < 2; i++) {
         pthread_join(thread[i], &got);

@@ -1,8 +1,8 @@
-/* rng.h - random numbers as a function of a key: no state to carry, no order to keep.
+/* rng.h - random numbers as a function of a key, without state or order.
  *
  * Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The
- * sampler keys it by (seed, choice, position), so a request draws the same numbers whatever else
- * runs (docs/design.md 5). */
+ * sampler's key is (seed, choice, position), so a request draws the same numbers whatever else runs
+ * (docs/design.md 5). */
 #ifndef QUOTH_BASE_RNG_H
 #define QUOTH_BASE_RNG_H
 
@@ -10,23 +10,25 @@
 
 struct rng_key {
     uint64_t seed;
-    uint32_t stream;   /* e.g. the choice index of a request */
-    uint32_t position; /* e.g. the token's position          */
+    uint32_t stream;   /* e.g. choice index of a request */
+    uint32_t position; /* e.g. position of the token */
 };
 
-/* Four independent 32-bit words for the key and a draw number (0, 1, ... for more words). */
+/* Set out to four independent 32-bit words for the key and a draw number (0, 1, ... for more
+ * words). */
 void rng_words(uint32_t out[4], const struct rng_key *key, uint32_t draw);
 
-/* Uniform in [0, 1), a multiple of 2^-53. */
+/* Return a number uniform in [0, 1), a multiple of 2^-53. */
 double rng_unit(const struct rng_key *key, uint32_t draw);
 
-/* A plain sequential generator (splitmix64) for tests, fuzzing and dummy weights. */
+/* Return the next number of a sequential generator (splitmix64), for tests, fuzzing and dummy
+ * weights. */
 uint64_t rng_next(uint64_t *state);
 static inline uint64_t rng_below(uint64_t *state, uint64_t n)
 {
     return n ? rng_next(state) % n : 0;
 }
-/* [0,1) */
+/* Return a number uniform in [0, 1). */
 static inline float rng_float(uint64_t *state)
 {
     return (float)(rng_next(state) >> 40) * 0x1p-24f;

@@ -1,7 +1,10 @@
 /* utf8.c - see utf8.h. Well-formedness by table 3-7 of the Unicode standard. */
 #include "utf8.h"
 
-/* The permitted range of the second byte, by the first; 0 for a first byte that is not one. */
+#include <string.h>
+
+/* Return the length of a sequence with first byte c, and the range of its second byte; 0 if c
+ * cannot be first. */
 static int sequence_len(uint8_t c, uint8_t *lo, uint8_t *hi)
 {
     *lo = 0x80, *hi = 0xBF;
@@ -19,8 +22,8 @@ static int sequence_len(uint8_t c, uint8_t *lo, uint8_t *hi)
     return 4;
 }
 
-/* Bytes of s that agree with a sequence starting there; *want = the length it would have (0:
- * none). */
+/* Return how many bytes of s match the sequence that begins there. *want: the length that it would
+ * have; 0 if none. */
 static int matched_len(const char *s, size_t n, int *want)
 {
     uint8_t lo, hi;
@@ -89,16 +92,20 @@ size_t utf8_complete_len(const char *s, size_t n)
     return n;
 }
 
+bool utf8_is_control(uint32_t cp)
+{
+    if (cp < 0xA0) return cp < ' ' || cp >= 127;
+    return cp == 0x61C || cp == 0x200E || cp == 0x200F || (cp >= 0x2028 && cp <= 0x202E) ||
+           (cp >= 0x2066 && cp <= 0x2069);
+}
+
 void utf8_show(char *s, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        uint8_t c = (uint8_t)s[i];
-        bool c1 = c == 0xC2 && i + 1 < n && ((uint8_t)s[i + 1] & 0xE0) == 0x80;
-        if (c == '\n' || c == '\t')
-            s[i] = ' ';
-        else if (c < ' ' || c == 127)
-            s[i] = '?';
-        else if (c1)
-            s[i] = s[i + 1] = '?';
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(s + i, n - i, &cp);
+        bool control = len > 0 && utf8_is_control(cp);
+        if (control) memset(s + i, cp == '\n' || cp == '\t' ? ' ' : '?', (size_t)len);
+        i += len > 0 ? (size_t)len : 1;
     }
 }

@@ -4,7 +4,7 @@
 
 TEST(utf8_every_code_point)
 {
-    /* Goal: encode and decode are inverse; surrogates and beyond are refused. */
+    /* Goal: encode and decode are inverse; surrogates and values above U+10FFFF are rejected. */
     for (uint32_t cp = 0; cp <= 0x10FFFF; cp++) {
         char bytes[4];
         uint32_t back;
@@ -38,7 +38,7 @@ static int naive_len(const uint8_t *s, size_t n)
 
 TEST(utf8_every_short_string)
 {
-    /* Goal: a decoded length agrees with the definition. Method: all 4-byte strings over telling
+    /* Goal: a decoded length agrees with the definition. Method: all 4-byte strings over boundary
      * bytes. */
     static const uint8_t telling[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
                                       0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
@@ -56,7 +56,8 @@ TEST(utf8_every_short_string)
 
 TEST(utf8_maximal_subparts)
 {
-    /* Goal: table 3-8 of the Unicode standard: what one replacement character stands for. */
+    /* Goal: table 3-8 of the Unicode standard: the bytes that one replacement character
+     * replaces. */
     EXPECT_INT(utf8_bad_len("\xC0\xAF", 2), 1);
     EXPECT_INT(utf8_bad_len("\xE0\x80\x80", 3), 1);
     EXPECT_INT(utf8_bad_len("\xED\xA0\x80", 3), 1);
@@ -92,4 +93,8 @@ TEST(utf8_shows_one_line)
     char text[] = "a\x1b[2J\nb\tc\r\x7f \xC3\xA9 \xC2\x9B \xC2\xA0\xC2";
     utf8_show(text, sizeof text - 1);
     EXPECT_TEXT(text, "a?[2J b c?? \xC3\xA9 ?? \xC2\xA0\xC2");
+    char turned[] = "\xE2\x80\xAE"
+                    "a\xE2\x80\xA8\xD8\x9C\xE2\x81\xA6\xE2\x80\x8B\xC2\x85\xE2\x80\xA7";
+    utf8_show(turned, sizeof turned - 1);
+    EXPECT_TEXT(turned, "???a????????\xE2\x80\x8B??\xE2\x80\xA7");
 }

@@ -1,4 +1,4 @@
-/* utf8_width.c - the columns of a code point; apart from utf8.c, which needs no library. */
+/* utf8_width.c - the columns of a code point; separate from utf8.c, which needs no library. */
 #include "utf8.h"
 
 #include <utf8proc.h>

@@ -1,4 +1,4 @@
-/* batch.c - filling struct batch with work that looks like an engine's; see measure.h. */
+/* batch.c - fills struct batch with work like an engine's; see measure.h. */
 #include "measure.h"
 
 #include "base/rng.h"
@@ -35,7 +35,6 @@ void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_
     }
     t->row0[s + 1] = t->n_row;
     t->kv_len[s] = pos0 + n;
-    t->state[s] = t->adapter[s] = -1;
     if (!want_logits) return;
     t->out_row[t->n_out] = t->n_row - 1;
     t->out_kind[t->n_out++] = OUT_LOGITS;

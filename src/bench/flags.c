@@ -10,20 +10,27 @@
 
 struct arrival_flags arrival_flags = {.rate = INFINITY, .burstiness = 1};
 
+NAMES(ramps, "linear", "exponential")
+
 const struct option arrival_options[] = {
+    REAL_OPTION("request-rate", "X", &arrival_flags.rate, 0, INFINITY,
+                "requests per second, at random times (inf: at a trace's times, or all at once "
+                "without a trace)"),
     REAL_OPTION(
-        "request-rate", "X", &arrival_flags.rate, 0, INFINITY,
-        "requests a second, at random times (inf: a trace's times; without one all at once)"),
-    REAL_OPTION("burstiness", "X", &arrival_flags.burstiness, 0.01, 1e6,
-                "of random times: 1 is a Poisson process, less comes in bursts (1)"),
-    TEXT_OPTION("ramp-up-strategy", "linear|exponential", &arrival_flags.ramp,
-                "the rate goes from one to another while requests come"),
-    REAL_OPTION("ramp-up-start-rps", "X", &arrival_flags.ramp_from, 0, 1e9, "... from"),
-    REAL_OPTION("ramp-up-end-rps", "X", &arrival_flags.ramp_to, 0, 1e9, "... to"),
+        "burstiness", "X", &arrival_flags.burstiness, 0.01, 1e6,
+        "shape of random intervals: 1 is a Poisson process, less comes in bursts (default 1)"),
+    NAME_OPTION("ramp-up-strategy", "linear|exponential", &arrival_flags.ramp, ramps,
+                "how the rate changes from --ramp-up-start-rps to --ramp-up-end-rps: linear or "
+                "exponential"),
+    REAL_OPTION("ramp-up-start-rps", "X", &arrival_flags.ramp_from, 0, 1e9,
+                "requests per second at the beginning of a ramp"),
+    REAL_OPTION("ramp-up-end-rps", "X", &arrival_flags.ramp_to, 0, 1e9,
+                "requests per second at the end of a ramp"),
     INT_OPTION("max-concurrency", "N", &arrival_flags.max_concurrency, 0, 1 << 20,
-               "requests under way at most; others wait outside (0: no limit)"),
-    REAL_OPTION("goodput-share", "X", &arrival_flags.good_share, 0, 1,
-                "of the requests must keep the objectives of --goodput, else exit 1 (0)"),
+               "maximum requests in flight; others wait outside (default 0: no limit)"),
+    REAL_OPTION(
+        "goodput-share", "X", &arrival_flags.good_share, 0, 1,
+        "required share of requests within the objectives of --goodput, else exit 1 (default 0)"),
     OPTIONS_END,
 };
 
@@ -36,9 +43,6 @@ static int read_ramp(struct traffic_arrivals *a, struct err *e)
 {
     const struct arrival_flags *f = &arrival_flags;
     a->exponential = strcmp(f->ramp, "exponential") == 0;
-    if (!a->exponential && strcmp(f->ramp, "linear") != 0)
-        return err_set(e, ERR_ARG, "--ramp-up-strategy: \"%.40s\" is not linear or exponential",
-                       f->ramp);
     if (!(f->ramp_from > 0) || !(f->ramp_to > 0))
         return err_set(e, ERR_ARG,
                        "--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
@@ -83,22 +87,24 @@ struct random_flags random_flags = {.input_len = 1024, .output_len = 128};
 
 const struct option dataset_options[] = {
     INT_OPTION("num-prompts", "N", &dataset_flags.n_prompt, 1, 1 << 24,
-               "requests (1000, throughput 128; of a trace at most its own)"),
-    TEXT_OPTION("dataset-path", "FILE", &dataset_flags.path,
-                "a trace; serve: or what --dataset-name says (else random lengths)"),
+               "number of requests (default 1000, throughput 128; at most those of a trace)"),
+    TEXT_OPTION(
+        "dataset-path", "FILE", &dataset_flags.path,
+        "file with a trace, or for serve the file of --dataset-name (default: random lengths)"),
     OPTIONS_END,
 };
 
 const struct option length_options[] = {
-    INT_OPTION("input-len", "N", &length_flags.input_len, 1, 1 << 24,
-               "tokens of each prompt (latency 32, throughput 128; a dataset's own)"),
+    INT_OPTION(
+        "input-len", "N", &length_flags.input_len, 1, 1 << 24,
+        "tokens of each prompt (default 32 for latency, 128 for throughput; a dataset's own)"),
     INT_OPTION("output-len", "N", &length_flags.output_len, 1, 1 << 24,
-               "tokens of each answer (128; a dataset's own)"),
+               "tokens of each answer (default 128; a dataset's own)"),
     OPTIONS_END,
 };
 
 const struct option choice_options[] = {
-    INT_OPTION("n", "N", &choice_flags.n, 1, CHOICES_MAX, "answers to each prompt (1)"),
+    INT_OPTION("n", "N", &choice_flags.n, 1, CHOICES_MAX, "answers to each prompt (default 1)"),
     FLAG_OPTION("use-beam-search", &choice_flags.beams,
                 "search with --n beams, instead of sampling"),
     OPTIONS_END,
@@ -106,30 +112,36 @@ const struct option choice_options[] = {
 
 const struct option random_options[] = {
     INT_OPTION("random-input-len", "N", &random_flags.input_len, 1, 1 << 20,
-               "random prompts: their tokens (1024)"),
+               "tokens of a random prompt (default 1024)"),
     INT_OPTION("random-output-len", "N", &random_flags.output_len, 1, 1 << 20,
-               "... and those of an answer (128)"),
+               "tokens of the answer to a random prompt (default 128)"),
     REAL_OPTION("random-range-ratio", "R", &random_flags.spread, 0, 0.999,
-                "... each from 1 - R to 1 + R times those (0)"),
+                "spread of both random lengths: a factor from 1 - R to 1 + R (default 0)"),
     INT_OPTION("random-prefix-len", "N", &random_flags.prefix_len, 0, 1 << 20,
-               "... behind so many that all prompts share (0)"),
+               "additional tokens at the beginning that all random prompts share (default 0)"),
     OPTIONS_END,
 };
 
 /* ---- how they are judged ---- */
 
-struct figure_flags figure_flags = {.temperature = -1};
+struct figure_flags figure_flags;
+
+static int percentiles_form(const char *text, struct err *e)
+{
+    return reals_form(text, 0, 100, e);
+}
 
 const struct option figure_options[] = {
-    REAL_OPTION("temperature", "X", &figure_flags.temperature, 0, 100,
-                "of all requests (1; serve: the server's default)"),
-    INT_OPTION("seed", "N", &figure_flags.seed, 0, 1ll << 53, "of what is random in it (0)"),
-    TEXT_OPTION("metric-percentiles", "N,...", &figure_flags.percentiles,
-                "of latencies (50,90,99; serve: 99)"),
+    INT_OPTION("seed", "N", &figure_flags.seed, 0, 1ll << 53,
+               "seed of all random choices (default 0)"),
+    FORM_OPTION("metric-percentiles", "N,...", &figure_flags.percentiles, percentiles_form,
+                "percentiles of latencies (default 50,90,99; serve: 99)"),
     REAL_OPTION(
         "peak-tflops", "X", &figure_flags.peak_tflops, 0, 1e9,
-        "what mfu is of (measured; serve: of the server's machine, where it tells its FLOPs)"),
-    REAL_OPTION("peak-gbs", "X", &figure_flags.peak_gbs, 0, 1e9, "the same of read bandwidth"),
+        "peak TFLOP/s of the machine, the basis of mfu (default: measured; serve: the server's)"),
+    REAL_OPTION(
+        "peak-gbs", "X", &figure_flags.peak_gbs, 0, 1e9,
+        "peak read bandwidth in GB/s, the basis of mbu (default: measured; serve: the server's)"),
     OPTIONS_END,
 };
 
@@ -137,5 +149,5 @@ int figures_asked(struct slo *slo, struct samples *percent, const char *otherwis
 {
     const char *text = figure_flags.percentiles ? figure_flags.percentiles : otherwise;
     int rc = slo_read(slo, &figure_flags.goodput, e);
-    return rc ? rc : reals_read(percent, "metric-percentiles", text, 0, 100, e);
+    return rc ? rc : reals_read(percent, text, 0, 100, e);
 }

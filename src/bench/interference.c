@@ -1,13 +1,13 @@
-/* interference.c - quoth bench interference: how a long prompt that arrives among sequences that
- * generate changes their pace, and what the prompt gets.
+/* interference.c - quoth bench interference: how a long prompt that arrives while other sequences decode
+ * changes their pace, and how long the prompt takes.
  *
- *   alone     the prompt, nobody else
+ *   alone     the prompt without other sequences
  *   idle      the streams generate, no prompt
- *   during    the same streams while the prompt is computed (--itl-target-ms says how much of it)
- *   idle      again: idle counts both, so that a machine that drifts shows
+ *   during    the same streams while the prompt is computed (--itl-target-ms limits its share)
+ *   idle      again: idle counts both, so that drift of the machine is visible
  *
  * The engine is stepped by hand and without a prefix cache; a gap is the time between two tokens of a
- * stream as its client would see it. */
+ * stream as seen by its client. */
 #include "measure.h"
 
 #include "base/os.h"
@@ -20,12 +20,13 @@ static int64_t n_prompt = 16384, n_stream = 8, n_context = 1024, n_idle = 100;
 static bool as_json;
 
 static const struct option options[] = {
-    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20, "tokens of the prompt that arrives (16384)",
-               .letter = 'p'),
-    INT_OPTION("streams", "N", &n_stream, 1, 256, "sequences that generate (8)"),
+    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20,
+               "tokens of the prompt that arrives (default 16384)", .letter = 'p'),
+    INT_OPTION("streams", "N", &n_stream, 1, 256, "sequences that generate (default 8)"),
     INT_OPTION("depth", "N", &n_context, 1, 1 << 20,
-               "tokens that each of them has when it arrives (1024)", .letter = 'd'),
-    INT_OPTION("idle", "N", &n_idle, 1, 1 << 20, "steps without it, before and after (100)"),
+               "tokens that each stream has when the prompt arrives (default 1024)", .letter = 'd'),
+    INT_OPTION("idle", "N", &n_idle, 1, 1 << 20,
+               "steps without the prompt, before and after (default 100)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
@@ -34,7 +35,7 @@ static const struct option options[] = {
 struct stream {
     struct queue *queue; /* owned */
     uint64_t id;
-    int64_t last_us; /* its last token came; 0: none yet */
+    int64_t last_us; /* time of its last token; 0: none yet */
     bool done;
 };
 
@@ -42,7 +43,7 @@ struct scene {
     struct session s;
     struct stream *stream; /* owned [n_stream + 1], the last is the prompt */
     uint64_t rng;
-    struct samples *gaps; /* where gaps of the streams go now; NULL: nowhere */
+    struct samples *gaps; /* receives gaps of the streams; NULL: discard */
 };
 
 static int send(struct scene *c, struct stream *st, int n, int max_tokens, struct err *e)
@@ -88,7 +89,7 @@ static int step(struct scene *c, struct err *e)
     return rc;
 }
 
-/* Until the prompt's first token is there; microseconds that it took. */
+/* Step until the prompt's first token; *us: the time that it took. */
 static int run_prompt(struct scene *c, double *us, struct err *e)
 {
     struct stream *st = &c->stream[n_stream];
@@ -169,9 +170,11 @@ static int open_scene(struct scene *c, const char *model, struct err *e)
                                 .n_longest = 2};
     struct engine_options eo;
     int rc = session_open_sized(&c->s, model, &size, e);
-    if (rc == 0) rc = session_engine_options(&eo, &c->s, &session_flags, e);
-    eo.no_prefix_cache = true;
-    if (rc == 0) rc = engine_open(&c->s.engine, &eo, e);
+    if (rc == 0) {
+        session_engine_options(&eo, &c->s, &session_flags);
+        eo.no_prefix_cache = true;
+        rc = engine_open(&c->s.engine, &eo, e);
+    }
     c->stream = calloc((size_t)n_stream + 1, sizeof *c->stream);
     if (rc == 0 && !c->stream) rc = err_memory(e, "streams", (size_t)n_stream);
     for (int i = 0; i <= n_stream && rc == 0; i++)

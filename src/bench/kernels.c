@@ -1,13 +1,13 @@
-/* kernels.c - quoth bench kernels: how fast a model's arithmetic is, and how far that is from
- * what the machine could do. Rows and units as those of llama-bench and llama-batched-bench.
+/* kernels.c - quoth bench kernels: speed of a model's arithmetic, compared with the machine's limits.
+ * Rows and units are those of llama-bench and llama-batched-bench.
  *
  *   pp512      a prompt of 512 tokens, the last one's logits        tokens/s
  *   tg128      128 tokens one after the other                       tokens/s
- *   tg32 x 8   eight sequences side by side, 32 tokens each         tokens/s of all together
+ *   tg32 x 8   eight sequences concurrently, 32 tokens each         tokens/s of all together
  *
- * each at every --depth: with so many tokens in the cache before (kernels_rows.c). With --op the
+ * Each at every --depth: with that many tokens in the cache before (kernels_rows.c). With --op the
  * backend's ops one by one (kernels_ops.c). With -o the model is written as a GGUF instead, so that
- * others can be measured on the same weights. */
+ * other programs can be measured on the same weights. */
 #include "kernels.h"
 
 #include <stdio.h>
@@ -18,21 +18,43 @@ static const char *prompts = "512", *gens = "128", *batches = "1,2,4,8,16,32,64"
 static int64_t n_batch_gen = 32, n_repeat = 5;
 static bool as_json, fusion, limits = true;
 
+enum { TOKENS_MOST = 1 << 20, BATCH_MOST = 4096 };
+
+static int lengths_form(const char *text, struct err *e)
+{
+    return numbers_form(text, 1, TOKENS_MOST, e);
+}
+
+static int batches_form(const char *text, struct err *e)
+{
+    return numbers_form(text, 1, BATCH_MOST, e);
+}
+
+static int depths_form(const char *text, struct err *e)
+{
+    return numbers_form(text, 0, TOKENS_MOST, e);
+}
+
 static const struct option options[] = {
-    TEXT_OPTION("prompt", "N,...", &prompts, "tokens of a prompt (512; none)", .letter = 'p'),
-    TEXT_OPTION("gen", "N,...", &gens, "tokens one after the other (128; none)", .letter = 'n'),
-    TEXT_OPTION("batch", "N,...", &batches, "sequences side by side (1,2,4,8,16,32,64; none)"),
-    INT_OPTION("batch-gen", "N", &n_batch_gen, 1, 1 << 20, "tokens of each of them (32)"),
-    TEXT_OPTION("depth", "N,...", &depths, "tokens in the cache before (0; --op attn: see below)",
-                .letter = 'd'),
-    INT_OPTION("repeat", "N", &n_repeat, 1, 10000, "runs that count, after one that does not (5)",
-               .letter = 'r'),
-    TEXT_OPTION("op", "NAME,...", &ops, "single ops instead: linear, attn, rms_norm ... or all"),
-    FLAG_OPTION("fusion", &fusion, "what each fusion of ops gains, instead"),
+    FORM_OPTION("prompt", "N,...", &prompts, lengths_form, "tokens of a prompt (512; none)",
+                .letter = 'p'),
+    FORM_OPTION("gen", "N,...", &gens, lengths_form, "tokens one after the other (128; none)",
+                .letter = 'n'),
+    FORM_OPTION("batch", "N,...", &batches, batches_form,
+                "sequences side by side (1,2,4,8,16,32,64; none)"),
+    INT_OPTION("batch-gen", "N", &n_batch_gen, 1, 1 << 20,
+               "tokens that each sequence of a batch generates (default 32)"),
+    FORM_OPTION("depth", "N,...", &depths, depths_form,
+                "tokens in the cache before (0; --op attn: see below)", .letter = 'd'),
+    INT_OPTION("repeat", "N", &n_repeat, 1, 10000,
+               "counted runs, after one that is not counted (default 5)", .letter = 'r'),
+    NAME_OPTION("op", "NAME,...", &ops, kernels_op_name,
+                "measure single ops instead: linear, attn, rms_norm ... or all", .many = true),
+    FLAG_OPTION("fusion", &fusion, "measure the gain of each fusion of ops instead"),
     TEXT_OPTION("output", "FILE.gguf", &out_path, "write the model as a GGUF and measure nothing",
                 .letter = 'o'),
     FLAG_OPTION("limits", &limits,
-                "measure beside each row what the machine allows (--no-limits: do not)"),
+                "measure the machine's limits for each row (default on; --no-limits)"),
     FLAG_OPTION("json", &as_json, "one JSON object per row"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
@@ -66,11 +88,10 @@ static void plan_deinit(struct kernels_plan *p)
 
 static int plan_read(struct kernels_plan *p, struct err *e)
 {
-    enum { MOST = 1 << 20 };
-    int rc = numbers_read(&p->prompt, "prompt", prompts, 1, MOST, e);
-    if (rc == 0) rc = numbers_read(&p->gen, "gen", gens, 1, MOST, e);
-    if (rc == 0) rc = numbers_read(&p->batch, "batch", batches, 1, 4096, e);
-    if (rc == 0) rc = numbers_read(&p->depth, "depth", depths ? depths : "0", 0, MOST, e);
+    int rc = numbers_read(&p->prompt, prompts, 1, TOKENS_MOST, e);
+    if (rc == 0) rc = numbers_read(&p->gen, gens, 1, TOKENS_MOST, e);
+    if (rc == 0) rc = numbers_read(&p->batch, batches, 1, BATCH_MOST, e);
+    if (rc == 0) rc = numbers_read(&p->depth, depths ? depths : "0", 0, TOKENS_MOST, e);
     int longest = numbers_most(&p->gen, numbers_most(&p->prompt, (int)n_batch_gen));
     p->n_batch_gen = (int)n_batch_gen;
     p->n_repeat = (int)n_repeat;
@@ -111,7 +132,9 @@ const struct command command_bench_kernels = {
         "-o FILE.gguf too it is written instead, for other programs. GB/s counts the weights and "
         "the KV that a step must read, TOP/s two operations for each weight and row; of read and "
         "of peak are "
-        "their parts of the bandwidth and of the peak of the instructions in use. Phases are "
+        "their parts of the bandwidth (in cache: it read more than memory gives) and of the peak "
+        "of the instructions in "
+        "use. Phases are "
         "of the thread pool, for each step; serial is the part of the time outside of them, idle "
         "the part inside that threads waited. With --op the "
         "rows are single ops: linear layers by name, type and shape, attention at each depth, the "

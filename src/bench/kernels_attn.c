@@ -1,6 +1,6 @@
-/* kernels_attn.c - quoth bench kernels --op attn: a row each of --batch sequences, and --prompt rows of one,
- * at each --depth (else the usual ones); a sample is a turn through all layers, with the caches
- * spoiled before. GB/s counts K and V, TOP/s 2 (d_k + d_v) for each head, row and position it sees. */
+/* kernels_attn.c - quoth bench kernels --op attn: a row each of --batch sequences, and --prompt rows of
+ * one, at each --depth (else the default ones). A sample is one pass through all layers, after evicting
+ * the caches. GB/s counts K and V, TOP/s 2 (d_k + d_v) for each head, row and position attended to. */
 #include "kernels_ops.h"
 
 #include "base/os.h"
@@ -11,6 +11,12 @@
 static const int usual_depth[] = {1 << 10, 8 << 10, 32 << 10, 128 << 10},
                  usual_prompt[] = {512, 8192};
 
+static void bring_batch(struct ops *b)
+{
+    struct backend *be = b->s.backend;
+    b->on_device = be->op->begin(be, &b->batch.batch);
+}
+
 static void run_attn_step(struct ops *b, int i)
 {
     struct backend *be = b->s.backend;
@@ -19,7 +25,7 @@ static void run_attn_step(struct ops *b, int i)
                              .d_k = b->d_head,
                              .d_v = b->d_head,
                              .scale = 1 / sqrtf((float)b->d_head)};
-    be->op->attn(be, b->y, b->x, &b->kv.layer[i], &b->batch.batch, &spec);
+    be->op->attn(be, b->y, b->x, &b->kv.layer[i], b->on_device, &spec);
 }
 
 static void run_attn(struct ops *b, const struct call *c, int i)
@@ -34,30 +40,41 @@ static void run_prompt_attn(struct ops *b, const struct call *c, int i)
         int n = c->n_row - at < PROMPT_ROWS ? c->n_row - at : PROMPT_ROWS;
         batch_clear(&b->batch.batch);
         bench_batch_add(&b->batch, 0, c->depth + at, n, false);
+        bring_batch(b);
         run_attn_step(b, i);
     }
 }
 
-/* Fill every page of every layer: memory that was never written would all be one page of zeros. */
-static void fill_kv(struct ops *b)
+/* Fill every page of every layer: memory that was never written would be mapped to one page of
+ * zeros. */
+static int fill_kv(struct ops *b, struct err *e)
 {
     struct backend *be = b->s.backend;
     int n_slot = b->kv.n_page * b->kv.page_rows;
-    for (int il = 0; il < b->kv.n_layer; il++)
-        for (int at = 0, n; at < n_slot; at += n) {
-            n = n_slot - at < b->n_row_max ? n_slot - at : b->n_row_max;
-            for (int i = 0; i < n; i++) b->index[i] = at + i;
+    int rc = 0;
+    for (int at = 0, n; at < n_slot && rc == 0; at += n) {
+        n = n_slot - at < b->n_row_max ? n_slot - at : b->n_row_max;
+        rc = ops_set_index(b, at, e);
+        for (int il = 0; il < b->kv.n_layer && rc == 0; il++)
             be->op->kv_put(be, &b->kv.layer[il], b->x, b->x, b->index, n);
-        }
-    for (int i = 0; i < b->n_row_max; i++) b->index[i] = i;
+    }
+    return rc ? rc : ops_set_index(b, 0, e);
+}
+
+struct batch_limits ops_batch_limits(const struct ops *b)
+{
+    bool usual = b->usual_attn;
+    int context = usual ? usual_depth[3] + 1 : b->plan->context, n_seq = usual ? 1 : b->plan->n_seq;
+    int page_rows = session_page_rows(), stride = (context + page_rows - 1) / page_rows;
+    return (struct batch_limits){
+        .n_row = b->n_row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
 }
 
 int ops_open_kv(struct ops *b, struct err *e)
 {
     enum kv_type type = KV_F16;
-    bool usual = b->usual_attn;
-    int context = usual ? usual_depth[3] + 1 : b->plan->context, n_seq = usual ? 1 : b->plan->n_seq;
-    int page_rows = session_page_rows(), stride = (context + page_rows - 1) / page_rows;
+    const struct batch_limits l = ops_batch_limits(b);
+    const int page_rows = session_page_rows(), stride = l.page_stride, n_seq = l.n_seq;
     struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
     int rc = session_kv_type(&type, &session_flags, e);
     if (rc != 0 || b->kv.memory) return rc;
@@ -69,19 +86,17 @@ int ops_open_kv(struct ops *b, struct err *e)
     for (int i = 0; i < n; i++) all[i] = geometry;
     rc = kv_store_open(&b->kv, b->s.backend, all, n, type, page_rows, stride * n_seq, e);
     free(all);
-    struct batch_limits l = {
-        .n_row = b->n_row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
     if (rc == 0) rc = bench_batch_open(&b->batch, &l, page_rows, 1, e);
-    if (rc == 0) fill_kv(b);
-    return rc;
+    return rc ? rc : fill_kv(b, e);
 }
 
-/* n_seq sequences of a row each, or one of n rows, from position `depth` on. */
+/* Measure n_seq sequences of one row each, or one of n rows, from position `depth` on. */
 static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, int depth,
                              struct err *e)
 {
     batch_clear(&b->batch.batch);
     for (int s = 0; s < n_seq && !is_prompt; s++) bench_batch_add(&b->batch, s, depth, n, false);
+    bring_batch(b);
     struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
     double page_bytes =
         (double)kv_store_bytes_per_page(&geometry, 1, b->kv.layer[0].type, b->kv.page_rows);

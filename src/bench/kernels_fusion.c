@@ -1,8 +1,8 @@
-/* kernels_fusion.c - quoth bench kernels --fusion: what each fusion of the backend gains, and that it
- * does not change a bit.
+/* kernels_fusion.c - quoth bench kernels --fusion: the gain of each of the backend's fusions, and a check
+ * that it does not change a bit.
  *
- * Runs with all fusions and runs without one take turns, so that a machine that is busy elsewhere
- * slows both; the gain is the median of the ratios of neighbours. */
+ * Runs with all fusions and runs without one alternate, so that load by other programs slows both; the
+ * gain is the median of the ratios of neighbouring runs. */
 #include "kernels.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct table {
     struct bench_model *b;
 };
 
-/* plain: what is not fused in every other run. */
+/* plain: the fusion that is disabled in every other run. */
 static int measure_fusion(const struct table *t, const struct bench_case *c, unsigned plain,
                           const char *name, const char *what, struct err *e)
 {
@@ -28,7 +28,7 @@ static int measure_fusion(const struct table *t, const struct bench_case *c, uns
     backend->plain = plain;
     const bool same = bench_model_bits(t->b, c) == bits;
     for (int i = 0; i < t->plan->n_repeat && ok; i++) {
-        backend->plain = i % 2 ? plain : 0; /* who is first alternates too */
+        backend->plain = i % 2 ? plain : 0; /* the order alternates too */
         double one = bench_model_time(t->b, c);
         backend->plain = i % 2 ? 0 : plain;
         double other = bench_model_time(t->b, c);

@@ -1,17 +1,17 @@
-/* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as a forward
- * pass meets them, each timed by itself: what comes from a cache there comes from a cache here. A
- * sample is one such turn. GB/s counts the weights as published. */
+/* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as in a
+ * forward pass, each timed separately: its cache hits are those of a forward pass. A sample is one such
+ * pass. GB/s counts the weights in their file format. */
 #include "kernels_ops.h"
 
 #include "base/os.h"
 
-/* A prompt has one row of logits. */
+/* Return false for a head with more rows than sequences: a prompt has one row of logits. */
 static bool is_met(const struct ops *b, const struct group *g, int n_row)
 {
     return !g->is_head || n_row <= b->plan->n_seq;
 }
 
-/* One turn through all matrices; its mean times are added to the groups' samples. */
+/* Run one pass through all matrices, and add its mean times to the groups' samples. */
 static bool turn_linear(struct ops *b, int n_row)
 {
     struct backend *be = b->s.backend;

@@ -1,8 +1,8 @@
 /* kernels_ops.c - quoth bench kernels --op: the backend's ops one by one, on a model's weights and
- * widths but without the model; linear layers and attention in kernels_linear.c and kernels_attn.c.
+ * widths but without the model; linear layers and attention are in kernels_linear.c and kernels_attn.c.
  *
- * The ops here run on the same few rows again and again, which are then in a cache as they are in a
- * forward pass; a sample is as many calls as fill SAMPLE_US. GB/s counts what is read and written. */
+ * The ops here run repeatedly on the same few rows, which are then in a cache as they are in a forward
+ * pass; a sample is enough calls to fill SAMPLE_US. GB/s counts bytes read and written. */
 #include "kernels_ops.h"
 
 #include "base/cpu.h"
@@ -51,11 +51,11 @@ static void print_text(const struct call *c, const struct samples *us, double gb
                        const struct limit limit[2])
 {
     char read[16], peak[16];
-    printf("%-9s %-12s %-8s %7lld x %-7lld %5d %7d %11.2f %9.2f %8.2f %7s %8.4f %7s\n", c->op,
+    printf("%-9s %-12s %-8s %7lld x %-7lld %5d %7d %11.2f %9.2f %8.2f %8s %8.4f %7s\n", c->op,
            c->part, c->type, (long long)(c->group ? c->group->n_out : 1), (long long)c->n, c->n_row,
            c->depth, samples_mean(us), samples_sd(us), gb,
-           share_text(read, gb * 1e9, limit[0].read, limit[1].read), top,
-           share_text(peak, top * 1e12, limit[0].ops, limit[1].ops));
+           share_text(read, gb * 1e9, limit[0].read, limit[1].read, IN_CACHE), top,
+           share_text(peak, top * 1e12, limit[0].ops, limit[1].ops, ABOVE_PEAK));
 }
 
 void ops_print_call(const struct ops *b, const struct call *c, const struct samples *us,
@@ -66,7 +66,7 @@ void ops_print_call(const struct ops *b, const struct call *c, const struct samp
     fflush(stdout);
 }
 
-/* What stays in a cache has no limit here. */
+/* Return the limits of a call; none if its data stays in a cache. */
 static struct limit limit_of(struct ops *b, const struct call *c)
 {
     bool wanted = c->from_memory && b->plan->limits;
@@ -109,7 +109,7 @@ static void run_silu_mul(struct ops *b, const struct call *c, int i)
 {
     (void)i;
     struct backend *be = b->s.backend;
-    be->op->silu_mul(be, b->y, b->x, b->z, c->n * c->n_row);
+    be->op->curve_mul(be, b->y, b->x, b->z, c->n * c->n_row, CURVE_silu);
 }
 
 static void run_add(struct ops *b, const struct call *c, int i)
@@ -125,7 +125,7 @@ static void run_kv_put(struct ops *b, const struct call *c, int i)
     be->op->kv_put(be, &b->kv.layer[i], b->x, b->x, b->index, c->n_row);
 }
 
-/* n values in a row, of which each costs so many bytes. */
+/* Measure n values per row, at bytes_each per value. */
 static int measure_rows(struct ops *b, const struct call *like, double bytes_each, struct err *e)
 {
     int rc = 0;
@@ -208,7 +208,8 @@ static void read_sizes(struct ops *b)
     b->d_head = size_of(c, "attention.key_length", b->d / b->n_head);
 }
 
-/* "blk.3.ffn_up.weight" -> "ffn_up"; of the rest only the head is a matrix of a linear layer. */
+/* Extract a matrix's name: "blk.3.ffn_up.weight" -> "ffn_up". Outside blocks, only the head is a
+ * matrix of a linear layer. */
 static bool part_of(char out[48], const struct checkpoint *c, const char *name, bool *is_head)
 {
     const char *head =
@@ -248,7 +249,7 @@ static int gather_matrices(struct ops *b, struct err *e)
     return 0;
 }
 
-/* Bring all matrices into the backend's form. */
+/* Convert all matrices to the backend's format. */
 static int open_weights(struct ops *b, struct err *e)
 {
     VEC(struct tensor *) list = {0};
@@ -275,7 +276,8 @@ static bool list_rows(struct ops *b)
     return true;
 }
 
-/* Values in the widest row that any op reads or writes, of as many rows as it gets. */
+/* Return the number of values that any op reads or writes at most: the widest row times its number
+ * of rows. */
 static int64_t most_values(const struct ops *b, int64_t *k_max)
 {
     int64_t row = (int64_t)b->n_head * b->d_head, head = 0;
@@ -293,21 +295,60 @@ static int64_t most_values(const struct ops *b, int64_t *k_max)
     return row * b->n_row_max > head ? row * b->n_row_max : head;
 }
 
+static size_t index_bytes(const struct ops *b)
+{
+    return (size_t)b->n_row_max * sizeof *b->index;
+}
+
+int ops_set_index(struct ops *b, int from, struct err *e)
+{
+    struct backend *be = b->s.backend;
+    int32_t *made = malloc(index_bytes(b));
+    if (!made) return err_memory(e, "operands", index_bytes(b));
+    for (int i = 0; i < b->n_row_max; i++) made[i] = from + i;
+    be->op->write(be, b->index, made, index_bytes(b));
+    free(made);
+    return 0;
+}
+
+static void close_buffers(struct ops *b)
+{
+    struct backend *be = b->s.backend;
+    float *const operand[] = {b->x, b->y, b->z, b->ones};
+    for (int i = 0; i < 4; i++)
+        if (operand[i]) be->op->release(be, operand[i], (size_t)b->n_value * sizeof(float));
+    if (b->index) be->op->release(be, b->index, index_bytes(b));
+}
+
 static int open_buffers(struct ops *b, struct err *e)
 {
-    int64_t k_max, n = most_values(b, &k_max);
+    struct backend *be = b->s.backend;
+    int64_t k_max;
     uint64_t state = 1;
-    b->x = malloc((size_t)n * sizeof *b->x);
-    b->y = calloc((size_t)n, sizeof *b->y);
-    b->z = calloc((size_t)n, sizeof *b->z);
-    b->ones = malloc((size_t)n * sizeof *b->ones);
-    b->index = malloc((size_t)b->n_row_max * sizeof *b->index);
-    if (!b->x || !b->y || !b->z || !b->ones || !b->index)
-        return err_memory(e, "operands", (unsigned long long)n * 4 * sizeof(float));
-    for (int64_t i = 0; i < n; i++) b->x[i] = 2 * rng_float(&state) - 1, b->ones[i] = 1;
-    for (int i = 0; i < b->n_row_max; i++) b->index[i] = i;
-    return b->s.backend->op->reserve(b->s.backend, b->n_row_max, k_max, b->d_head,
-                                     b->n_head / b->n_head_kv, e);
+    b->n_value = most_values(b, &k_max);
+    const size_t n_byte = (size_t)b->n_value * sizeof(float);
+    float *made = malloc(n_byte);
+    float **const operand[] = {&b->x, &b->y, &b->z, &b->ones};
+    bool ok = made;
+    for (int i = 0; i < 4 && ok; i++) ok = (*operand[i] = be->op->alloc(be, n_byte)) != NULL;
+    ok = ok && (b->index = be->op->alloc(be, index_bytes(b))) != NULL;
+    for (int64_t i = 0; i < b->n_value && ok; i++) made[i] = 2 * rng_float(&state) - 1;
+    if (ok) be->op->write(be, b->x, made, n_byte);
+    for (int64_t i = 0; i < b->n_value && ok; i++) made[i] = 1;
+    if (ok) be->op->write(be, b->ones, made, n_byte);
+    for (int64_t i = 0; i < b->n_value && ok; i++) made[i] = 0;
+    if (ok) be->op->write(be, b->y, made, n_byte), be->op->write(be, b->z, made, n_byte);
+    free(made);
+    if (!ok) return err_memory(e, "operands", (unsigned long long)n_byte * 4);
+    int rc = ops_set_index(b, 0, e);
+    if (rc != 0) return rc;
+    const struct batch_limits limits = ops_batch_limits(b);
+    const struct op_sizes sizes = {.n_row = b->n_row_max,
+                                   .k = k_max,
+                                   .d_head = b->d_head,
+                                   .n_group = b->n_head / b->n_head_kv,
+                                   .batch = &limits};
+    return be->op->reserve(be, &sizes, e);
 }
 
 static int open_bench(struct ops *b, const char *model, struct err *e)
@@ -325,7 +366,10 @@ static void close_bench(struct ops *b)
     limits_close(b->limits);
     bench_batch_close(&b->batch);
     kv_store_close(&b->kv);
-    if (b->s.backend) b->s.backend->op->weights_close(b->s.backend, b->weights);
+    if (b->s.backend) {
+        b->s.backend->op->weights_close(b->s.backend, b->weights);
+        close_buffers(b);
+    }
     for (size_t i = 0; i < b->group.n; i++) {
         vec_deinit(&b->group.v[i].matrix);
         vec_deinit(&b->group.v[i].us);
@@ -333,26 +377,19 @@ static void close_bench(struct ops *b)
     vec_deinit(&b->order);
     vec_deinit(&b->group);
     vec_deinit(&b->n_row);
-    free(b->x), free(b->y), free(b->z), free(b->ones), free(b->index);
     session_close(&b->s);
 }
 
-static int check_names(const char *names, struct err *e)
+const char *kernels_op_name(int i)
 {
-    size_t n_known = is_listed(names, "all"), n_typed = 1;
-    for (const char *c = names; *c; c++) n_typed += *c == ',';
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        n_known += is_listed(names, ops[i].name);
-    if (n_known == n_typed) return 0;
-    return err_set(
-        e, ERR_ARG,
-        "--op: \"%s\": there are all, linear, attn, rms_norm, rope, silu_mul, add, kv_put", names);
+    int n = sizeof ops / sizeof ops[0];
+    return i == 0 ? "all" : i <= n ? ops[i - 1].name : NULL;
 }
 
 static void print_head(const struct ops *b, const char *model)
 {
-    printf("%s, %s, activations %s\n\n", model, backend_describe(b->s.backend), session_act_name());
-    printf("%-9s %-12s %-8s %17s %5s %7s %11s %9s %8s %7s %8s %7s\n", "op", "tensor", "type",
+    printf("%s, %s, activations %s\n\n", model, b->s.backend->description, session_act_name());
+    printf("%-9s %-12s %-8s %17s %5s %7s %11s %9s %8s %8s %8s %7s\n", "op", "tensor", "type",
            "n_out x k    ", "rows", "depth", "us", "+/-", "GB/s", "of read", "TOP/s", "of peak");
 }
 
@@ -360,8 +397,7 @@ int kernels_ops(const char *model, const char *names, const struct kernels_plan 
 {
     bool attn = is_listed(names, "all") || is_listed(names, "attn");
     struct ops b = {.plan = p, .usual_attn = attn && p->no_depth};
-    int rc = check_names(names, e);
-    if (rc == 0) rc = open_bench(&b, model, e);
+    int rc = open_bench(&b, model, e);
     if (rc == 0) rc = limits_open(&b.limits, b.s.backend, e);
     if (rc == 0 && !p->as_json) print_head(&b, model);
     unsigned former = cpu_float_canonical();

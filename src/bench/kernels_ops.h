@@ -7,52 +7,56 @@
 #include "cache/cache.h"
 
 enum { MOST_GROUPS = 256 };
-enum { PROMPT_ROWS = 2048 }; /* of attention at a time, as an engine would take them */
+enum { PROMPT_ROWS = 2048 }; /* rows per step of attention over a prompt, as in an engine */
 
-/* The matrices of one name, type and shape, over all layers. */
+/* The matrices with one name, type and shape, over all layers. */
 struct group {
     char part[48]; /* "ffn_down", "token_embd" */
     enum qtype type;
     int64_t n_out, k;
     bool is_head;
     VEC(struct linear) matrix; /* owned */
-    struct samples us;         /* owned: of one call, in the turns that count */
+    struct samples us;         /* owned: time of one call, in the rounds that count */
 };
 
 struct ops {
     const struct kernels_plan *plan;
-    struct session s; /* without a model */
-    bool usual_attn;  /* attention is measured at depths of its own */
+    struct session s; /* opened without a model */
+    bool usual_attn;  /* measure attention at its default depths */
     int n_layer, d, d_ff, n_head, n_head_kv, d_head;
     VEC(struct group) group;
-    VEC(uint32_t) order; /* of the matrices in the file: the group of each */
+    VEC(uint32_t) order; /* group of each matrix, in the file's order */
     struct weights *weights;
-    struct ids n_row; /* the numbers of rows that are measured, owned */
+    struct ids n_row; /* numbers of rows to measure, owned */
     int n_row_max;
-    float *x, *y, *z, *ones; /* owned, each big enough for any op */
-    int32_t *index;          /* owned [n_row_max]: 0, 1, 2 ... */
+    /* On the device: operands f32 [n_value], each large enough for any op; index i32 [n_row_max]:
+     * 0, 1, 2 ... Owned. */
+    int64_t n_value;
+    float *x, *y, *z, *ones;
+    int32_t *index;
     struct kv_store kv;
     struct bench_batch batch;
-    struct limits *limits; /* to compare with where the plan says so, and to spoil caches */
+    const struct batch *on_device; /* the batch that op->begin copied to the device */
+    struct limits *limits;         /* for comparison if the plan requires it, and to evict caches */
 };
 
 /* One op on given operands. */
 struct call {
     const char *op, *part, *type;
     void (*run)(struct ops *b, const struct call *c, int i);
-    int n_cycle;               /* calls with different operands, in turn */
-    const struct group *group; /* of linear */
+    int n_cycle;               /* number of calls with different operands, in turn */
+    const struct group *group; /* for linear */
     int n_row, depth;
-    bool from_memory;  /* the caches are spoiled before each turn */
+    bool from_memory;  /* caches are evicted before each round */
     int64_t n;         /* values in a row */
-    double bytes, ops; /* of a call */
+    double bytes, ops; /* per call */
 };
 
 /* ---- kernels_ops.c ---- */
 
-/* Time it, and print its row. */
+/* Time the call, and print its row. */
 int ops_measure_call(struct ops *b, const struct call *c, struct err *e);
-/* A row of what was timed: us of a call, beside the limits measured before and after. */
+/* Print a row: us per call, compared with the limits measured before and after. */
 void ops_print_call(const struct ops *b, const struct call *c, const struct samples *us,
                     const struct limit limit[2]);
 
@@ -60,8 +64,12 @@ void ops_print_call(const struct ops *b, const struct call *c, const struct samp
 
 int ops_measure_linear(struct ops *b, struct err *e);
 int ops_measure_attn(struct ops *b, struct err *e);
-/* Pages for all sequences at the greatest depth, in as many layers as a quarter of the memory
- * holds; nothing where they are there. */
+/* Return the limits of batches for attention. */
+struct batch_limits ops_batch_limits(const struct ops *b);
+/* Set index = from, from + 1, ... */
+int ops_set_index(struct ops *b, int from, struct err *e);
+/* Open KV pages for all sequences at the greatest depth, in as many layers as fit into a quarter of
+ * the memory; do nothing if they are open. */
 int ops_open_kv(struct ops *b, struct err *e);
 
 #endif

@@ -1,5 +1,5 @@
-/* kernels_rows.c - the rows of quoth bench kernels: a model's prompts, generation and batches at each
- * depth, in tokens/s, and how the time was spent. */
+/* kernels_rows.c - the rows of quoth bench kernels: a model's prompts, generation and batches at
+ * each depth, in tokens/s, and where the time was spent. */
 #include "kernels.h"
 
 #include "base/json.h"
@@ -12,22 +12,21 @@ struct table {
     const struct kernels_plan *plan;
     struct session s;
     struct bench_model *b;
-    struct limits *limits; /* NULL: not compared with any */
+    struct limits *limits; /* NULL: no comparison */
 };
 
-/* What a case did, over one run of it. */
+/* Figures of one run of a case. */
 struct figures {
-    double tokens_per_s, sd; /* over the runs  */
-    double step_ms;          /* of one forward pass, on average */
+    double tokens_per_s, sd; /* mean and deviation over the runs */
+    double step_ms;          /* mean of a forward pass */
     double gb_per_s;         /* weights and KV that must be read */
     double top_per_s;        /* 2 per multiply-add of weights */
     double n_phase;          /* of the thread pool, per step  */
-    double serial, idle;     /* parts of the time: only one thread had work; inside phases, threads
-                                waited */
+    double serial, idle;     /* shares of time: one thread had work; waits in phases */
     struct limit before, after;
 };
 
-/* Where the threads were in runs that took so many seconds together. */
+/* Compute the threads' shares for runs that took `seconds` together. */
 static void count_threads(struct figures *f, const struct pool_stats *spent, int n_thread,
                           double seconds, double n_step)
 {
@@ -48,8 +47,8 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
     int n = n_step(c, model_batch_limits(t->s.model)->n_row);
     int64_t n_logits = c->prompt ? 1 : n_row;
-    /* Each step reads the weights once, and what its sequences hold: on average half of what
-     * comes. */
+    /* Each step reads the weights once, and the sequences' KV: on average half of the new
+     * tokens. */
     double kv = (double)info->kv_token_bytes * c->n_seq * n * (c->depth + 0.5 * c->n_token);
     double bytes =
         (double)info->layer_bytes * n + (double)info->head_bytes * (c->prompt ? 1 : n) + kv;
@@ -82,9 +81,9 @@ static void print_text(const struct bench_case *c, const struct figures *f)
 {
     char name[40], read[16], ops[16];
     kernels_case_name(name, sizeof name, c);
-    share_text(read, f->gb_per_s * 1e9, f->before.read, f->after.read);
-    share_text(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops);
-    printf("%-14s %7d %10.2f %8.2f %10.3f %8.2f %7s %8.3f %7s %6.0f %6.1f%% %6.1f%%\n", name,
+    share_text(read, f->gb_per_s * 1e9, f->before.read, f->after.read, IN_CACHE);
+    share_text(ops, f->top_per_s * 1e12, f->before.ops, f->after.ops, ABOVE_PEAK);
+    printf("%-14s %7d %10.2f %8.2f %10.3f %8.2f %8s %8.3f %7s %6.0f %6.1f%% %6.1f%%\n", name,
            c->depth, f->tokens_per_s, f->sd, f->step_ms, f->gb_per_s, read, f->top_per_s, ops,
            f->n_phase, f->serial * 100, f->idle * 100);
 }
@@ -99,8 +98,7 @@ static void print_json(const struct table *t, const struct bench_case *c, const 
     buf_add_text(&b, "{\"model\":");
     json_put_text(&b, i->name, strlen(i->name));
     buf_addf(&b, ",\"arch\":\"%s\",\"model_bytes\":%lld,\"n_param\":%lld,\"backend\":\"%s\"",
-             i->arch, (long long)i->weight_bytes, (long long)i->n_param,
-             backend_describe(t->s.backend));
+             i->arch, (long long)i->weight_bytes, (long long)i->n_param, t->s.backend->description);
     buf_addf(&b, ",\"threads\":%d,\"kv_type\":\"%s\",\"activation\":\"%s\"",
              session_n_thread(&t->s), kv_type_name(i->kv_type), session_act_name());
     buf_addf(&b, ",\"test\":\"%s\",\"n_prompt\":%d,\"n_gen\":%d,\"n_seq\":%d,\"depth\":%d", name,
@@ -123,9 +121,9 @@ static void print_head(const struct session *s)
     const struct model_info *i = model_info(s->model);
     printf("%s: %s, %.2f MiB, %.2f M parameters\n", i->name, i->arch,
            (double)i->weight_bytes / 1048576.0, (double)i->n_param * 1e-6);
-    printf("%s, activations %s, KV %s in pages of %d\n\n", backend_describe(s->backend),
+    printf("%s, activations %s, KV %s in pages of %d\n\n", s->backend->description,
            session_act_name(), kv_type_name(i->kv_type), i->page_rows);
-    printf("%-14s %7s %10s %8s %10s %8s %7s %8s %7s %6s %7s %7s\n", "test", "depth", "tokens/s",
+    printf("%-14s %7s %10s %8s %10s %8s %8s %8s %7s %6s %7s %7s\n", "test", "depth", "tokens/s",
            "+/-", "ms/step", "GB/s", "of read", "TOP/s", "of peak", "phases", "serial", "idle");
 }
 

@@ -1,5 +1,5 @@
-/* latency.c - quoth bench latency: how long one batch of requests takes from beginning to end,
- * as vllm bench latency measures it. */
+/* latency.c - quoth bench latency: end-to-end time of one batch of requests, as vllm bench latency
+ * measures it. */
 #include "trial.h"
 
 #include <stdlib.h>
@@ -8,11 +8,12 @@ static int64_t batch_size = 8, n_warmup = 2, n_iter = 10;
 static bool prefix_cache;
 
 static const struct option options[] = {
-    INT_OPTION("batch-size", "N", &batch_size, 1, 4096, "requests at the same time (8)"),
-    INT_OPTION("num-iters-warmup", "N", &n_warmup, 0, 10000, "runs that do not count (2)"),
-    INT_OPTION("num-iters", "N", &n_iter, 1, 10000, "runs that count (10)"),
+    INT_OPTION("batch-size", "N", &batch_size, 1, 4096, "concurrent requests (default 8)"),
+    INT_OPTION("num-iters-warmup", "N", &n_warmup, 0, 10000,
+               "runs that are not counted (default 2)"),
+    INT_OPTION("num-iters", "N", &n_iter, 1, 10000, "runs that are counted (default 10)"),
     FLAG_OPTION("enable-prefix-caching", &prefix_cache,
-                "find what was computed before (--no-...: the default, as in vllm)"),
+                "reuse cached prefixes (default off, as in vllm)"),
     OPTIONS_OF(length_options),
     OPTIONS_OF(choice_options),
     OPTIONS_OF(trial_options),

@@ -1,7 +1,7 @@
-/* model.c - timing model_forward.
+/* model.c - timing of model_forward.
  *
- *   prefix: the first sequence's is computed; the others' pages are copies of its pages, because
- *           what they hold does not matter, only that it is theirs
+ *   prefix: the first sequence's is computed; the others' pages are copies of its pages: their contents
+ *           do not matter, but they must be separate memory
  *   case:   the same positions again in each repeat */
 #include "measure.h"
 
@@ -17,8 +17,8 @@ struct bench_model {
     struct pool *pool; /* borrowed */
     struct pool_stats spent;
     struct bench_batch work;
-    struct model_out out; /* of the last step */
-    int depth;            /* of the prefix that the pages hold */
+    struct model_out out; /* output of the last step */
+    int depth;            /* length of the prefix in the pages */
 };
 
 /* ---- running ---- */
@@ -49,7 +49,7 @@ static void run_case(struct bench_model *b, const struct bench_case *c)
         for (int i = 0; i < c->n_token; i++) run_step(b, c->depth + i, c->n_seq);
 }
 
-/* Give every sequence a prefix of its own. */
+/* Give every sequence a separate prefix. */
 static void reach(struct bench_model *b, int depth)
 {
     if (depth == b->depth) return;
@@ -74,7 +74,7 @@ int bench_model_open(struct bench_model **out, struct session *s, int n_seq_max,
     if (!b) return err_memory(e, "a measurement", sizeof *b);
     const struct model_info *info = model_info(s->model);
     b->m = s->model;
-    b->pool = backend_pool(s->backend);
+    b->pool = s->backend->pool;
     if (info->kv_bytes > (int64_t)os_memory_free())
         return err_set(e, ERR_LIMIT,
                        "%lld MiB of KV pages do not fit into memory; give a smaller --depth or "
@@ -128,7 +128,7 @@ uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c)
     struct bench_case one = *c;
     one.n_token = c->prompt ? c->n_token : 1;
     bench_model_time(b, &one);
-    b->work.rng = rng; /* the same tokens the next time */
+    b->work.rng = rng; /* use the same tokens next time */
     return hash_bytes(b->out.logits,
                       (size_t)b->work.n_vocab * sizeof(float) * (size_t)b->work.batch.n_out, 0);
 }

@@ -1,6 +1,6 @@
-/* plot.c - curves as SVG, and pages around them; see plot.h. A frame with ticks, a line for each curve, its name beside it in
- * its colour; colours and grays are those of a light page, on a white ground so that they are read on
- * any. */
+/* plot.c - curves as SVG, and pages around them; see plot.h. A frame with ticks, a line for each curve,
+ * its name next to it in its colour. Colours and grays suit a light page; the background is white, so
+ * that they are legible on any page. */
 #include "plot.h"
 
 #include "base/os.h"
@@ -15,7 +15,7 @@ enum { N_COLOUR = sizeof colour / sizeof colour[0] };
 
 struct frame {
     const struct plot *p;
-    double x0, x1; /* of the axis; logarithms where it is logarithmic */
+    double x0, x1; /* range of the axis; its logarithms if log_x */
     double y1;
 };
 
@@ -30,7 +30,8 @@ static double down(const struct frame *f, double y)
     return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
 }
 
-/* A number above y whose fifths are short, and not so far above that curves are flat. */
+/* Return a number above y, divisible into five round ticks, but not so large that curves are
+ * flat. */
 static double round_above(double y)
 {
     static const double step[] = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10};
@@ -121,7 +122,7 @@ void plot_put(struct buf *b, const struct plot *p)
     buf_add_text(b, "</svg>\n");
 }
 
-/* Frees b. */
+/* Write b to a file, and free b. */
 static int write_out(struct buf *b, const char *path, struct err *e)
 {
     int rc = b->failed ? err_memory(e, path, b->n) : file_write(path, b->data, b->n, e);

@@ -1,4 +1,5 @@
-/* plot.h - private to bench: curves as SVG pictures, alone or in a page, that need nothing else. */
+/* plot.h - private to bench: curves as SVG pictures, alone or in an HTML page, without external
+ * files. */
 #ifndef QUOTH_BENCH_PLOT_H
 #define QUOTH_BENCH_PLOT_H
 
@@ -16,18 +17,19 @@ struct plot_curve {
 
 struct plot {
     const char *title, *x_title, *y_title;
-    bool log_x;   /* x > 0 then               */
-    double y_max; /* the axis goes from 0 to this; 0: to a round number above all */
-    const struct plot_curve *curve; /* borrowed [n_curve], 8 at most have colours of their own */
+    bool log_x;   /* requires x > 0           */
+    double y_max; /* upper end of the axis, which begins at 0; 0: a round number above all values */
+    const struct plot_curve *curve; /* borrowed [n_curve]; at most 8 have different colours */
     size_t n_curve;
 };
 
-void plot_put(struct buf *b, const struct plot *p); /* an <svg> element */
+void plot_put(struct buf *b, const struct plot *p); /* appends an <svg> element */
 int plot_write(const char *path, const struct plot *p, struct err *e);
 
-/* An HTML file: a heading, a table as preformatted text, then whatever is put into `b`. */
+/* Begin an HTML page: a heading, a table as preformatted text, then everything that is appended to
+ * `b`. */
 void page_begin(struct buf *b, const char *title, const char *table);
-/* Writes it and frees b. ERR_MEMORY where something did not fit into it. */
+/* Write the page to a file and free b. ERR_MEMORY if an append failed. */
 int page_end(struct buf *b, const char *path, struct err *e);
 
 #endif

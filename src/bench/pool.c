@@ -1,6 +1,6 @@
-/* pool.c - quoth bench pool: what the threads cost. How soon a worker has a job, what a phase
- * costs beyond its work, and what is left when another program is busy on one of the CPUs: the
- * figures at the head of base/pool.c. */
+/* pool.c - quoth bench pool: the overhead of the threads: the time until a worker has a job, the cost of
+ * a phase beyond its work, and the throughput left if another program uses one of the CPUs. These are
+ * the figures at the head of base/pool.c. */
 #include "measure.h"
 
 #include "base/cores.h"
@@ -20,7 +20,8 @@ static bool as_json;
 static int64_t n_repeat = 200;
 
 static const struct option options[] = {
-    INT_OPTION("repeat", "N", &n_repeat, 2, 100000, "phases of each kind (200)", .letter = 'r'),
+    INT_OPTION("repeat", "N", &n_repeat, 2, 100000, "phases of each kind (default 200)",
+               .letter = 'r'),
     FLAG_OPTION("json", &as_json, "one JSON object per row"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
@@ -37,7 +38,7 @@ static void row(const char *name, double value, const char *unit, const char *no
 
 /* ---- work of a known length ---- */
 
-/* Not by the clock: what another program takes must not count as done. */
+/* Count operations, not time: time taken by another program must not count as work. */
 static void burn(int n)
 {
     uint64_t x = 1;
@@ -78,12 +79,12 @@ static void meet(void *ctx, int chunk, int worker)
     (void)chunk, (void)worker;
     struct meet_job *j = ctx;
     atomic_fetch_add(&j->n_begun, 1);
-    /* not for ever: a thread that another program keeps waiting has its chunk taken by this one */
+    /* bounded: if another program delays a thread, this thread takes its chunk */
     for (int i = 0; i < 1000000 && atomic_load(&j->n_begun) < j->n; i++) cpu_pause();
 }
 
-/* A phase of which every thread takes part and does nothing, after a pause: the median, in
- * microseconds, and the ninth decile. */
+/* Measure a phase in which every thread takes part and does nothing, after a pause: median and
+ * ninth decile, in microseconds. */
 static int measure_meeting(struct pool *p, const char *name, int pause_us, struct err *e)
 {
     struct samples us = {0};
@@ -105,7 +106,7 @@ static int measure_meeting(struct pool *p, const char *name, int pause_us, struc
     return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
 }
 
-/* What phases of n chunks a thread cost beyond their work: the best of some. */
+/* Measure the cost of phases of n chunks per thread beyond their work: the best of several. */
 static void measure_cost(struct pool *p, double rate, int n, double us)
 {
     int n_burn = (int)(us * rate), n_chunk = n * pool_n_thread(p);
@@ -137,7 +138,7 @@ static double phases_per_s(struct pool *p, double rate)
     return n * 1e6 / (double)(now - start);
 }
 
-/* It ends with this program, however that ends. */
+/* Start a process that keeps a CPU busy. It ends with this program in all cases. */
 static pid_t start_busy(int cpu)
 {
     pid_t own = getpid(), pid = fork();
@@ -151,7 +152,7 @@ static pid_t start_busy(int cpu)
     for (;;) cpu_pause();
 }
 
-/* Throughput with a program that is busy on one CPU, as a part of that without. */
+/* Measure throughput while a program keeps one CPU busy, as a share of that without it. */
 static int measure_beside(struct pool *p, double rate, int cpu, struct err *e)
 {
     double idle = phases_per_s(p, rate);
@@ -192,8 +193,8 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct session s = {0};
     int rc = session_backend(&s, &e);
-    if (rc == 0 && !as_json) printf("%s, %s\n\n", cpu_name(), backend_describe(s.backend));
-    if (rc == 0) rc = measure(backend_pool(s.backend), &e);
+    if (rc == 0 && !as_json) printf("%s, %s\n\n", cpu_name(), s.backend->description);
+    if (rc == 0) rc = measure(s.backend->pool, &e);
     session_close(&s);
     return rc ? fail("bench pool", &e) : 0;
 }

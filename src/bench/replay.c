@@ -1,26 +1,27 @@
-/* replay.c - quoth bench replay: a trace of real requests, at the times when they came, through
- * the real engine in real time; options and JSON keys as those of vllm bench serve, which asks a server.
+/* replay.c - quoth bench replay: a trace of real requests, at their original times, through the real
+ * engine in real time. Options and JSON keys are those of vllm bench serve, which measures a server.
  *
- * Exits 1 where --goodput names objectives and fewer than --goodput-share of the requests keep them, or
- * where memory grew by more than --memory-growth-max: for scripts and long tests. */
+ * Exits with 1 if fewer than --goodput-share of the requests meet the objectives of --goodput, or if
+ * memory grew by more than --memory-growth-max: for scripts and long tests. */
 #include "trial.h"
 
 #include "base/json.h"
 
-enum { N_PROMPT = 1000 }; /* unless --num-prompts says otherwise */
+enum { N_PROMPT = 1000 }; /* default of --num-prompts */
 
 static double rate_scale = 1, length = 1, growth_mib;
 static bool detail;
 
 static const struct option options[] = {
     OPTIONS_OF(dataset_options),
-    REAL_OPTION("rate-scale", "X", &rate_scale, 1e-6, 1e6, "the trace X times as fast (1)"),
+    REAL_OPTION("rate-scale", "X", &rate_scale, 1e-6, 1e6,
+                "factor by which the trace is accelerated (default 1)"),
     REAL_OPTION("length-scale", "X", &length, 1e-6, 1e3,
                 "prompts and answers X times as long (1; prompts with block ids stay)"),
     REAL_OPTION("memory-growth-max", "MIB", &growth_mib, 0, 1e9,
-                "exit 1 if memory beyond KV pages grew by more in the last three quarters of the "
-                "time (0: never)"),
-    FLAG_OPTION("save-detailed", &detail, "each request's lengths and times in the JSON too"),
+                "exit 1 if memory other than KV pages grows by more in the last three quarters of "
+                "the run (default 0: never)"),
+    FLAG_OPTION("save-detailed", &detail, "add each request's lengths and times to the JSON"),
     OPTIONS_OF(cache_options),
     OPTIONS_OF(arrival_options),
     OPTIONS_OF(random_options),

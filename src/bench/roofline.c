@@ -1,14 +1,14 @@
-/* roofline.c - quoth bench roofline: what the machine's memory and arithmetic allow, and how
- * near to that a model comes.
+/* roofline.c - quoth bench roofline: the limits of the machine's memory and arithmetic, and how close a
+ * model comes to them.
  *
- *   decode   must read every weight, and the keys and values of what came before, for each token:
- *            bytes / bandwidth is the least time
+ *   decode   must read every weight, and the keys and values of all previous tokens, for each token:
+ *            bytes / bandwidth is the minimum time
  *   prefill  must do two operations for each weight and token, at the peak of the instruction that
- *            multiplies such activations
+ *            multiplies activations of that type
  *
  * Other programs, the clock and the host of a virtual machine change all of these from one second to
- * the next. So a round measures limit, model and limit again, a share is of the mean of the two, and
- * the median of all rounds counts. Of the machine itself the best round counts. */
+ * the next. A round therefore measures limit, model and limit again; a share is relative to the mean
+ * of the two limits, and the median of all rounds counts. For the machine itself the best round counts. */
 #include "measure.h"
 
 #include "base/cpu.h"
@@ -22,14 +22,16 @@ static int64_t n_round = 5, n_prompt = 512, n_gen = 32, depth, read_mib = 1024;
 static bool as_json;
 
 static const struct option options[] = {
-    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20, "tokens of the prompt (512)", .letter = 'p'),
-    INT_OPTION("gen", "N", &n_gen, 1, 1 << 20, "tokens one after the other (32)", .letter = 'n'),
-    INT_OPTION("depth", "N", &depth, 0, 1 << 20, "tokens in the cache before (0)", .letter = 'd'),
-    INT_OPTION("repeat", "N", &n_round, 1, 1000, "rounds (5)", .letter = 'r'),
-    INT_OPTION(
-        "read", "MIB", &read_mib, 1, 1 << 20,
-        "memory that is read to find the bandwidth, much more than the caches hold (1024, or a "
-        "quarter of what is free)"),
+    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20, "tokens of the prompt (default 512)",
+               .letter = 'p'),
+    INT_OPTION("gen", "N", &n_gen, 1, 1 << 20,
+               "tokens to generate, one after the other (default 32)", .letter = 'n'),
+    INT_OPTION("depth", "N", &depth, 0, 1 << 20, "tokens in the cache before the run (default 0)",
+               .letter = 'd'),
+    INT_OPTION("repeat", "N", &n_round, 1, 1000, "rounds (default 5)", .letter = 'r'),
+    INT_OPTION("read", "MIB", &read_mib, 1, 1 << 20,
+               "memory to read for the bandwidth, much more than the caches (default 1024, at most "
+               "a quarter of the free memory)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
@@ -40,11 +42,11 @@ static const struct option options[] = {
 enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
 
 struct machine {
-    struct pool *pool[2]; /* of one thread, owned; of all, the backend's */
+    struct pool *pool[2]; /* [0] one thread, owned; [1] all threads, the backend's */
     struct reading reading;
     const struct peak *level[N_LEVEL];
     int n_level;
-    double read[2], peak[N_LEVEL][N_ARITH][2]; /* a second; 0: the level has none */
+    double read[2], peak[N_LEVEL][N_ARITH][2]; /* per second; 0: the level has none */
 };
 
 static const char *instruction_of(const struct peak *p, enum arith k)
@@ -125,10 +127,10 @@ static void machine_json(const struct machine *m, struct buf *b)
 struct reached {
     enum arith kind;
     double step_bytes,
-        token_ops; /* that a decode step reads; of a prompt's token, without the head */
-    double decode, decode_share; /* tokens a second; of the bandwidth beside it      */
-    double prefill;              /* tokens a second                                  */
-    double share[N_LEVEL];       /* of the peak of each level beside it; 0: has none */
+        token_ops; /* bytes of a decode step; operations per prompt token, without the head */
+    double decode, decode_share; /* tokens per second; share of the bandwidth measured around it */
+    double prefill;              /* tokens per second                                */
+    double share[N_LEVEL];       /* of the peak of each level measured around it; 0: none */
 };
 
 static double time_case(struct bench_model *b, const struct bench_case *c, int *rc, struct err *e)
@@ -167,7 +169,7 @@ static int decode_rounds(struct reached *r, const struct machine *m, struct benc
     return rc;
 }
 
-/* Median of prompts alone, then of the share in each level's peak. */
+/* Measure prompts: the median rate, then the median share of each level's peak. */
 static int prefill_rounds(struct reached *r, const struct machine *m, struct bench_model *b,
                           struct err *e)
 {
@@ -217,15 +219,21 @@ static void reached_print(const struct reached *r, const struct machine *m, stru
 {
     const struct model_info *i = model_info(s->model);
     printf("\n%s: %s, %.2f M parameters; %s, activations %s\n", i->name, i->arch,
-           (double)i->n_param * 1e-6, backend_describe(s->backend), arith_name[r->kind]);
-    printf("decode   %10.2f tokens/s at %.1f MB a token, of %.2f: %.1f %% of the bandwidth\n",
-           r->decode, r->step_bytes * 1e-6, r->decode / r->decode_share, r->decode_share * 100);
+           (double)i->n_param * 1e-6, s->backend->description, arith_name[r->kind]);
+    printf("decode   %10.2f tokens/s at %.1f MB a token, of %.2f: ", r->decode,
+           r->step_bytes * 1e-6, r->decode / r->decode_share);
+    if (r->decode_share > 1)
+        printf("in cache\n"); /* memory is not the limit */
+    else
+        printf("%.1f %% of the bandwidth\n", r->decode_share * 100);
     printf("prefill  %10.2f tokens/s at %.1f MOP a token, of", r->prefill, r->token_ops * 1e-6);
     bool first = true;
     for (int k = m->n_level - 1; k >= 0; k--)
-        if (r->share[k] > 0 && (r->share[k] <= 1 || first)) { /* slower instructions say nothing */
-            printf("%s %.2f: %.1f %% of %s", first ? "" : ",", r->prefill / r->share[k],
-                   r->share[k] * 100, m->level[k]->name);
+        if (r->share[k] > 0 &&
+            (r->share[k] <= 1 || first)) { /* slower levels than the rate: no limit */
+            char share[16];
+            printf("%s %.2f: %s of %s", first ? "" : ",", r->prefill / r->share[k],
+                   share_text(share, r->share[k], 1, 1, ABOVE_PEAK), m->level[k]->name);
             first = false;
         }
     printf("\n");
@@ -238,8 +246,7 @@ static void reached_json(const struct reached *r, const struct machine *m, struc
     buf_add_text(b, ",\"model\":");
     json_put_text(b, i->name, strlen(i->name));
     buf_addf(b, ",\"n_param\":%lld,\"backend\":\"%s\",\"activation\":\"%s\",\"depth\":%lld",
-             (long long)i->n_param, backend_describe(s->backend), arith_name[r->kind],
-             (long long)depth);
+             (long long)i->n_param, s->backend->description, arith_name[r->kind], (long long)depth);
     buf_addf(b, ",\"decode\":{\"tokens\":%lld,\"tokens_per_s\":%.4f,\"bytes_per_token\":%.0f",
              (long long)n_gen, r->decode, r->step_bytes);
     buf_addf(b, ",\"share_of_bandwidth\":%.4f},\"prefill\":{\"tokens\":%lld", r->decode_share,
@@ -264,13 +271,13 @@ static int open_session(struct session *s, const char *model, struct err *e)
     return session_open_sized(s, model, &size, e);
 }
 
-/* s: a backend, and a model or none. */
+/* s: a backend, and optionally a model. */
 static int measure(struct session *s, struct err *e)
 {
     struct machine m;
     struct reached r = {0};
     struct buf b = {0};
-    int rc = machine_open(&m, backend_pool(s->backend), e);
+    int rc = machine_open(&m, s->backend->pool, e);
     if (rc != 0) return rc;
     progress_note("machine");
     machine_measure(&m);

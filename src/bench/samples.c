@@ -1,4 +1,4 @@
-/* samples.c - lists of numbers, means and spreads, for quoth bench; see measure.h. */
+/* samples.c - lists of numbers, means and deviations, for quoth bench; see measure.h. */
 #include "measure.h"
 
 #include "base/histogram.h"
@@ -56,20 +56,27 @@ double samples_median(struct samples *s)
     return samples_percentile(s, 50);
 }
 
-int numbers_read(struct ids *out, const char *flag, const char *text, int lo, int hi, struct err *e)
+int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e)
 {
     if (!*text || strcmp(text, "none") == 0) return 0;
     for (const char *at = text;; at++) {
         char *end;
         long v = strtol(at, &end, 10);
-        if (end == at || (*end && *end != ','))
-            return err_set(e, ERR_ARG, "--%s: \"%s\" is no list of numbers: N,N,...", flag, text);
-        if (v < lo || v > hi)
-            return err_set(e, ERR_ARG, "--%s: %ld is not between %d and %d", flag, v, lo, hi);
-        if (!vec_push(out, (int32_t)v)) return err_memory(e, flag, sizeof v);
+        if (end == at || (*end && *end != ',') || v < lo || v > hi)
+            return err_set(e, ERR_ARG, "must be N,N,... of integers from %d to %d, got \"%.60s\"",
+                           lo, hi, text);
+        if (!vec_push(out, (int32_t)v)) return err_memory(e, "numbers", sizeof v);
         at = end;
         if (!*end) return 0;
     }
+}
+
+int numbers_form(const char *text, int lo, int hi, struct err *e)
+{
+    struct ids list = {0};
+    int rc = numbers_read(&list, text, lo, hi, e);
+    vec_deinit(&list);
+    return rc;
 }
 
 int numbers_most(const struct ids *list, int otherwise)
@@ -79,21 +86,33 @@ int numbers_most(const struct ids *list, int otherwise)
     return most;
 }
 
-int reals_read(struct samples *out, const char *flag, const char *text, double lo, double hi,
-               struct err *e)
+int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e)
 {
     for (const char *at = text; *text; at++) {
         char *end;
         double x = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(x >= lo && x <= hi))
-            return err_set(e, ERR_ARG,
-                           "--%s: \"%.60s\" is no list of numbers from %g to %g: N,N,...", flag,
-                           text, lo, hi);
-        if (!vec_push(out, x)) return err_memory(e, flag, sizeof x);
+            return err_set(e, ERR_ARG, "must be N,N,... of numbers from %g to %g, got \"%.60s\"",
+                           lo, hi, text);
+        if (!vec_push(out, x)) return err_memory(e, "numbers", sizeof x);
         at = end;
         if (!*end) break;
     }
     return 0;
+}
+
+int reals_form(const char *text, double lo, double hi, struct err *e)
+{
+    struct samples list = {0};
+    int rc = reals_read(&list, text, lo, hi, e);
+    vec_deinit(&list);
+    return rc;
+}
+
+int pair_form(const char *text, struct err *e)
+{
+    const char *equals = strchr(text, '=');
+    return equals && equals > text && !strpbrk(text, "\r\n") ? 0 : form_wrong(e, "KEY=VALUE", text);
 }
 
 bool is_listed(const char *list, const char *name)

@@ -1,4 +1,4 @@
-/* Goal: the small arithmetic under the measurements is right. */
+/* Goal: the arithmetic of measurements is correct. */
 #include "measure.h"
 #include "../../tests/unit.h"
 
@@ -8,15 +8,16 @@
 TEST(bench_lists_of_numbers)
 {
     struct ids list = {0};
-    struct err e = {""};
-    EXPECT_INT(numbers_read(&list, "batch", "1,2,64", 1, 64, &e), 0);
+    struct err e = {0};
+    EXPECT_INT(numbers_read(&list, "1,2,64", 1, 64, &e), 0);
     EXPECT(list.n == 3 && list.v[0] == 1 && list.v[1] == 2 && list.v[2] == 64);
     EXPECT_INT(numbers_most(&list, 5), 64);
-    EXPECT_INT(numbers_read(&list, "batch", "none", 1, 64, &e), 0);
+    EXPECT_INT(numbers_read(&list, "none", 1, 64, &e), 0);
     EXPECT_INT(list.n, 3);
-    EXPECT(numbers_read(&list, "batch", "1,", 1, 64, &e) != 0 && strstr(e.text, "--batch"));
-    EXPECT(numbers_read(&list, "batch", "1 2", 1, 64, &e) != 0);
-    EXPECT(numbers_read(&list, "batch", "65", 1, 64, &e) != 0 && strstr(e.text, "1 and 64"));
+    EXPECT(numbers_read(&list, "1,", 1, 64, &e) != 0 &&
+           strstr(e.text, "integers from 1 to 64, got \"1,\""));
+    EXPECT(numbers_read(&list, "1 2", 1, 64, &e) != 0);
+    EXPECT(numbers_read(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "1 to 64"));
     vec_deinit(&list);
     EXPECT_INT(numbers_most(&list, 5), 5);
 }
@@ -54,16 +55,28 @@ TEST(bench_median_and_max)
 TEST(bench_lists_of_percentages)
 {
     struct samples p = {0};
-    struct err e = {""};
-    NEED_OK(reals_read(&p, "p", "25,50,99.9", 0, 100, &e), &e);
+    struct err e = {0};
+    NEED_OK(reals_read(&p, "25,50,99.9", 0, 100, &e), &e);
     EXPECT(p.n == 3 && p.v[2] == 99.9);
-    NEED_OK(reals_read(&p, "p", "", 0, 100, &e), &e);
+    NEED_OK(reals_read(&p, "", 0, 100, &e), &e);
     EXPECT_INT(p.n, 3);
     const char *wrong[] = {"101", "-1", "50,", "a", "50;60", "nan"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         e.text[0] = '\0';
-        if (reals_read(&p, "p", wrong[i], 0, 100, &e) == 0 || !strstr(e.text, "--p"))
+        if (reals_read(&p, wrong[i], 0, 100, &e) == 0 || !strstr(e.text, "numbers from 0 to 100"))
             test_fail(__FILE__, __LINE__, "%s: %s", wrong[i], e.text);
     }
     vec_deinit(&p);
+}
+
+TEST(shares_above_a_limit_are_named_not_told)
+{
+    /* goal: a rate above its limit was not limited by it. */
+    char out[16];
+    EXPECT(strcmp(share_text(out, 5, 9, 11, IN_CACHE), "50.0%") == 0);
+    EXPECT(strcmp(share_text(out, 10, 9, 11, IN_CACHE), "100.0%") == 0);
+    EXPECT(strcmp(share_text(out, 10.1, 9, 11, IN_CACHE), "in cache") == 0);
+    EXPECT(strcmp(share_text(out, 10.1, 9, 11, ABOVE_PEAK), "> peak") == 0);
+    EXPECT(strcmp(share_text(out, 5, 0, 0, IN_CACHE), "-") == 0);
+    EXPECT(strcmp(share_text(out, 0, 9, 11, IN_CACHE), "-") == 0);
 }

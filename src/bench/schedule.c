@@ -1,10 +1,9 @@
-/* schedule.c - quoth bench schedule: what the scheduling policies do to a trace of real requests,
- * on a virtual clock (simulate.h). Three questions, one table each:
+/* schedule.c - quoth bench schedule: effects of the scheduling policies on a trace of real requests, on
+ * a virtual clock (simulate.h). Three questions, one table each:
  *
  *   (default)   latency under every policy, at some loads
  *   --pools     prefix cache hits by the number of pages
- *   --flood     what a key that floods costs another key
- */
+ *   --flood     cost of a flood by one key for another key */
 #include "plot.h"
 #include "simulate.h"
 
@@ -14,36 +13,72 @@
 #include <string.h>
 
 static const char *policies, *loads = "0.9,1.2", *pools, *out_path;
-static int64_t n_request = 2000, n_seq = 32, n_row = 512, n_page = 8192, starvation_s;
+static int64_t n_slice, n_request = 2000, n_seq = 32, n_row = 512, n_page = 8192, starvation_s;
 static double step_ms = 30, row_ms = 2, kv_us = 1.7, pair_us = 0.85, multiple = 2;
 static bool flood, as_json;
 
 enum { PAGE_ROWS = 16, N_POLICY_MAX = 16, N_POOL_MAX = 32 };
 static const double LOAD_MIN = 1e-6;
 
+static const char *policy_names(int i)
+{
+    return i == 0 ? "all" : policy_name(i - 1);
+}
+
+static int loads_form(const char *text, struct err *e)
+{
+    return reals_form(text, LOAD_MIN, INFINITY, e);
+}
+
+static int read_pools(struct ids *list, const char *text, struct err *e)
+{
+    int rc = numbers_read(list, text, 1, 1 << 22, e);
+    return rc == 0 && list->n > N_POOL_MAX
+               ? err_set(e, ERR_ARG, "must be %d numbers at most", N_POOL_MAX)
+               : rc;
+}
+
+static int pools_form(const char *text, struct err *e)
+{
+    struct ids list = {0};
+    int rc = read_pools(&list, text, e);
+    vec_deinit(&list);
+    return rc;
+}
+
 static const struct option options[] = {
-    TEXT_OPTION("policies", "NAME,...", &policies, "which (all; --flood: fcfs,fair)"),
-    TEXT_OPTION("load", "X,...", &loads,
+    NAME_OPTION("policies", "NAME,...", &policies, policy_names, "which (all; --flood: fcfs,fair)",
+                .many = true),
+    FORM_OPTION("load", "X,...", &loads, loads_form,
                 "arrivals over what the engine can do; inf: all at once (0.9,1.2)"),
-    INT_OPTION("requests", "N", &n_request, 1, 1 << 24, "the trace's first (2000)", .letter = 'n'),
-    INT_OPTION("max-num-seqs", "N", &n_seq, 1, 1024, "sequences at the same time (32)"),
-    INT_OPTION("max-num-batched-tokens", "N", &n_row, 1, 1 << 16, "rows of a step (512)"),
-    INT_OPTION("num-gpu-blocks-override", "N", &n_page, 1, 1 << 22, "pages of 16 tokens (8192)"),
+    INT_OPTION("requests", "N", &n_request, 1, 1 << 24,
+               "number of requests to take from the beginning of the trace (default 2000)",
+               .letter = 'n'),
+    INT_OPTION("max-num-seqs", "N", &n_seq, 1, 1024, "maximum concurrent sequences (default 32)"),
+    INT_OPTION("max-num-batched-tokens", "N", &n_row, 1, 1 << 16, "rows of a step (default 512)"),
+    INT_OPTION("num-gpu-blocks-override", "N", &n_page, 1, 1 << 22,
+               "pages of 16 tokens (default 8192)"),
     INT_OPTION("starvation-s", "N", &starvation_s, 0, 1 << 30,
-               "who waited so long goes first (0: a quarter of what all requests take)"),
+               "a request that has waited this long runs first (default 0: a quarter of the time "
+               "of all requests)"),
+    INT_OPTION("time-slice-tokens", "N", &n_slice, 0, 1 << 30,
+               "--scheduler round_robin: tokens of a turn (default 0: 128)"),
     REAL_OPTION("itl-multiple", "X", &multiple, 1, 1e6,
-                "a step with prompts takes so many times one without at most (2)"),
-    REAL_OPTION("step-ms", "X", &step_ms, 0, 1e6, "cost model: a step (30)"),
-    REAL_OPTION("row-ms", "X", &row_ms, 0, 1e6, "cost model: each row (2)"),
+                "maximum time of a step with prompts, as a multiple of one without (default 2)"),
+    REAL_OPTION("step-ms", "X", &step_ms, 0, 1e6, "cost model: time of a step (default 30)"),
+    REAL_OPTION("row-ms", "X", &row_ms, 0, 1e6, "cost model: time of each row (default 2)"),
     REAL_OPTION("kv-us", "X", &kv_us, 0, 1e6,
-                "cost model: each token whose K and V a sequence reads (1.7)"),
-    REAL_OPTION("pair-us", "X", &pair_us, 0, 1e6,
-                "cost model: each pair of a prompt's row and a token before it (0.85)"),
-    TEXT_OPTION("pools", "N,...", &pools,
-                "instead: prefix cache hits of a trace with hash ids, by blocks in the pool"),
+                "cost model: time of each token whose K and V a sequence reads (default 1.7)"),
+    REAL_OPTION(
+        "pair-us", "X", &pair_us, 0, 1e6,
+        "cost model: time of each pair of a prompt's row and an earlier token (default 0.85)"),
+    FORM_OPTION(
+        "pools", "N,...", &pools, pools_form,
+        "measure prefix cache hits of a trace with hash ids instead, by blocks in the pool"),
     FLAG_OPTION("flood", &flood,
-                "instead: a key that sends thrice what the machine can do, and one that sends 0.4"),
-    TEXT_OPTION("output", "FILE.svg", &out_path, "a picture too", .letter = 'o'),
+                "measure a flood instead: a key that sends three times the capacity, and one that "
+                "sends 0.4 of it"),
+    TEXT_OPTION("output", "FILE.svg", &out_path, "also write a picture", .letter = 'o'),
     FLAG_OPTION("json", &as_json, "one JSON object per row"),
     OPTIONS_END,
 };
@@ -65,10 +100,11 @@ static struct sim_options base_options(void)
                                 .n_host_page = (int)n_page,
                                 .itl_multiple = multiple,
                                 .starvation_us = starvation_s * 1000000,
+                                .slice_tokens = (int)n_slice,
                                 .progress = "simulating"};
 }
 
-/* Is the policy one that was asked for? */
+/* Return true if the policy was requested. */
 static bool is_wanted(const char *name)
 {
     const char *list = policies ? policies : flood ? "fcfs,fair" : "all";
@@ -107,18 +143,18 @@ static int collect(struct samples *out, const struct sim_result *r, enum what w,
 static void print_head(void)
 {
     if (as_json) return;
-    printf("%-9s %5s | %29s | %29s | %8s | %9s\n", "", "", "first token, s", "completion, s",
+    printf("%-11s %5s | %29s | %29s | %8s | %9s\n", "", "", "first token, s", "completion, s",
            "longest", "output");
-    printf("%-9s %5s | %9s %9s %9s | %9s %9s %9s | %8s | %9s\n", "policy", "load", "mean", "p50",
+    printf("%-11s %5s | %9s %9s %9s | %9s %9s %9s | %8s | %9s\n", "policy", "load", "mean", "p50",
            "p99", "mean", "p50", "p99", "wait, s", "tokens/s");
 }
 
 static void print_row(const char *policy, double load, const struct figures f[3], double rate)
 {
     if (!as_json) {
-        printf("%-9s %5.3g | %9.2f %9.2f %9.2f | %9.2f %9.2f %9.2f | %8.1f | %9.1f\n", policy, load,
-               f[FIRST].mean, f[FIRST].p50, f[FIRST].p99, f[DONE].mean, f[DONE].p50, f[DONE].p99,
-               f[WAIT].most, rate);
+        printf("%-11s %5.3g | %9.2f %9.2f %9.2f | %9.2f %9.2f %9.2f | %8.1f | %9.1f\n", policy,
+               load, f[FIRST].mean, f[FIRST].p50, f[FIRST].p99, f[DONE].mean, f[DONE].p50,
+               f[DONE].p99, f[WAIT].most, rate);
     } else {
         printf("{\"policy\":\"%s\",\"load\":", policy);
         printf(isfinite(load) ? "%g" : "null", load);
@@ -131,7 +167,7 @@ static void print_row(const char *policy, double load, const struct figures f[3]
     fflush(stdout);
 }
 
-/* For the picture: completion times at the last load, as a distribution. */
+/* For the picture: the distribution of completion times at the last load. */
 struct sketch {
     struct plot_curve curve[N_POLICY_MAX];
     double *x[N_POLICY_MAX], *y; /* owned */
@@ -188,7 +224,7 @@ static int one_row(const struct traffic *t, struct sim_options o, double load, s
     return rc;
 }
 
-/* Static batching as it was, beside what the engine does with all at once. */
+/* Print static batching of all jobs, for comparison with the engine. */
 static void padded_row(const struct traffic *t, const struct sim_options *o)
 {
     double n = 0, s = (double)sim_padded_us(t, o) * 1e-6;
@@ -196,17 +232,18 @@ static void padded_row(const struct traffic *t, const struct sim_options *o)
     if (as_json)
         printf("{\"policy\":\"padded\",\"load\":null,\"output_tokens_per_s\":%.3f}\n", n / s);
     else
-        printf("%-9s %5s | %29s | %29s | %8s | %9.1f\n", "padded", "inf", "", "", "", n / s);
+        printf("%-11s %5s | %29s | %29s | %8s | %9.1f\n", "padded", "inf", "", "", "", n / s);
 }
 
-/* So that the last of the jobs arrives when load 1 would have the engine done with all of them. */
+/* Scale arrivals so that the last job arrives at until_us, when the engine would have completed all
+ * of them at load 1. */
 static void scale(struct traffic *t, double until_us)
 {
     double last = (double)t->v[t->n - 1].arrival_us;
     if (last > 0) traffic_faster(t, last / until_us);
 }
 
-/* Every policy at one load, infinite: all at once. */
+/* Print every policy at one load; infinite: all jobs at once. */
 static int rows_of_load(struct traffic *t, struct sim_options o, double load, int64_t all_us,
                         struct sketch *k, struct err *e)
 {
@@ -226,7 +263,7 @@ static int latencies(struct traffic *t, struct err *e)
     struct sketch k = {0};
     struct samples load = {0};
     int64_t all_us = 0;
-    int rc = reals_read(&load, "load", loads, LOAD_MIN, INFINITY, e);
+    int rc = reals_read(&load, loads, LOAD_MIN, INFINITY, e);
     if (rc == 0) rc = sim_capacity(&all_us, t, &o, e);
     if (o.starvation_us == 0) o.starvation_us = all_us / 4;
     if (rc == 0) {
@@ -251,13 +288,11 @@ static int hits(const struct traffic *t, struct err *e)
     struct sim_options o = base_options();
     double x[N_POOL_MAX], y[N_POOL_MAX];
     size_t n = 0;
-    o.cost = (struct sim_cost){.step = 10000}; /* pages alone are of interest */
+    o.cost = (struct sim_cost){.step = 10000}; /* only pages matter */
     o.shrink = SHRINK;
     o.n_row = 1 << 14;
     o.itl_multiple = 1e6;
-    int rc = numbers_read(&list, "pools", pools, 1, 1 << 22, e);
-    if (rc == 0 && list.n > N_POOL_MAX)
-        rc = err_set(e, ERR_ARG, "--pools: more than %d", N_POOL_MAX);
+    int rc = read_pools(&list, pools, e);
     if (rc == 0 && !as_json) printf("%9s | %8s\n", "pages", "hit rate");
     for (size_t i = 0; i < list.n && rc == 0; i++) {
         struct sim_result r;
@@ -290,7 +325,7 @@ static int floods(const struct traffic *t, struct err *e)
     struct sim_fairness f;
     int rc = 0;
     if (!as_json)
-        printf("%-9s | %27s | %27s\n%-9s | %8s %8s %9s | %8s %8s %9s\n", "", "first token, s",
+        printf("%-11s | %27s | %27s\n%-11s | %8s %8s %9s | %8s %8s %9s\n", "", "first token, s",
                "completion, s", "policy", "fair", "flooded", "ratio", "fair", "flooded", "ratio");
     for (int q = 0; policy_name(q) && rc == 0; q++) {
         o.scheduler = policy_name(q);
@@ -299,7 +334,7 @@ static int floods(const struct traffic *t, struct err *e)
         printf(as_json
                    ? "{\"policy\":\"%s\",\"fair_ttft_s\":%.4f,\"ttft_s\":%.4f,\"ttft_ratio\":%.4f,"
                      "\"fair_e2el_s\":%.4f,\"e2el_s\":%.4f,\"e2el_ratio\":%.4f}\n"
-                   : "%-9s | %8.2f %8.2f %8.2fx | %8.2f %8.2f %8.2fx\n",
+                   : "%-11s | %8.2f %8.2f %8.2fx | %8.2f %8.2f %8.2fx\n",
                o.scheduler, f.fair_first_s, f.first_s, f.first_s / f.fair_first_s, f.fair_done_s,
                f.done_s, f.done_s / f.fair_done_s);
         fflush(stdout);

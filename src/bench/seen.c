@@ -1,13 +1,13 @@
-/* seen.c - what clients saw, as figures; see seen.h.
+/* seen.c - figures of what clients saw; see seen.h.
  *
  *   ttft  submission to first token               itl   one token to the next, each of them
  *   tpot  (last - first token) / (tokens - 1)     e2el  submission to last token
  *   e2el_per_token  e2el / tokens: what surveys call TPOT
- *   client_queue_time  arrival to submission, where a limit of requests under way makes clients wait
+ *   client_queue_time  arrival to submission, if a limit of requests in flight makes clients wait
  *   e2el_including_client_queue  arrival to last token
  *
- * Rates are over the time from the first submission to the last token. Only completed requests count, other than
- * for the share that was good. */
+ * Rates are over the time from the first submission to the last token. Only completed requests count,
+ * except in the share of good requests. */
 #include "seen.h"
 
 #include "base/json.h"
@@ -35,6 +35,12 @@ static bool is_objective(int k)
     return k == TTFT || k == TPOT || k == E2EL || k == PER_TOKEN;
 }
 
+int objective_form(const char *text, struct err *e)
+{
+    struct slo unused = {0};
+    return slo_read(&unused, &(struct text_list){&text, 1, 1}, e);
+}
+
 int slo_read(struct slo *s, const struct text_list *list, struct err *e)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -46,11 +52,8 @@ int slo_read(struct slo *s, const struct text_list *list, struct err *e)
             k++;
         char *end = NULL;
         double ms = colon ? strtod(colon + 1, &end) : 0;
-        if (k == N_LATENCY || !end || *end || !(ms > 0))
-            return err_set(e, ERR_ARG,
-                           "--goodput: \"%.60s\" is not ttft:MS, tpot:MS, e2el:MS or "
-                           "e2el_per_token:MS",
-                           list->v[i]);
+        if (k == N_LATENCY || !end || end == colon + 1 || *end || !(ms > 0))
+            return form_wrong(e, "ttft:MS, tpot:MS, e2el:MS or e2el_per_token:MS", list->v[i]);
         s->ms[k] = ms;
     }
     return 0;
@@ -135,8 +138,8 @@ static double offered_rate(const struct seen *v, size_t n)
     return late > early ? (double)(n - 1) * 1e6 / (double)(late - early) : INFINITY;
 }
 
-/* The most tokens that came within one second of the run, counted in whole seconds as vLLM does; of tokens that came
- * together each event is its share. */
+/* Count the most tokens within one second of the run, in whole seconds as vLLM does. Tokens that
+ * arrived together are distributed evenly over their events. */
 static bool busiest_second(struct seen_figures *f, const struct seen *v, size_t n)
 {
     size_t n_second = (size_t)f->seconds + 2;
@@ -164,7 +167,8 @@ static int by_time(const void *a, const void *b)
     return x->by - y->by;
 }
 
-/* Of [submission, last token): one that ends when another begins is not beside it. */
+/* Count the most concurrent requests. Each is in flight in [submission, last token), so one that
+ * ends when another begins does not overlap it. */
 static bool busiest_moment(struct seen_figures *f, const struct seen *v, size_t n)
 {
     struct edge *edge = malloc((2 * n + 1) * sizeof *edge);
@@ -183,6 +187,11 @@ static bool busiest_moment(struct seen_figures *f, const struct seen *v, size_t 
     }
     free(edge);
     return true;
+}
+
+double seen_peak_rate(const struct seen_figures *f)
+{
+    return f->most_tokens_per_s < f->output_rate ? NAN : f->most_tokens_per_s;
 }
 
 static void count_rates(struct seen_figures *f)
@@ -256,7 +265,7 @@ void seen_json(const struct seen_figures *f, const struct samples *percent, stru
     json_member_real(b, "request_goodput", f->has_slo ? f->good_rate : NAN); /* none: null */
     json_member_real(b, "output_throughput", f->output_rate);
     json_member_real(b, "total_token_throughput", f->total_rate);
-    json_member_real(b, "max_output_tokens_per_s", f->most_tokens_per_s);
+    json_member_real(b, "max_output_tokens_per_s", seen_peak_rate(f)); /* none: null */
     json_member_int(b, "max_concurrent_requests", f->most_under_way);
     json_member_real(b, "request_rate_offered", f->offered_rate); /* infinite: null */
     json_member_real(b, "requests_per_minute", 60 * f->request_rate);

@@ -1,81 +1,88 @@
-/* seen.h - private to bench: what clients saw of their requests, and what that amounts to: vLLM's words and JSON
- * keys with vLLM's meanings. Who answered does not matter here: an engine in this process (traffic.h: quoth bench
- * latency, throughput, replay) or a server (served.h: quoth bench serve). */
+/* seen.h - private to bench: what clients saw of their requests, and the figures computed from it,
+ * with vLLM's terms, JSON keys and meanings. Used for an engine in this process (traffic.h: quoth
+ * bench latency, throughput, replay) and for a server (served.h: quoth bench serve). */
 #ifndef QUOTH_BENCH_SEEN_H
 #define QUOTH_BENCH_SEEN_H
 
 #include "measure.h"
 
-/* One request. Times in microseconds after the run's beginning. */
+/* One request. Times in microseconds since the run's beginning. */
 struct seen {
-    int64_t arrive_us, submit_us; /* when it was to be sent, and when it was                     */
-    int64_t done_us;              /* its last token, or where it had none its end                 */
-    int64_t *token_us;            /* [n_time] when tokens of its first choice came; borrowed      */
-    int n_time, n_token;          /* n_token > n_time: some came together                         */
-    int n_input, n_output;        /* tokens of its prompt, and of all its choices                 */
-    int n_cached;                 /* of the prompt: found in the prefix cache                     */
-    const char *error;            /* NULL: it was completed; else why not; borrowed               */
+    int64_t arrive_us, submit_us; /* scheduled and actual time of sending                        */
+    int64_t done_us;              /* time of its last token, or of its end if it had none         */
+    int64_t *token_us;            /* [n_time] times of its first choice's tokens; borrowed        */
+    int n_time, n_token;          /* n_token > n_time: some tokens arrived together               */
+    int n_input, n_output;        /* number of prompt tokens, and of tokens of all choices        */
+    int n_cached;                 /* prompt tokens found in the prefix cache                      */
+    const char *error;            /* NULL: completed; else the reason; borrowed                   */
 };
 
 /* ---- latencies ---- */
 
 enum latency { TTFT, TPOT, ITL, E2EL, PER_TOKEN, QUEUE, E2EL_QUEUE, N_LATENCY };
 struct latency_kind {
-    const char *name;  /* as in JSON: "ttft" */
+    const char *name;  /* JSON name: "ttft" */
     const char *word;  /* "TTFT"             */
     const char *title; /* "Time to First Token" */
 };
 extern const struct latency_kind latency_kind[N_LATENCY];
 
-/* What a request must keep to count as good. */
+/* Objectives for a good request. */
 struct slo {
     double ms[N_LATENCY]; /* 0: no limit */
 };
 /* "ttft:500", "tpot:50", "e2el:10000", "e2el_per_token:50" */
+int objective_form(const char *text, struct err *e); /* checks one objective; a form_fn */
 int slo_read(struct slo *s, const struct text_list *list, struct err *e);
 bool slo_any(const struct slo *s);
 
 /* ---- seen.c: all of them ---- */
 
 struct seen_figures {
-    struct samples ms[N_LATENCY]; /* owned, ascending; of what was completed */
+    struct samples ms[N_LATENCY]; /* owned, ascending; of completed requests */
     size_t n_completed, n_failed, n_good;
     bool has_slo;
     int64_t n_input, n_output, n_cached;
     int64_t begin_us; /* first submission */
-    double seconds;   /* from then to the last token */
+    double seconds;   /* from first submission to last token */
     double request_rate, output_rate, total_rate, good_rate;
-    double offered_rate;      /* of arrivals; infinite: all at once */
-    double most_tokens_per_s; /* of all seconds of the run          */
-    int most_under_way;       /* requests at the same time          */
+    double offered_rate;      /* rate of arrivals; infinite: all at once */
+    double most_tokens_per_s; /* maximum over the run's whole seconds */
+    int most_under_way;       /* maximum concurrent requests        */
 };
-/* First submission to last token, of what was completed: 0 of none. *begin_us: of the first; may be NULL. */
+/* Return the microseconds from first submission to last token of completed requests; 0 if there are
+ * none. *begin_us: time of the first submission; may be NULL. */
 int64_t seen_span_us(const struct seen *v, size_t n, int64_t *begin_us);
 int seen_figures(struct seen_figures *f, const struct seen *v, size_t n, const struct slo *slo,
                  struct err *e);
-void seen_figures_close(struct seen_figures *f);    /* safe on a zeroed one */
-double latency_sd(const struct samples *ms);        /* numpy's: of all, not of a sample */
-double goodput_share(const struct seen_figures *f); /* of all requests */
+void seen_figures_close(struct seen_figures *f); /* safe on a zeroed one */
+/* Return the highest tokens per second; NAN if that is below the mean rate, because the run is too
+ * short. */
+double seen_peak_rate(const struct seen_figures *f);
+double latency_sd(const struct samples *ms);        /* of the population, as numpy */
+double goodput_share(const struct seen_figures *f); /* share of all requests */
 
-/* Members of a JSON object, without its braces, a comma before each. */
+/* Append members of a JSON object, without its braces, each after a comma. */
 void seen_json(const struct seen_figures *f, const struct samples *percent, struct buf *b);
-/* Of each request: input_lens, output_lens, ttfts, itls, latencies, start_times, queue_times, errors. */
+/* Append the figures of each request: input_lens, output_lens, ttfts, itls, latencies, start_times,
+ * queue_times, errors. */
 void seen_json_detail(const struct seen *v, size_t n, struct buf *b);
 
 /* ---- seen_plot.c: as curves ---- */
 
-/* How busy the server was, looked at once a second. */
+/* The server's load, sampled once a second. */
 struct load_sample {
-    int64_t us; /* after the run's beginning */
+    int64_t us; /* since the run's beginning */
     int n_running, n_waiting, kv_ppm;
-    int64_t memory; /* bytes beyond files; 0: not known */
+    int64_t memory; /* bytes without file mappings; 0: unknown */
 };
 
-/* Distributions of latencies; over time: latencies, tokens a second, requests under way. As SVG. */
+/* Append SVG plots: distributions of latencies; over time: latencies, tokens per second, concurrent
+ * requests. */
 void seen_plots(struct buf *b, const struct seen *v, size_t n, const struct seen_figures *f);
 void load_plots(struct buf *b, const struct load_sample *v, size_t n);
 
-/* All of that as one HTML file, without anything from outside; `table` stands as preformatted text. */
+/* All figures as one HTML file without external files; `table` is preformatted text. */
 struct seen_page {
     const char *title, *table;
     const struct seen *seen; /* [n_seen] */

@@ -1,5 +1,5 @@
-/* seen_plot.c - what clients saw as curves, and a page of them; see seen.h. Over time means in as many spans of equal length as a
- * picture shows well; what happened in a span stands at its end. */
+/* seen_plot.c - curves of what clients saw, and a page of them; see seen.h. Means over time use spans of
+ * equal length, as many as a picture can show; the mean of a span is drawn at its end. */
 #include "plot.h"
 #include "seen.h"
 
@@ -23,7 +23,7 @@ static void sketch_curve(struct sketch *k, const char *name)
     k->n++;
 }
 
-/* A point of the last one. */
+/* Add a point to the last curve. */
 static void sketch_point(struct sketch *k, double x, double y)
 {
     size_t i = k->n - 1, at = k->curve[i].n;
@@ -69,8 +69,8 @@ static void put_distributions(struct buf *b, struct sketch *k, const struct seen
 
 struct span {
     int64_t begin_us;
-    double us; /* its length */
-    int n;     /* spans in all */
+    double us; /* length of a span */
+    int n;     /* number of spans */
 };
 
 static struct span spans(const struct seen_figures *f)
@@ -90,7 +90,7 @@ static double span_end(const struct span *s, int i)
     return s->us * 1e-6 * (i + 1);
 }
 
-/* Values of one quantity, by the span in which each was seen. */
+/* Values of one quantity, grouped by span. */
 struct by_span {
     struct samples in[N_SPAN];
 };
@@ -155,7 +155,8 @@ static void put_tokens(struct buf *b, struct sketch *k, const struct span *s, co
                    .title = "Tokens a second", .x_title = "seconds", .y_title = "tokens a second"});
 }
 
-/* Mean over a span of how many were under way, and how many waited at their client. */
+/* Append the mean number of requests in flight, and of requests waiting at their client, in each
+ * span. */
 static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
                           const struct seen *v, size_t n)
 {

@@ -1,5 +1,5 @@
-/* Goal: figures of what clients saw are those that can be worked out by hand. Method: three requests by hand, one of
- * which failed. */
+/* Goal: figures agree with those computed by hand. Method: three handwritten requests, one of which
+ * failed. */
 #include "seen.h"
 #include "../../tests/unit.h"
 
@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Of two that overlap: the second waits 30 ms at its client, and its last two tokens come together. */
+/* Two overlapping requests: the second waits 30 ms at its client, and its last two tokens arrive
+ * together. */
 static int64_t first_times[] = {200000, 300000, 450000}, second_times[] = {1300000, 1400000};
 static const struct seen three[] = {
     {.arrive_us = 100000,
@@ -75,7 +76,7 @@ TEST(seen_nothing_is_no_division_by_zero)
     struct err e;
     NEED_OK(seen_figures(&f, three + 1, 1, &none, &e), &e);
     EXPECT(f.seconds == 0 && f.request_rate == 0 && f.n_failed == 1 && !f.has_slo);
-    NEED_OK(reals_read(&percent, "p", "50,99.9", 0, 100, &e), &e);
+    NEED_OK(reals_read(&percent, "50,99.9", 0, 100, &e), &e);
     seen_json(&f, &percent, &b);
     seen_plots(&b, three + 1, 1, &f);
     EXPECT(!strstr(b.data, "nan") && !strstr(b.data, "inf"));

@@ -1,10 +1,10 @@
-/* serve.c - quoth bench serve: how a server that speaks OpenAI's API answers requests that come over time; options,
- * table and JSON keys as those of vllm bench serve.
+/* serve.c - quoth bench serve: how a server with OpenAI's API answers requests over time. Options, table
+ * and JSON keys are those of vllm bench serve.
  *
  *   flags -> target_open, target_model -> prompts_make -> (until it is ready) -> (warm-up) -> served_run -> report
  *
- * Exits 1 where nothing was answered, or where --goodput names objectives and fewer than --goodput-share of the
- * requests keep them: for scripts. */
+ * Exits with 1 if no request was answered, or if fewer than --goodput-share of the requests meet the
+ * objectives of --goodput: for scripts. */
 #include "served.h"
 
 #include "base/json.h"
@@ -22,33 +22,45 @@ static const char *percentile_metrics = "ttft,tpot,itl,e2el", *label, *result_di
 static struct text_list metadata;
 static bool as_json, save, append, detail, no_progress, server_metrics = true;
 
+static const char *latency_names(int i)
+{
+    return i < N_LATENCY ? latency_kind[i].name : NULL;
+}
+
 static const struct option options[] = {
     OPTIONS_OF(target_options),
     OPTIONS_OF(data_options),
     OPTIONS_OF(arrival_options),
     OPTIONS_OF(figure_options),
     OPTIONS_OF(body_options),
-    INT_OPTION("num-warmups", "N", &n_warmup, 0, 1 << 20, "requests before, that do not count (0)"),
-    INT_OPTION("ready-check-timeout-sec", "S", &ready_s, 0, 1 << 20,
-               "wait so long until a first request is answered (0: do not ask)"),
+    INT_OPTION("num-warmups", "N", &n_warmup, 0, 1 << 20,
+               "requests before the measurement (default 0)"),
+    INT_OPTION(
+        "ready-check-timeout-sec", "S", &ready_s, 0, 1 << 20,
+        "maximum time to wait until a first request is answered (default 0: no first request)"),
     TEXT_OPTION("request-id-prefix", "TEXT", &id_prefix,
-                "X-Request-Id is this and a number (bench-)"),
+                "prefix of X-Request-Id, before a number (default bench-)"),
     WORDS_OPTION("goodput", "NAME:MS...", &figure_flags.goodput,
-                 "objectives: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"),
-    TEXT_OPTION("percentile-metrics", "NAME,...", &percentile_metrics,
+                 "objectives: ttft:500, tpot:50, e2el:10000, e2el_per_token:50",
+                 .form = objective_form),
+    NAME_OPTION("percentile-metrics", "NAME,...", &percentile_metrics, latency_names,
                 "latencies in the table: ttft, tpot, itl, e2el, e2el_per_token, client_queue_time, "
-                "e2el_including_client_queue (the first four)"),
+                "e2el_including_client_queue (default: the first four)",
+                .many = true),
     FLAG_OPTION("server-metrics", &server_metrics,
-                "look at the server's /metrics, once a second (on; --no-server-metrics)"),
+                "read the server's /metrics, once a second (default on; --no-server-metrics)"),
     FLAG_OPTION("save-result", &save, "write the JSON object to a file"),
-    FLAG_OPTION("append-result", &append, "... behind what is in it"),
-    FLAG_OPTION("save-detailed", &detail, "each request's lengths, times and text in the JSON too"),
-    TEXT_OPTION("result-dir", "FOLDER", &result_dir, "where that file is (here)"),
+    FLAG_OPTION("append-result", &append, "append the JSON object to the file of --save-result"),
+    FLAG_OPTION("save-detailed", &detail, "add each request's lengths, times and text to the JSON"),
+    TEXT_OPTION("result-dir", "FOLDER", &result_dir,
+                "folder of the file of --save-result (default: the current one)"),
     TEXT_OPTION("result-filename", "FILE", &result_name,
-                "its name (LABEL-RATEqps-MODEL-DATE.json)"),
-    TEXT_OPTION("label", "TEXT", &label, "in the JSON and that name (the backend)"),
-    WORDS_OPTION("metadata", "KEY=VALUE...", &metadata, "further members of the JSON object"),
-    TEXT_OPTION("html", "FILE", &page_path, "write a page with the table and curves, besides"),
+                "name of the file of --save-result (default LABEL-RATEqps-MODEL-DATE.json)"),
+    TEXT_OPTION("label", "TEXT", &label,
+                "label in the JSON and in the name of its file (default: the backend)"),
+    WORDS_OPTION("metadata", "KEY=VALUE...", &metadata, "further members of the JSON object",
+                 .form = pair_form),
+    TEXT_OPTION("html", "FILE", &page_path, "also write a page with the table and curves"),
     FLAG_OPTION("json", &as_json, "print the JSON object, not the table"),
     FLAG_OPTION("disable-tqdm", &no_progress, "no progress bar"),
     OPTIONS_END,
@@ -72,17 +84,9 @@ static int read_table(bool in_table[N_LATENCY], struct err *e)
     return 0;
 }
 
-static int check_metadata(struct err *e)
-{
-    for (size_t i = 0; i < metadata.n; i++)
-        if (!strchr(metadata.v[i], '=') || metadata.v[i][0] == '=')
-            return err_set(e, ERR_ARG, "--metadata: \"%.60s\" is not KEY=VALUE", metadata.v[i]);
-    return 0;
-}
-
 /* ---- before it counts ---- */
 
-/* Prompt 0, n times. error: why the first that failed did, "" where none did. */
+/* Send prompt 0, n times. error: the reason of the first failure, "" if there was none. */
 static int try_first(struct target *t, const struct prompts *p, struct served_options o, size_t n,
                      struct err *why, struct err *e)
 {
@@ -113,7 +117,7 @@ static int wait_ready(struct target *t, const struct prompts *p, const struct se
     }
 }
 
-/* A server that is not there yet may still name its models later. */
+/* Find the model's name. A server that is not ready yet may report its models later. */
 static int find_model(struct target *t, struct err *e)
 {
     int64_t until = time_us() + 1000000 * ready_s;
@@ -127,7 +131,7 @@ static int find_model(struct target *t, struct err *e)
 static int warm_up(struct target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {
-    struct err why = {""};
+    struct err why = {0};
     struct served_options warm = *o;
     if (warm.progress) warm.progress = "warm-up";
     int rc = ready_s ? wait_ready(t, p, o, e) : 0;
@@ -194,7 +198,7 @@ static int print(struct served_report *r, struct err *e)
     return rc;
 }
 
-/* What a reader of the figures should know. */
+/* Print warnings that readers of the figures need. */
 static void warn(const struct served_report *r)
 {
     const struct prompts *p = r->prompts;
@@ -235,25 +239,26 @@ static int check_flags(struct served_report *r, struct traffic_arrivals *a, stru
 {
     int rc = figures_asked(&r->slo, &r->percent, "99", e);
     if (rc == 0) rc = read_table(r->in_table, e);
-    if (rc == 0) rc = check_metadata(e);
     if (rc == 0) rc = prompts_check(e);
     if (rc == 0) rc = arrivals_read(a, e);
     if (rc == 0) rc = body_extra(extra, e);
     return rc;
 }
 
-static void look(struct target *t, struct server_view *v)
+static void look(struct target *t, double window_s, struct server_view *v)
 {
     struct err e;
     server_view_read(v, "");
-    if (server_metrics) target_view(t, v, &e);
+    if (server_metrics) target_view(t, window_s, v, &e);
 }
 
-/* The last answers may be out before the step that made them is counted. */
-static void look_after(struct target *t, struct server_view *v)
+/* Read the server's figures after the run. The last answers may be sent before the step that made
+ * them is counted. */
+static void look_after(struct target *t, struct served_result *result, struct server_view *v)
 {
     for (int i = 0; i < 5; i++) {
-        look(t, v);
+        look(t, (double)(time_us() - result->begin_us) * 1e-6, v);
+        served_result_marks(result, v);
         if (!(v->running > 0)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
@@ -264,10 +269,10 @@ static int run_all(struct target *t, struct prompts *p, struct served_result *re
 {
     int rc = warm_up(t, p, o, e);
     if (rc != 0) return rc;
-    look(t, &r->before);
+    look(t, 0, &r->before);
     rc = served_run(result, t, p, o, e);
     if (rc != 0) return rc;
-    look_after(t, &r->after);
+    look_after(t, result, &r->after);
     return report(r, e);
 }
 
@@ -331,7 +336,8 @@ const struct command command_bench_serve = {
         "serve; besides, what the server's /metrics tell (prefix cache, pages, speculation, "
         "FLOPs) and this machine's power. Prompts of random tokens are token ids where the "
         "vocabulary's size is known (quoth's and llama.cpp's servers tell it, --tokenizer "
-        "does), else words that are counted by --tokenizer or at the server's /tokenize.",
+        "does), else words that are counted by --tokenizer or at the server's /tokenize. Sampling "
+        "parameters without a flag are not sent: the server's defaults hold.",
     .options = options,
     .n_arg_max = 0,
     .run = run,

@@ -1,12 +1,13 @@
-/* served_answer.c - one answer of a measured server, as it comes: which of its events are tokens, and when they came;
- * see served.h.
+/* served_answer.c - one response of a measured server, as it arrives: which events are tokens, and their
+ * times; see served.h.
  *
- * A token is an event with a choice that says something: some text or, of a completion, none where the answer goes on (a
- * special token); not a conversation's first event, which only names the role, nor a last one with the reason alone.
- * How many tokens there were is what the usage says, else as many as there were events. */
+ * A token is an event with a choice that has text or, for a completion, has none while the answer
+ * continues (a special token). A chat's first event, which only has the role, and a last one with only
+ * the finish reason are not tokens. The number of tokens is that of the usage, else the number of events. */
 #include "served.h"
 
 #include "base/json.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -47,12 +48,19 @@ static void hear_choice(struct served_answer *a, const struct json *choice)
     if (!vec_push(&a->token_us, a->now_us)) buf_add_text(&a->error, "no memory");
 }
 
+/* Return a count of the usage; `otherwise` if it is missing or invalid. */
+static int64_t told(const struct json *usage, const char *name, int64_t otherwise)
+{
+    int64_t n = json_int(json_field(usage, name), -1);
+    return n >= 0 && n <= INT32_MAX ? n : otherwise;
+}
+
 static void hear_usage(struct served_answer *a, const struct json *usage)
 {
     const struct json *detail = json_field(usage, "prompt_tokens_details");
-    a->n_input = json_int(json_field(usage, "prompt_tokens"), a->n_input);
-    a->n_output = json_int(json_field(usage, "completion_tokens"), a->n_output);
-    a->n_cached = json_int(json_field(detail, "cached_tokens"), a->n_cached);
+    a->n_input = told(usage, "prompt_tokens", a->n_input);
+    a->n_output = told(usage, "completion_tokens", a->n_output);
+    a->n_cached = told(detail, "cached_tokens", a->n_cached);
 }
 
 static void hear_error(struct served_answer *a, const struct json *error)
@@ -102,7 +110,7 @@ bool served_answer_feed(struct served_answer *a, int status, const char *data, s
 
 /* ---- its end ---- */
 
-/* Why it is no answer; false: it is one. */
+/* Set the reason why the request failed; false if it succeeded. */
 static bool why_failed(struct served_answer *a, const struct fetch_result *f, struct buf *why)
 {
     struct json *j = NULL;
@@ -144,6 +152,7 @@ void served_answer_end(struct served_answer *a, const struct fetch_result *f, in
     own->token_us = a->token_us.v;
     own->text = a->keep_text ? buf_detach(&a->text) : NULL;
     if (why_failed(a, f, &why)) {
+        utf8_show(why.data, why.n); /* replace control characters: server text goes to a terminal */
         own->error = buf_detach(&why);
         s->error = own->error ? own->error : "no memory";
     }

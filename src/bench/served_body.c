@@ -1,58 +1,33 @@
-/* served_body.c - a request's body, as OpenAI has it with what vLLM's clients send; see served.h. */
+/* served_body.c - a request's body, in OpenAI's format with the fields of vLLM's clients; see
+ * served.h. */
 #include "served.h"
 
 #include "base/json.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static double top_p = -1, min_p = -1, frequency_penalty = NAN, presence_penalty = NAN,
-              repetition_penalty = NAN;
-static int64_t top_k = INT64_MIN, logprobs = -1;
+static int64_t logprobs = -1;
 static const char *extra_body;
 
 const struct option body_options[] = {
-    REAL_OPTION("top-p", "X", &top_p, 0, 1,
-                "of all requests, as what follows (the server's default)"),
-    INT_OPTION("top-k", "N", &top_k, -1, 1 << 30, "..."),
-    REAL_OPTION("min-p", "X", &min_p, 0, 1, "..."),
-    REAL_OPTION("frequency-penalty", "X", &frequency_penalty, -2, 2, "..."),
-    REAL_OPTION("presence-penalty", "X", &presence_penalty, -2, 2, "..."),
-    REAL_OPTION("repetition-penalty", "X", &repetition_penalty, 0, 100, "..."),
-    INT_OPTION("logprobs", "N", &logprobs, 0, 1000, "ask for so many of each token"),
-    TEXT_OPTION("extra-body", "JSON", &extra_body, "an object whose members go into each request"),
+    OPTIONS_OF(sampling_options),
+    INT_OPTION("logprobs", "N", &logprobs, 0, 1000,
+               "number of log probabilities to request for each token"),
+    FORM_OPTION("extra-body", "JSON", &extra_body, json_object_form,
+                "JSON object whose members are added to each request"),
     OPTIONS_END,
 };
 
 int body_extra(struct json **extra, struct err *e)
 {
     *extra = NULL;
-    if (!extra_body) return 0;
-    int rc = json_parse(extra, extra_body, strlen(extra_body), NULL, e);
-    if (rc == 0 && json_kind(*extra) != JK_OBJECT) rc = err_set(e, ERR_ARG, "not an object");
-    return rc ? err_prefix(e, ERR_ARG, "--extra-body") : 0;
+    return extra_body ? json_parse(extra, extra_body, strlen(extra_body), NULL, e) : 0;
 }
 
 void body_sampling(struct buf *b, const struct json *extra)
 {
-    const double temperature = figure_flags.temperature;
-    const struct {
-        const char *name;
-        double x;
-        bool given;
-    } list[] = {
-        {"temperature", temperature, temperature >= 0},
-        {"top_p", top_p, top_p >= 0},
-        {"min_p", min_p, min_p >= 0},
-        {"frequency_penalty", frequency_penalty, !isnan(frequency_penalty)},
-        {"presence_penalty", presence_penalty, !isnan(presence_penalty)},
-        {"repetition_penalty", repetition_penalty, !isnan(repetition_penalty)},
-    };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (list[i].given && !json_field(extra, list[i].name))
-            json_member_real(b, list[i].name, list[i].x);
-    if (top_k != INT64_MIN && !json_field(extra, "top_k")) json_member_int(b, "top_k", top_k);
+    sampling_put(b, extra);
     if (logprobs >= 0 && !json_field(extra, "logprobs")) json_member_int(b, "logprobs", logprobs);
 }
 

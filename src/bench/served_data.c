@@ -1,8 +1,8 @@
-/* served_data.c - what quoth bench serve sends: datasets with vLLM's names and options; see served.h.
+/* served_data.c - the prompts of quoth bench serve: datasets with vLLM's names and options; see served.h.
  *
- * A prompt of exactly so many tokens needs to know the tokens. To /v1/completions go token ids, at random below the
- * vocabulary's size, where that is known: from --tokenizer, or from the server (meta.n_vocab of /v1/models). Otherwise,
- * and in conversations, go words (served_words.c). */
+ * A prompt with an exact number of tokens requires their ids or a counter. /v1/completions gets random
+ * token ids below the vocabulary's size, if that is known from --tokenizer or from the server
+ * (meta.n_vocab of /v1/models). Otherwise, and for chats, prompts are words (served_words.c). */
 #include "served.h"
 
 #include "base/json.h"
@@ -14,44 +14,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_PROMPT = 1000 }; /* unless --num-prompts says otherwise */
+enum { N_PROMPT = 1000 }; /* default of --num-prompts */
 
 static const char *dataset = "random", *tokenizer_path;
 static int64_t custom_output, sharegpt_output, repeat_prefix = 256, repeat_suffix = 256,
                                                repeat_n = 10, repeat_output = 128;
 static bool self_timed = true, oversample = true, no_shuffle, ignore_eos, length_only;
 
+NAMES(datasets, "random", "prefix_repetition", "custom", "sharegpt", "trace", "timed_trace")
+
 const struct option data_options[] = {
-    TEXT_OPTION(
-        "dataset-name", "NAME", &dataset,
+    NAME_OPTION(
+        "dataset-name", "NAME", &dataset, datasets,
         "random, prefix_repetition, or of a file: custom (lines of {\"prompt\": ...}), sharegpt "
         "(its JSON), trace (random)"),
     OPTIONS_OF(dataset_options),
     OPTIONS_OF(random_options),
     OPTIONS_OF(length_options),
     INT_OPTION("prefix-repetition-prefix-len", "N", &repeat_prefix, 0, 1 << 24,
-               "prefix_repetition: tokens that prompts share (256)"),
+               "prefix_repetition: tokens of a shared prefix (default 256)"),
     INT_OPTION("prefix-repetition-suffix-len", "N", &repeat_suffix, 1, 1 << 24,
-               "... and those of their own (256)"),
+               "prefix_repetition: tokens after the shared prefix (default 256)"),
     INT_OPTION("prefix-repetition-num-prefixes", "N", &repeat_n, 1, 1 << 24,
-               "... so many different ones (10)"),
+               "prefix_repetition: number of different prefixes (default 10)"),
     INT_OPTION("prefix-repetition-output-len", "N", &repeat_output, 1, 1 << 24,
-               "... tokens of an answer (128)"),
+               "prefix_repetition: tokens of an answer (default 128)"),
     INT_OPTION("custom-output-len", "N", &custom_output, 1, 1 << 24,
-               "custom: tokens of an answer (\"output_tokens\" of its line, else 256)"),
+               "custom: tokens of an answer (default: \"output_tokens\" of its line, else 256)"),
     INT_OPTION("sharegpt-output-len", "N", &sharegpt_output, 1, 1 << 24,
-               "sharegpt: tokens of an answer (those of the recorded one)"),
+               "sharegpt: tokens of an answer (default: those of the recorded one)"),
     FLAG_OPTION("oversample", &oversample,
-                "custom, sharegpt: a short file again and again (on; --no-oversample)"),
+                "custom, sharegpt: repeat a short file (default on; --no-oversample)"),
     FLAG_OPTION("disable-shuffle", &no_shuffle,
-                "custom, sharegpt, prefix_repetition: in their order"),
+                "custom, sharegpt, prefix_repetition: keep their order"),
     FLAG_OPTION("self-timed", &self_timed,
-                "trace: at its own times (--no-self-timed: as --request-rate says)"),
+                "trace: send at its own times (--no-self-timed: by --request-rate)"),
     FLAG_OPTION("ignore-eos", &ignore_eos,
-                "answers are as long as asked for (always of random and trace)"),
+                "request answers of exactly the given length (always for random and trace)"),
     TEXT_OPTION("tokenizer", "MODEL", &tokenizer_path,
                 "a model or tokenizer file that counts tokens here, not at the server"),
-    FLAG_OPTION("skip-tokenizer-init", &length_only, "count nothing: a word stands for a token"),
+    FLAG_OPTION("skip-tokenizer-init", &length_only, "do not count tokens: a word counts as one"),
     OPTIONS_END,
 };
 
@@ -60,13 +62,13 @@ const char *prompts_tokenizer(void)
     return tokenizer_path;
 }
 
-/* How many requests are wanted. */
+/* Return the requested number of requests. */
 static int64_t n_wanted(void)
 {
     return dataset_flags.n_prompt ? dataset_flags.n_prompt : N_PROMPT;
 }
 
-/* Tokens of an answer: as --output-len says, else `otherwise`. */
+/* Return the tokens of an answer: --output-len, else `otherwise`. */
 static int64_t output_or(int64_t otherwise)
 {
     return length_flags.output_len ? length_flags.output_len : otherwise;
@@ -74,7 +76,7 @@ static int64_t output_or(int64_t otherwise)
 
 /* ---- datasets of lengths ---- */
 
-/* Of those that the traffic describes: ids where the vocabulary is known, else words. */
+/* Make the prompts that the traffic describes: ids if the vocabulary is known, else words. */
 static int make_prompts(struct prompts *p, struct target *t, struct counter *c, struct err *e)
 {
     p->ignore_eos = true;
@@ -136,7 +138,7 @@ static int make_trace(struct prompts *p, struct target *t, struct counter *c, st
 
 /* ---- datasets of texts ---- */
 
-/* A text and how long its answer is to be. */
+/* Add a text and the length of its answer. */
 static int add_text(struct prompts *p, const char *text, int n_output, struct err *e)
 {
     size_t n = p->t.n;
@@ -179,7 +181,7 @@ static int read_custom(struct prompts *p, struct counter *c, struct err *e)
     return rc;
 }
 
-/* The first question, and as many tokens as its answer had. */
+/* Add the first question, with the number of tokens of its answer. */
 static int add_talk(struct prompts *p, const struct json *talk, struct counter *c, struct err *e)
 {
     const struct json *turns = json_field(talk, "conversations");
@@ -189,11 +191,11 @@ static int add_talk(struct prompts *p, const struct json *talk, struct counter *
     if (!question || !answer || !*question) return 0;
     int64_t n_output = output_or(sharegpt_output);
     if (!n_output) n_output = counter_count(c, answer, n);
-    if (n_output < 0) n_output = (int64_t)n / 4; /* characters of a token, about */
+    if (n_output < 0) n_output = (int64_t)n / 4; /* about 4 characters per token */
     return add_text(p, question, n_output < 1 ? 1 : (int)n_output, e);
 }
 
-/* No more are taken than are wanted, since each answer is counted. */
+/* Read no more conversations than needed, because each answer is counted. */
 static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
 {
     struct json *list = NULL;
@@ -210,7 +212,7 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
     return rc;
 }
 
-/* Exactly as many as are wanted: the first ones, or all again and again. */
+/* Select exactly the requested number: the first ones, or all repeatedly. */
 static int take_wanted(struct prompts *p, struct err *e)
 {
     size_t n = p->t.n, n_want = (size_t)n_wanted();
@@ -235,26 +237,19 @@ static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct
 
 /* ---- all of them ---- */
 
-enum dataset { RANDOM, REPETITION, CUSTOM, SHAREGPT, TRACE, N_DATASET };
-static const char *const dataset_name[N_DATASET] = {"random", "prefix_repetition", "custom",
-                                                    "sharegpt", "trace"};
+/* In the order of `datasets`; a timed trace is a trace. */
+enum dataset { RANDOM, REPETITION, CUSTOM, SHAREGPT, TRACE };
 
 static enum dataset find_dataset(void)
 {
     int k = 0;
-    if (strcmp(dataset, "timed_trace") == 0) return TRACE;
-    while (k < N_DATASET && strcmp(dataset, dataset_name[k]) != 0) k++;
+    while (k < TRACE && strcmp(dataset, datasets(k)) != 0) k++;
     return (enum dataset)k;
 }
 
 int prompts_check(struct err *e)
 {
     enum dataset k = find_dataset();
-    if (k == N_DATASET)
-        return err_set(e, ERR_ARG,
-                       "--dataset-name: \"%.40s\" is not random, prefix_repetition, custom, "
-                       "sharegpt or trace",
-                       dataset);
     if (k >= CUSTOM && !dataset_flags.path)
         return err_set(e, ERR_ARG, "--dataset-name %s needs --dataset-path", dataset);
     if (k < CUSTOM && dataset_flags.path)

@@ -1,8 +1,9 @@
-/* served_report.c - what a measured server amounts to: the table that users of vllm bench serve know, its JSON keys and
+/* served_report.c - the report of a measured server: the table of vllm bench serve, its JSON keys and
  * quoth's own, a page with curves; see served.h.
  *
- * The server's own share of it is the difference of two looks at its /metrics; keys of what it does not tell are null,
- * or absent where vLLM leaves them out (spec_decode_...). Power is this machine's, whoever used it. */
+ * The server's own figures are the difference of two readings of its /metrics. Keys that it does not
+ * report are null, or absent if vLLM omits them (spec_decode_...). Power is this machine's, of all
+ * programs. */
 #include "served.h"
 
 #include "base/json.h"
@@ -20,7 +21,7 @@ bool served_slo_met(const struct served_report *r)
 
 /* ---- what the server and the machine did ---- */
 
-struct server_figures { /* NAN: not known */
+struct server_figures { /* NAN: unknown */
     double hit_rate, accept_rate, accept_length, n_draft, draft_tokens, accepted_tokens;
     double flops, bytes, mfu, bandwidth_share, preemptions;
     double kv_max, running_max, waiting_max;
@@ -30,17 +31,6 @@ struct server_figures { /* NAN: not known */
 static double per(double part, double all)
 {
     return all > 0 ? part / all : NAN;
-}
-
-static void most_of_samples(struct server_figures *f, const struct served_result *r)
-{
-    f->kv_max = f->running_max = f->waiting_max = NAN;
-    for (size_t i = 0; i < r->sample.n; i++) {
-        const struct load_sample *s = &r->sample.v[i];
-        f->kv_max = fmax(f->kv_max, s->kv_ppm * 1e-6);
-        f->running_max = fmax(f->running_max, s->n_running);
-        f->waiting_max = fmax(f->waiting_max, s->n_waiting);
-    }
 }
 
 static struct server_figures server_figures(const struct served_report *r)
@@ -55,14 +45,16 @@ static struct server_figures server_figures(const struct served_report *r)
         .flops = per(b->flops - a->flops, s),
         .bytes = per(b->read_bytes - a->read_bytes, s),
         .preemptions = b->preemptions - a->preemptions,
+        .kv_max = r->result->kv_max,
+        .running_max = r->result->running_max,
+        .waiting_max = r->result->waiting_max,
         .watts = r->result->energy_uj >= 0 ? per((double)r->result->energy_uj * 1e-6, s) : NAN,
         .client_cpu = per((double)r->result->cpu_us * 1e-6, s),
     };
     f.accept_rate = per(f.accepted_tokens, f.draft_tokens);
     f.accept_length = 1 + per(f.accepted_tokens, f.n_draft);
-    f.mfu = per(f.flops, r->peak_flops);
-    f.bandwidth_share = per(f.bytes, r->peak_bytes);
-    most_of_samples(&f, r->result);
+    f.mfu = per(f.flops, r->peak_flops > 0 ? r->peak_flops : b->peak_flops);
+    f.bandwidth_share = per(f.bytes, r->peak_bytes > 0 ? r->peak_bytes : b->peak_bytes);
     return f;
 }
 
@@ -104,7 +96,7 @@ static void put_totals(struct buf *b, const struct served_report *r)
     put_real(b, "Request throughput (req/s):", f->request_rate);
     if (f->has_slo) put_real(b, "Request goodput (req/s):", f->good_rate);
     put_real(b, "Output token throughput (tok/s):", f->output_rate);
-    put_real(b, "Peak output token throughput (tok/s):", f->most_tokens_per_s);
+    put_real(b, "Peak output token throughput (tok/s):", seen_peak_rate(f));
     put_real(b, "Peak concurrent requests:", f->most_under_way);
     put_real(b, "Total token throughput (tok/s):", f->total_rate);
 }
@@ -125,6 +117,15 @@ static void put_latency(struct buf *b, const struct served_report *r, int k)
     }
 }
 
+/* Above 1: some bytes came from a cache. */
+static void put_share(struct buf *b, const char *name, double x)
+{
+    if (x > 1)
+        buf_addf(b, "%-40s in cache\n", name);
+    else
+        put_real(b, name, 100 * x);
+}
+
 static void put_server(struct buf *b, const struct server_figures *f)
 {
     size_t before = b->n;
@@ -136,11 +137,12 @@ static void put_server(struct buf *b, const struct server_figures *f)
     put_real(b, "Waiting requests, most:", f->waiting_max);
     put_real(b, "Preemptions:", f->preemptions);
     put_real(b, "GFLOP/s:", f->flops * 1e-9);
-    put_real(b, "Model FLOPs utilization (%):", 100 * f->mfu);
+    put_share(b, "Model FLOPs utilization (%):", f->mfu);
     put_real(b, "GB/s read:", f->bytes * 1e-9);
-    put_real(b, "Bandwidth utilization (%):", 100 * f->bandwidth_share);
+    put_share(b, "Bandwidth utilization (%):", f->bandwidth_share);
     put_real(b, "Power of this machine (W):", f->watts);
-    if (b->n == head && !b->failed) b->data[b->n = before] = '\0'; /* it told nothing */
+    if (b->n == head && !b->failed)
+        b->data[b->n = before] = '\0'; /* the server reported none of them */
 }
 
 static void put_speculation(struct buf *b, const struct server_figures *f)
@@ -191,7 +193,7 @@ static void put_metadata(const struct served_report *r, struct buf *b)
     }
 }
 
-/* Who was measured, and how. */
+/* Append what was measured, and how. */
 static void put_settings(const struct served_report *r, struct buf *b)
 {
     json_member_text(b, "date", r->date);
@@ -256,7 +258,7 @@ int served_json(const struct served_report *r, bool detail, struct buf *b, struc
     }
     buf_add_text(b, "}\n");
     if (b->failed) return err_memory(e, "the result", b->n);
-    b->data[0] = '{'; /* in the place of the first comma */
+    b->data[0] = '{'; /* replaces the first comma */
     return 0;
 }
 

@@ -1,12 +1,12 @@
-/* served_run.c - the clients of a measured server: send each prompt when its time has come, note when tokens come
- * back; see served.h.
+/* served_run.c - the clients of a measured server: send each prompt when it is due, record the times of
+ * tokens; see served.h.
  *
- *   send_due -> live (fetch_start) --on_body--> its answer (served_answer.c) --on_done--> seen[i]
- */
+ *   send_due -> live (fetch_start) --on_body--> its answer (served_answer.c) --on_done--> seen[i] */
 #include "served.h"
 
 #include "base/os.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +20,16 @@ struct run {
     const struct served_options *o;
     size_t next, n_live, n_done, n_failed;
     int64_t begin_us, sample_us, n_event;
-    char *metrics_url; /* owned; NULL: no samples */
     bool sampling;
-    struct buf metrics;
+    int64_t asked_us;        /* time of the last request for a sample */
+    struct buf url, metrics; /* owned; of the sample in flight */
 };
 
-/* A request under way. */
+/* A request in flight. */
 struct live {
     struct run *u;
     size_t i;        /* in result.seen */
-    struct buf body; /* owned: what is sent */
+    struct buf body; /* owned: the body to send */
     struct served_answer answer;
 };
 
@@ -114,7 +114,7 @@ static bool has_room(const struct run *u)
            (!u->o->max_concurrency || u->n_live < (size_t)u->o->max_concurrency);
 }
 
-/* Each goes out before the next one is made. */
+/* Send what is due; each request is sent before the next one is made. */
 static int send_due(struct run *u, struct err *e)
 {
     int rc = 0;
@@ -140,7 +140,8 @@ static void metrics_done(void *ctx, const struct fetch_result *f)
     struct server_view v;
     server_view_read(&v, f->error || !u->metrics.data ? "" : u->metrics.data);
     u->sampling = false;
-    if (!(v.running >= 0)) return; /* it does not tell */
+    served_result_marks(u->r, &v);
+    if (!(v.running >= 0)) return; /* not reported */
     struct load_sample s = {.us = now(u),
                             .n_running = (int)v.running,
                             .n_waiting = v.waiting > 0 ? (int)v.waiting : 0,
@@ -151,8 +152,13 @@ static void metrics_done(void *ctx, const struct fetch_result *f)
 static void take_sample(struct run *u)
 {
     u->sample_us = now(u) + SAMPLE_US;
-    if (!u->metrics_url || u->sampling) return;
-    struct fetch_request r = target_get(u->t, u->metrics_url);
+    if (u->o->no_samples || u->sampling) return;
+    int64_t asked_us = now(u);
+    buf_clear(&u->url);
+    target_metrics_url(u->t, (double)(asked_us - u->asked_us) * 1e-6, &u->url);
+    if (u->url.failed) return;
+    u->asked_us = asked_us;
+    struct fetch_request r = target_get(u->t, u->url.data);
     r.ctx = u;
     r.on_body = metrics_body;
     r.on_done = metrics_done;
@@ -173,11 +179,11 @@ static void show(struct run *u)
     progress_text(u->o->progress, u->n_done, u->r->n, text);
 }
 
-/* When something is to be done at the latest, if nothing comes back. */
+/* Return the time of the next action if no response arrives before. */
 static int64_t next_us(const struct run *u)
 {
     int64_t at = now(u) + LOOK_US;
-    if (u->metrics_url && !u->sampling && u->sample_us < at) at = u->sample_us;
+    if (!u->o->no_samples && !u->sampling && u->sample_us < at) at = u->sample_us;
     if (has_room(u) && u->r->seen[u->next].arrive_us < at) at = u->r->seen[u->next].arrive_us;
     return at + u->begin_us;
 }
@@ -194,11 +200,11 @@ static int loop(struct run *u, struct err *e)
     return rc;
 }
 
-/* The last ones answer into what ends here. */
+/* End the run after the requests in flight, which use its memory. */
 static void close_run(struct run *u)
 {
     while (fetch_under_way(u->t->fetch)) fetch_wait(u->t->fetch, time_us() + LOOK_US);
-    free(u->metrics_url);
+    buf_deinit(&u->url);
     buf_deinit(&u->metrics);
 }
 
@@ -206,8 +212,12 @@ static int open_result(struct served_result *r, const struct prompts *p, size_t 
                        struct err *e)
 {
     size_t n = n_first ? n_first : p->t.n;
-    *r = (struct served_result){
-        .n = n, .seen = calloc(n + 1, sizeof *r->seen), .own = calloc(n + 1, sizeof *r->own)};
+    *r = (struct served_result){.running_max = NAN,
+                                .waiting_max = NAN,
+                                .kv_max = NAN,
+                                .n = n,
+                                .seen = calloc(n + 1, sizeof *r->seen),
+                                .own = calloc(n + 1, sizeof *r->own)};
     if (!r->seen || !r->own) return err_memory(e, "what clients see", n * sizeof *r->seen);
     for (size_t i = 0; i < n; i++) {
         const struct traffic_job *j = &p->t.v[n_first ? 0 : i];
@@ -218,11 +228,12 @@ static int open_result(struct served_result *r, const struct prompts *p, size_t 
     return 0;
 }
 
-static char *metrics_url(const struct target *t)
+/* Keep the maximum; fmax ignores NAN. */
+void served_result_marks(struct served_result *r, const struct server_view *v)
 {
-    struct buf b = {0};
-    buf_addf(&b, "%s/metrics", t->base);
-    return buf_detach(&b);
+    r->running_max = fmax(r->running_max, v->running_max);
+    r->waiting_max = fmax(r->waiting_max, v->waiting_max);
+    r->kv_max = fmax(r->kv_max, v->kv_max);
 }
 
 int served_run(struct served_result *r, struct target *t, const struct prompts *p,
@@ -231,9 +242,8 @@ int served_run(struct served_result *r, struct target *t, const struct prompts *
     int rc = open_result(r, p, o->n_first, e);
     if (rc != 0) return rc;
     struct run u = {.r = r, .t = t, .p = p, .o = o};
-    if (!o->no_samples) u.metrics_url = metrics_url(t);
     int64_t cpu = os_cpu_us(), energy = os_energy_uj();
-    u.begin_us = time_us();
+    r->begin_us = u.begin_us = time_us();
     rc = loop(&u, e);
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;

@@ -1,13 +1,14 @@
-/* served_target.c - the server that quoth bench serve asks: where it is, who asks, which model it has, how it counts
- * tokens, what it tells about itself; see served.h. */
+/* served_target.c - the server that quoth bench serve measures: its address, keys, model, token counts
+ * and own figures; see served.h. */
 #include "served.h"
 
 #include "base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-enum { ASK_MS = 30000 }; /* for what is asked beside the measurement */
+enum { ASK_MS = 30000 }; /* timeout of requests that are not measured */
 
 static const char *base_url, *host = "127.0.0.1", *uds, *endpoint, *backend = "openai", *model,
                              *served_name, *api_key, *ca_file;
@@ -15,23 +16,40 @@ static int64_t port = 8000;
 static struct text_list headers;
 static bool insecure;
 
+NAMES(backends, "openai", "openai-chat", "openai-completions", "vllm")
+
+static int url_form(const char *text, struct err *e)
+{
+    bool http = strncasecmp(text, "http://", 7) == 0 || strncasecmp(text, "https://", 8) == 0;
+    return http ? 0 : form_wrong(e, "http://HOST[:PORT] or https://HOST[:PORT]", text);
+}
+
+static int path_form(const char *text, struct err *e)
+{
+    return text[0] == '/' ? 0 : form_wrong(e, "a path that begins with /", text);
+}
+
 const struct option target_options[] = {
-    TEXT_OPTION("base-url", "URL", &base_url,
-                "of the server, http or https, in the place of host and port"),
-    TEXT_OPTION("host", "ADDRESS", &host, "of the server (127.0.0.1)"),
-    INT_OPTION("port", "N", &port, 1, 65535, "of the server (8000)"),
-    TEXT_OPTION("uds", "PATH", &uds, "the server's unix socket, in their place"),
-    TEXT_OPTION("backend", "openai|openai-chat", &backend,
-                "prompts, or conversations of one message (openai; vllm means the same)"),
-    TEXT_OPTION("endpoint", "PATH", &endpoint,
-                "(/v1/completions; openai-chat: /v1/chat/completions)"),
-    TEXT_OPTION("model", "NAME", &model, "which of the server's (its first)"),
+    FORM_OPTION("base-url", "URL", &base_url, url_form,
+                "URL of the server, http or https, instead of host and port"),
+    TEXT_OPTION("host", "ADDRESS", &host, "host of the server (default 127.0.0.1)"),
+    INT_OPTION("port", "N", &port, 1, 65535, "port of the server (default 8000)"),
+    TEXT_OPTION("uds", "PATH", &uds, "unix socket of the server, instead of host and port"),
+    NAME_OPTION("backend", "openai|openai-chat", &backend, backends,
+                "openai: prompts; openai-chat: conversations of one message (default openai; vllm "
+                "means the same)"),
+    FORM_OPTION(
+        "endpoint", "PATH", &endpoint, path_form,
+        "path of the endpoint (default /v1/completions; openai-chat: /v1/chat/completions)"),
+    TEXT_OPTION("model", "NAME", &model, "model to request (default: the server's first)"),
     TEXT_OPTION("served-model-name", "NAME", &served_name,
-                "what requests call it, where that is another name"),
-    TEXT_OPTION("api-key", "KEY", &api_key, "(the environment's OPENAI_API_KEY)"),
-    WORDS_OPTION("header", "KEY=VALUE...", &headers, "further headers of each request"),
-    FLAG_OPTION("insecure", &insecure, "any certificate will do"),
-    TEXT_OPTION("ssl-ca-file", "FILE", &ca_file, "certificates to trust (the system's)"),
+                "model's name in requests, if it differs from --model"),
+    TEXT_OPTION("api-key", "KEY", &api_key, "API key of the server (default: $OPENAI_API_KEY)"),
+    WORDS_OPTION("header", "KEY=VALUE...", &headers, "additional headers of each request",
+                 .form = pair_form),
+    FLAG_OPTION("insecure", &insecure, "accept any certificate"),
+    TEXT_OPTION("ssl-ca-file", "FILE", &ca_file,
+                "trusted certificates, PEM (default: the system's)"),
     OPTIONS_END,
 };
 
@@ -66,24 +84,18 @@ static int read_headers(struct target *t, struct err *e)
     buf_deinit(&bearer);
     for (size_t i = 0; i < headers.n && rc == 0; i++) {
         const char *equals = strchr(headers.v[i], '=');
-        if (!equals || equals == headers.v[i] || strpbrk(headers.v[i], "\r\n"))
-            return err_set(e, ERR_ARG, "--header: \"%.60s\" is not KEY=VALUE", headers.v[i]);
         rc = add_header(t, headers.v[i], (size_t)(equals - headers.v[i]), equals + 1, e);
     }
     return rc;
 }
 
-static int read_backend(struct target *t, struct err *e)
+static void read_backend(struct target *t)
 {
     t->backend = backend;
     t->chat = strcmp(backend, "openai-chat") == 0;
-    if (t->chat || strcmp(backend, "openai") == 0 || strcmp(backend, "vllm") == 0 ||
-        strcmp(backend, "openai-completions") == 0)
-        return 0;
-    return err_set(e, ERR_ARG, "--backend: \"%.40s\" is not openai or openai-chat", backend);
 }
 
-/* The base without a slash at its end; "/v1" at the end of one is taken for the endpoint's. */
+/* Derive the URLs: the base without a final slash; "/v1" at its end belongs to the endpoint. */
 static void read_urls(struct target *t)
 {
     const char *path = endpoint ? endpoint : t->chat ? "/v1/chat/completions" : "/v1/completions";
@@ -105,9 +117,9 @@ int target_open(struct target *t, struct err *e)
 {
     *t = (struct target){0};
     struct fetch_options o = {.unix_socket = uds, .ca_file = ca_file, .insecure = insecure};
-    int rc = read_backend(t, e);
-    if (rc == 0) read_urls(t);
-    if (rc == 0 && !t->url) rc = err_memory(e, "a URL", 64);
+    read_backend(t);
+    read_urls(t);
+    int rc = t->url ? 0 : err_memory(e, "a URL", 64);
     if (rc == 0) rc = read_headers(t, e);
     if (rc == 0 && model && !(t->model = strdup(served_name ? served_name : model)))
         rc = err_memory(e, "a name", strlen(model));
@@ -134,7 +146,7 @@ struct fetch_request target_get(const struct target *t, const char *url)
 
 /* ---- asking ---- */
 
-/* A path of the server's, with a body to POST or without one; the answer must have status 200. */
+/* Request a path, with a body to POST or without one; the status must be 200. */
 static int ask(struct target *t, const char *path, const struct buf *body, struct buf *answer,
                struct err *e)
 {
@@ -174,6 +186,13 @@ static const struct json *find_model(const struct json *list, const char *name)
     return name ? NULL : json_item(list, 0);
 }
 
+/* Return a count reported by the server; 0 if it is missing or invalid. */
+static int count_of(const struct json *j)
+{
+    int64_t n = json_int(j, 0);
+    return n > 0 && n <= INT32_MAX ? (int)n : 0;
+}
+
 static int take_model(struct target *t, const struct json *m, struct err *e)
 {
     const char *id = json_text(json_field(m, "id"), NULL),
@@ -183,8 +202,8 @@ static int take_model(struct target *t, const struct json *m, struct err *e)
     if (!t->model) t->model = strdup(id);
     t->root = strdup(root ? root : t->model ? t->model : "");
     const struct json *meta = json_field(m, "meta");
-    t->n_vocab = (int)json_int(json_field(meta, "n_vocab"), 0);
-    t->context_max = (int)json_int(json_field(m, "max_model_len"), 0);
+    t->n_vocab = count_of(json_field(meta, "n_vocab"));
+    t->context_max = count_of(json_field(m, "max_model_len"));
     return t->model && t->root ? 0 : err_memory(e, "a name", 64);
 }
 
@@ -199,7 +218,8 @@ int target_model(struct target *t, struct err *e)
     return rc;
 }
 
-/* vLLM and quoth call the text "prompt", llama.cpp calls it "content" and makes no tokens of what it does not know. */
+/* Count with the text as member `key`. vLLM and quoth call it "prompt"; llama.cpp calls it
+ * "content", and returns no tokens for unknown members. */
 static int count_as(struct target *t, const char *key, const char *text, size_t n, bool special,
                     int *n_token, struct err *e)
 {
@@ -234,11 +254,14 @@ int target_count(struct target *t, const char *text, size_t n, bool special, int
 void server_view_read(struct server_view *v, const char *metrics)
 {
     struct scrape page = {0};
-    (void)scrape_read(&page, metrics, strlen(metrics)); /* no memory: nothing is there */
+    (void)scrape_read(&page, metrics, strlen(metrics)); /* out of memory: no figures */
     *v = (struct server_view){
         .running = scrape_sum(&page, "vllm:num_requests_running", NULL),
         .waiting = scrape_sum(&page, "vllm:num_requests_waiting", NULL),
         .kv_usage = scrape_sum(&page, "vllm:kv_cache_usage_perc", NULL),
+        .running_max = scrape_sum(&page, "quoth:num_requests_running_max", NULL),
+        .waiting_max = scrape_sum(&page, "quoth:num_requests_waiting_max", NULL),
+        .kv_max = scrape_sum(&page, "quoth:kv_cache_usage_perc_max", NULL),
         .cache_queries = scrape_sum(&page, "vllm:prefix_cache_queries_total", NULL),
         .cache_hits = scrape_sum(&page, "vllm:prefix_cache_hits_total", NULL),
         .n_draft = scrape_sum(&page, "vllm:spec_decode_num_drafts_total", NULL),
@@ -246,15 +269,30 @@ void server_view_read(struct server_view *v, const char *metrics)
         .accepted_tokens = scrape_sum(&page, "vllm:spec_decode_num_accepted_tokens_total", NULL),
         .flops = scrape_sum(&page, "vllm:estimated_flops_per_gpu_total", NULL),
         .read_bytes = scrape_sum(&page, "vllm:estimated_read_bytes_per_gpu_total", NULL),
+        .peak_flops = scrape_sum(&page, "quoth:peak_flops", NULL),
+        .peak_bytes = scrape_sum(&page, "quoth:peak_read_bytes_per_second", NULL),
         .preemptions = scrape_sum(&page, "vllm:num_preemptions_total", NULL),
     };
     scrape_deinit(&page);
 }
 
-int target_view(struct target *t, struct server_view *v, struct err *e)
+static void put_metrics_path(struct buf *b, double window_s)
 {
-    struct buf text = {0};
-    int rc = ask(t, "/metrics", NULL, &text, e);
+    buf_addf(b, "/metrics?window=%.3f", window_s);
+}
+
+void target_metrics_url(const struct target *t, double window_s, struct buf *out)
+{
+    buf_add_text(out, t->base);
+    put_metrics_path(out, window_s);
+}
+
+int target_view(struct target *t, double window_s, struct server_view *v, struct err *e)
+{
+    struct buf text = {0}, path = {0};
+    put_metrics_path(&path, window_s);
+    int rc = path.failed ? err_memory(e, "a URL", path.n) : ask(t, path.data, NULL, &text, e);
+    buf_deinit(&path);
     server_view_read(v, rc == 0 && text.data ? text.data : "");
     buf_deinit(&text);
     return rc;

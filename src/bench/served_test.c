@@ -1,6 +1,6 @@
-/* Goal: events of every shape become tokens and times as they should, request bodies are what was asked for, metrics are
- * read as Prometheus would. Method: the reader's own functions, with streams by hand; the HTTP is that of
- * tests/e2e/bench_serve.py. */
+/* Goal: events of every form become tokens and times correctly, request bodies are as requested, metrics
+ * are parsed as Prometheus does. Method: the reader's own functions, with handwritten streams; HTTP is
+ * tested in tests/e2e/bench_serve.py. */
 #include "served.h"
 #include "../../tests/unit.h"
 
@@ -10,7 +10,7 @@
 
 /* ---- answers ---- */
 
-/* What one client saw of that stream. */
+/* Feed a stream to a client; return what it saw. */
 static void hear(struct seen *s, struct served *own, bool chat, int status, const char *stream,
                  const char *error)
 {
@@ -99,6 +99,35 @@ TEST(served_failures_say_why)
         hear(&s, &own, false, c[i].status, c[i].stream, c[i].error);
         if (!s.error || !strstr(s.error, c[i].want))
             test_fail(__FILE__, __LINE__, "case %zu: %s", i, s.error ? s.error : "(none)");
+        served_deinit(&own);
+    }
+}
+
+/* Goal: text of a hostile server is safe on a terminal, and its figures are in range. */
+TEST(served_answers_of_hostile_servers)
+{
+    static const char *const usage[] = {
+        "9e18", "9223372036854775807", "2147483648", "-5", "-9e18", "0.5", "\"7\""};
+    struct seen s;
+    struct served own;
+    for (size_t i = 0; i < sizeof usage / sizeof *usage; i++) {
+        struct buf b = {0};
+        buf_addf(&b,
+                 TEXT("a") EVENT(
+                     "{\"choices\":[],\"usage\":{\"prompt_tokens\":%s,\"completion_tokens\":%s,"
+                     "\"prompt_tokens_details\":{\"cached_tokens\":%s}}}") DONE,
+                 usage[i], usage[i], usage[i]);
+        hear(&s, &own, false, 200, b.data, NULL);
+        if (s.error || s.n_token != 1 || s.n_output != 1 || s.n_input != 4 || s.n_cached != 0)
+            test_fail(__FILE__, __LINE__, "usage %s: %d tokens, %d out, %d in, %d cached", usage[i],
+                      s.n_token, s.n_output, s.n_input, s.n_cached);
+        served_deinit(&own);
+        buf_deinit(&b);
+    }
+    static const char *const said[] = {"\x1b]0;title\a\xc2\x9b\xe2\x80\xae", EVENT("\x1b[31m")};
+    for (int i = 0; i < 2; i++) {
+        hear(&s, &own, false, i ? 200 : 500, said[i], NULL);
+        EXPECT(s.error && !strpbrk(s.error, "\x1b\a\xc2\xe2"));
         served_deinit(&own);
     }
 }

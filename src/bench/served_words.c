@@ -1,8 +1,8 @@
-/* served_words.c - prompts of so many tokens, made of words; see served.h.
+/* served_words.c - prompts with a given number of tokens, made of words; see served.h.
  *
- * As many words as make the number by --tokenizer's count or by the server's own (/tokenize); the number is that of the
- * prompt with what the tokenizer adds, or of a message's text. Where neither counts, a word stands for a token, and the
- * usage in each answer says what it really was. */
+ * Words are added up to the number, counted with --tokenizer or by the server (/tokenize): tokens of the
+ * prompt including those that the tokenizer adds, or of a message's text. If neither is available, each
+ * word counts as one token; the usage in each answer gives the actual number. */
 #include "served.h"
 
 #include "token/token.h"
@@ -53,7 +53,7 @@ static const char *const word[] = {
     "may",  "part", "old",   "new",    "good", "great", "where", "help",  "much"};
 enum { N_WORD = sizeof word / sizeof word[0] };
 
-/* The first n of the words that ids name. */
+/* Append the first n words that ids select. */
 static void put_words(struct buf *b, const struct ids *ids, int n)
 {
     buf_clear(b);
@@ -63,7 +63,7 @@ static void put_words(struct buf *b, const struct ids *ids, int n)
     }
 }
 
-/* As many words as make at most n_want tokens; how many tokens they make. */
+/* Find the most words with at most n_want tokens; return their number of tokens. */
 static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 {
     int n = (int)(n_want / c->per_word), n_token = 0, low = 1, high = (int)ids->n;
@@ -88,7 +88,7 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
     return n_token;
 }
 
-/* Small pieces behind it, until it has n_want tokens. */
+/* Append short pieces until the text has n_want tokens. */
 static int fill(struct counter *c, int n_token, int n_want)
 {
     static const char *const piece[] = {" a", " I", ".", "!", " x", "?", ","};
@@ -108,7 +108,7 @@ static int fill(struct counter *c, int n_token, int n_want)
     return n_token;
 }
 
-/* Job i's prompt as words. */
+/* Make job i's prompt of words. */
 static int make_text(struct prompts *p, size_t i, struct counter *c, struct err *e)
 {
     struct traffic_job *j = &p->t.v[i];

@@ -1,11 +1,12 @@
-/* simulate.c - the fake model, its clock, and clients that come when the trace says; see simulate.h. */
+/* simulate.c - the fake model, its clock, and clients that submit at the trace's times; see
+ * simulate.h. */
 #include "simulate.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_VOCAB = 64, N_AHEAD = 64 /* jobs that wait, of those that are there at once */ };
+enum { N_VOCAB = 64, N_AHEAD = 64 /* maximum waiting jobs with at_once */ };
 
 const struct sim_cost sim_cost_default = {
     .step = 30000, .row = 2000, .kv = 1.7, .pair = 0.85, .page = 100};
@@ -15,7 +16,7 @@ const struct sim_cost sim_cost_default = {
 struct fake {
     struct batch_limits limits;
     struct sim_cost cost;
-    float *logits; /* [n_out, N_VOCAB], zeros: the first token is always picked */
+    float *logits; /* [n_out, N_VOCAB], zeros: always selects the first token */
     int64_t now_us, n_step, n_row;
 };
 
@@ -50,7 +51,7 @@ static int64_t now_us(void *ctx)
 struct client {
     size_t job;
     struct queue *queue; /* owned */
-    int64_t last_us;     /* it last got on */
+    int64_t last_us;     /* time of its last progress */
 };
 
 struct run {
@@ -69,7 +70,7 @@ static int divide(int n, int by)
     return by > 1 ? (n + by - 1) / by : n;
 }
 
-/* A prompt of the trace's length, or a shrunk one: a token of each so many. */
+/* Make a prompt of the trace's length; if shrunk, every shrink-th token. */
 static int make_prompt(struct run *u, size_t i, struct ids *out, struct err *e)
 {
     struct ids all = {0};
@@ -114,7 +115,7 @@ static bool is_due(const struct run *u)
     return u->t->v[u->next].arrival_us <= u->fake.now_us;
 }
 
-/* What one client was told since last time. true: all. */
+/* Read a client's new events; return true at the end. */
 static bool read_reply(struct run *u, struct client *c)
 {
     struct sim_seen *s = &u->r->seen[c->job];
@@ -153,7 +154,7 @@ static int read_replies(struct run *u, struct err *e)
     return 0;
 }
 
-/* Nothing to compute: until the next one comes, or for a policy that waits. */
+/* Nothing to compute: advance the clock to the next arrival, or to the time a policy waits for. */
 static void idle(struct run *u)
 {
     int64_t next = u->fake.now_us + 1000;
@@ -202,6 +203,7 @@ static int open_run(struct run *u, struct err *e)
         .scheduler = o->scheduler,
         .itl_multiple = o->itl_multiple,
         .starvation_us = o->starvation_us,
+        .slice_tokens = o->slice_tokens,
         .queue_max = (int)u->t->n + 1,
     };
     return engine_open(&u->en, &eo, e);
@@ -281,7 +283,7 @@ static bool is_other(size_t i)
     return i % EVERY == EVERY - 1;
 }
 
-/* The jobs of one key, arriving so that they are `load` of what the engine can do. */
+/* Select the jobs of one key, with arrivals at `load` of the engine's capacity. */
 static int part_of(struct traffic *out, const struct traffic *t, bool other, double load,
                    const struct sim_options *o, struct err *e)
 {
@@ -315,7 +317,7 @@ static int append(struct traffic *all, int **key, const struct traffic *part, in
     return 0;
 }
 
-/* Mean latencies of a key's jobs; key NULL: of all. */
+/* Compute the mean latencies of a key's jobs; key NULL: of all. */
 static void means(double *first_s, double *done_s, const struct sim_result *r, const int *key)
 {
     double first = 0, done = 0, n = 0;

@@ -1,7 +1,7 @@
-/* Goal: the bars of the scheduler hold on traces of real requests: feedback queues beat first come,
- * first served, nobody waits longer than the bound, a key that floods does not cost others their share,
- * continuous batching beats static, and a pool of moderate size hits nearly as often as an unlimited
- * one. Method: the engine on a virtual clock (simulate.h); the whole traces under QUOTH_LONG=1. */
+/* Goal: the scheduler meets its criteria on traces of real requests: feedback queues beat first come,
+ * first served; no request waits longer than the bound; a flood by one key does not reduce the others'
+ * share; continuous batching beats static; and a pool of moderate size has nearly as many hits as an
+ * unlimited one. Method: the engine on a virtual clock (simulate.h); the whole traces with QUOTH_LONG=1. */
 #include "../../tests/unit.h"
 #include "simulate.h"
 
@@ -36,7 +36,7 @@ static int64_t longest_wait(const struct sim_result *r)
     return us;
 }
 
-/* A hand-made trace: n jobs, a second apart. */
+/* Make a trace: n jobs, one per second. */
 static void even(struct traffic *t, int n, int n_prompt, int n_output)
 {
     *t = (struct traffic){.seed = 7};
@@ -52,7 +52,7 @@ TEST(a_simulation_is_exact_where_nothing_interferes)
     struct traffic t;
     struct sim_result r;
     struct err e;
-    even(&t, 3, 100, 5); /* each is done before the next one comes */
+    even(&t, 3, 100, 5); /* each ends before the next one arrives */
     struct sim_options o = options();
     o.cost = (struct sim_cost){.step = 1000, .row = 100, .kv = 1, .pair = 0.5};
     NEED_OK(simulate(&r, &t, &o, &e), &e);
@@ -98,7 +98,7 @@ TEST(policies_meet_their_bars_on_real_arrivals)
                   mean, wait, bound);
         if (i == 0) fcfs = mean;
         if (strcmp(o.scheduler, "mlfq") == 0) EXPECT(mean * 1.5 <= fcfs);
-        if (joins) EXPECT(wait <= bound + 60); /* until one of those that run is done */
+        if (joins) EXPECT(wait <= bound + 60); /* until a running one is done */
         sim_result_close(&r);
     }
     traffic_close(&t);
@@ -118,7 +118,7 @@ TEST(a_key_that_floods_costs_others_little_more_than_their_share)
               f.first_s / f.fair_first_s, f.done_s / f.fair_done_s);
     EXPECT(f.done_s <= 1.2 * f.fair_done_s);
     EXPECT(f.first_s <= 1.2 * f.fair_first_s);
-    o.scheduler = "fcfs"; /* the test would see it */
+    o.scheduler = "fcfs"; /* the test would detect starvation */
     NEED_OK(sim_flood(&f, &t, &o, &e), &e);
     EXPECT(f.done_s > 2 * f.fair_done_s);
     traffic_close(&t);

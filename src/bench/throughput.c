@@ -1,11 +1,11 @@
-/* throughput.c - quoth bench throughput: tokens a second when all requests are there from the
- * beginning, as vllm bench throughput measures it, and how much of that time was the model's:
+/* throughput.c - quoth bench throughput: tokens per second if all requests arrive at the beginning, as
+ * vllm bench throughput measures it, and the model's share of that time:
  *
  *   host share    of the engine's steps outside the model, from its own statistics
  *   kernel share  the same batches through the model alone, afterwards (traffic_steps.c) */
 #include "trial.h"
 
-enum { N_PROMPT = 128, LENGTH = 128 }; /* unless flags say otherwise */
+enum { N_PROMPT = 128, LENGTH = 128 }; /* defaults of the flags */
 
 static int64_t prefix_len;
 static double range_ratio;
@@ -14,11 +14,12 @@ static bool kernels = true;
 static const struct option options[] = {
     OPTIONS_OF(dataset_options),
     REAL_OPTION("random-range-ratio", "R", &range_ratio, 0, 0.999,
-                "random lengths from 1 - R to 1 + R times those (0)"),
+                "spread of random lengths: a factor from 1 - R to 1 + R (default 0)"),
     INT_OPTION("prefix-len", "N", &prefix_len, 0, 1 << 20,
-               "tokens before them that all prompts share (0)"),
-    FLAG_OPTION("kernels", &kernels,
-                "afterwards the same steps through the kernels alone (--no-kernels: do not)"),
+               "additional tokens at the beginning that all random prompts share (default 0)"),
+    FLAG_OPTION(
+        "kernels", &kernels,
+        "afterwards run the same steps through the kernels alone (default on; --no-kernels)"),
     OPTIONS_OF(cache_options),
     OPTIONS_OF(length_options),
     OPTIONS_OF(choice_options),

@@ -1,5 +1,5 @@
-/* tokenize.c - quoth bench tokenize: megabytes a second of a tokenizer, on ordinary and on
- * degenerate text. */
+/* tokenize.c - quoth bench tokenize: a tokenizer's speed in megabytes per second, on ordinary and
+ * on degenerate text. */
 #include "option/option.h"
 
 #include "base/os.h"
@@ -15,9 +15,11 @@ static bool as_json;
 
 static const struct option options[] = {
     TEXT_OPTION("text", "FILE", &text_path,
-                "the ordinary text (a built-in English paragraph, repeated)"),
-    TEXT_OPTION("family", "NAME", &hint, "pre-tokenizer of a .tiktoken file"),
-    INT_OPTION("rounds", "N", &n_round, 1, 1000, "the best of N rounds is printed (5)"),
+                "file with ordinary text (default: a built-in English paragraph, repeated)"),
+    FORM_OPTION("family", "NAME", &hint, tokenizer_family_form,
+                "pre-tokenizer of a .tiktoken file"),
+    INT_OPTION("rounds", "N", &n_round, 1, 1000,
+               "number of rounds, of which the best is printed (default 5)"),
     FLAG_OPTION("json", &as_json, "one JSON object per line"),
     OPTIONS_END,
 };

@@ -1,9 +1,9 @@
-/* traffic_figures.c - what clients saw of an engine in this process (seen.c), and what that engine and the machine did
- * for it:
+/* traffic_figures.c - what clients saw of an engine in this process (seen.c), and the work of that engine
+ * and the machine:
  *
  *   mfu   operations of the model (2 for each weight and row, 4 for each head, dimension and position
- *         attended to) a second, of the peak;  mbu  bytes of weights and KV that steps had to read
- *         a second, of the read bandwidth */
+ *         attended to) per second, as a share of the peak
+ *   mbu   bytes of weights and KV that steps had to read per second, as a share of the read bandwidth */
 #include "traffic.h"
 
 #include "base/json.h"
@@ -44,7 +44,7 @@ void traffic_figures_close(struct traffic_figures *f)
 
 /* ---- the table ---- */
 
-/* Waiting outside is of interest where somebody did. */
+/* Omit times of waiting outside if no request waited. */
 static bool is_printed(const struct seen_figures *f, int k)
 {
     return (k != QUEUE && k != E2EL_QUEUE) || samples_percentile(&f->ms[QUEUE], 100) > 10;
@@ -107,10 +107,9 @@ void traffic_print(const struct traffic_figures *figures, const struct traffic_r
     if (isfinite(f->offered_rate)) fprintf(out, " of %.3f offered", f->offered_rate);
     if (f->n_good < f->n_completed)
         fprintf(out, ", %.3f within the objectives (%zu)", f->good_rate, f->n_good);
-    fprintf(out,
-            "\n%10.2f generated tokens/s (%.0f in the busiest second)\n%10.2f tokens/s with "
-            "prompts\n",
-            f->output_rate, f->most_tokens_per_s, f->total_rate);
+    fprintf(out, "\n%10.2f generated tokens/s", f->output_rate);
+    if (!isnan(seen_peak_rate(f))) fprintf(out, " (%.0f in the busiest second)", seen_peak_rate(f));
+    fprintf(out, "\n%10.2f tokens/s with prompts\n", f->total_rate);
     print_latencies(f, percent, out);
     print_engine(figures, r, out);
 }

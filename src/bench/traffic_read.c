@@ -1,7 +1,7 @@
-/* traffic_read.c - what requests are to come: from a trace of real ones, or random; see traffic.h.
+/* traffic_read.c - the requests to send: from a trace of real ones, or random; see traffic.h.
  *
- * A trace has no text: only when, how long, and in Mooncake's which blocks of 512 tokens are the same
- * as another request's. Tokens are made from those names, so that equal prefixes stay equal. */
+ * A trace has no text: only times, lengths, and in Mooncake's the names of blocks of 512 tokens, equal
+ * for equal blocks. Tokens are derived from those names, so that equal prefixes stay equal. */
 #include "traffic.h"
 
 #include "base/json.h"
@@ -30,10 +30,10 @@ static int add(struct traffic *t, struct traffic_job j, struct err *e)
 
 /* ---- files ---- */
 
-enum { LENGTH_MAX = 1 << 24 }; /* tokens; two of them still fit into an int */
+enum { LENGTH_MAX = 1 << 24 }; /* tokens; twice that still fits into an int */
 static const int64_t MS_MAX = (int64_t)1 << 52;
 
-/* "374,44", and whatever follows. */
+/* Parse "374,44", ignoring what follows. */
 static bool read_lengths(const char *text, struct traffic_job *j)
 {
     return sscanf(text, "%9d,%9d", &j->n_prompt, &j->n_output) == 2;
@@ -44,7 +44,7 @@ static bool are_lengths(int64_t n_prompt, int64_t n_output)
     return n_prompt >= 0 && n_prompt <= LENGTH_MAX && n_output >= 0 && n_output <= LENGTH_MAX;
 }
 
-/* "2023-11-16 18:15:46.6805900" in microseconds since 1970; false: it is none. */
+/* Parse "2023-11-16 18:15:46.6805900" to microseconds since 1970; false if invalid. */
 static bool read_time(const char *text, int64_t *us)
 {
     struct tm tm = {0};
@@ -124,7 +124,7 @@ static int mooncake_line(struct source *s, const char *line, int at, struct err 
     return rc;
 }
 
-/* By the first line, which is a head unless it is an object. */
+/* Select the format by the first line, which is a heading unless it is an object. */
 static read_line_fn *format_of(const char *first)
 {
     if (strncmp(first, "TIMESTAMP,ContextTokens,GeneratedTokens", 39) == 0) return azure_line;
@@ -187,8 +187,8 @@ int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, doubl
     return rc;
 }
 
-/* A number of the gamma distribution with that shape and mean 1 (Marsaglia and Tsang, 2000; for a
- * shape below 1 their boost). */
+/* Return a random number of the gamma distribution with that shape and mean 1 (Marsaglia and Tsang,
+ * 2000; for a shape below 1 their boost). */
 static double gamma_unit(uint64_t *rng, double shape)
 {
     double boost = shape < 1 ? pow(1.0 - (double)rng_float(rng), 1 / shape) : 1;
@@ -242,7 +242,7 @@ int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *o
 {
     const struct traffic_job *j = &t->v[i];
     for (int k = 0; k < j->n_prompt; k++) {
-        uint64_t whose = i + 1; /* a prompt of its own */
+        uint64_t whose = i + 1; /* a prompt without shared tokens */
         if (j->n_block) whose = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
         if (!j->n_block && k < j->n_prefix) whose = ((uint64_t)1 << 32) + (uint64_t)j->prefix;
         uint64_t state = t->seed ^ (whose << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);

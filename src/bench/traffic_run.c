@@ -1,6 +1,6 @@
-/* traffic_run.c - the clients of a measurement: send each job when its time has come, read what comes
- * back; see traffic.h. One thread, which looks after all of them every 2 ms (0.3 % of a core at 64
- * requests); nothing that is measured depends on when it looks. */
+/* traffic_run.c - the clients of a measurement: send each job when it is due, read the replies; see
+ * traffic.h. One thread polls all of them every 2 ms (0.3 % of a core at 64 requests); no measured
+ * figure depends on when it polls. */
 #include "traffic.h"
 
 #include "base/os.h"
@@ -28,7 +28,7 @@ static void real_pass(void *ctx, int64_t until_us)
 
 const struct traffic_clock traffic_real_clock = {.now_us = real_now, .pass = real_pass};
 
-/* A request under way. */
+/* A request in flight. */
 struct live {
     size_t job;
     uint64_t id;
@@ -43,7 +43,7 @@ struct run {
     const struct traffic *t;
     const struct traffic_options *o;
     VEC(struct live) live;
-    VEC(struct queue *) idle; /* queues for the next ones, the last used on top */
+    VEC(struct queue *) idle; /* unused queues, the last used on top */
     struct buf text;
     size_t next, n_done;
     int64_t begin_us, sample_us;
@@ -63,7 +63,7 @@ static struct request *make_request(const struct run *u, size_t i, struct err *e
     q->max_tokens = u->t->v[i].n_output;
     q->n = u->o->n_choice ? u->o->n_choice : 1;
     q->beam_width = u->o->beams ? q->n : 0;
-    q->params.temperature = u->o->temperature;
+    if (u->o->params) q->params = *u->o->params;
     q->params.ignore_eos = true;
     q->params.seed = u->t->seed + i;
     q->params.seeded = true;
@@ -86,7 +86,8 @@ static void close_live(struct run *u, struct live *l)
     if (l->queue && !vec_push(&u->idle, l->queue)) queue_close(l->queue);
 }
 
-/* Refused requests count as such; only what no request can help fails the run. */
+/* Send a job. Rejected requests are recorded; only errors that concern all requests fail the
+ * run. */
 static int send_job(struct run *u, size_t i, struct err *e)
 {
     struct seen *seen = &u->r->seen[i];
@@ -101,7 +102,7 @@ static int send_job(struct run *u, size_t i, struct err *e)
     if (rc == 0 && !vec_push(&u->live, l)) rc = err_memory(e, "requests under way", sizeof l);
     seen->submit_us = now(u);
     if (rc == 0 && engine_submit(u->en, q, e) == 0) return 0;
-    if (rc == 0) u->live.n--, u->n_done++; /* refused */
+    if (rc == 0) u->live.n--, u->n_done++; /* rejected */
     request_close(q);
     close_live(u, &l);
     return rc;
@@ -143,7 +144,7 @@ static void hear(struct run *u, struct live *l, const struct event *ev)
     reply_event(&l->reply, ev, &u->text);
 }
 
-/* true: it is done */
+/* Read a request's events; return true at its end. */
 static bool read_live(struct run *u, struct live *l)
 {
     struct event ev;
@@ -190,7 +191,7 @@ static void look(struct run *u)
     if (u->o->progress) progress_bar(u->o->progress, u->n_done, u->t->n);
 }
 
-/* When something is to be done at the latest, if nothing comes back. */
+/* Return the time of the next action if no event arrives before. */
 static int64_t next_us(const struct run *u)
 {
     int64_t at = u->sample_us;
@@ -213,7 +214,7 @@ static int loop(struct run *u, struct err *e)
 
 /* ---- the run ---- */
 
-/* After a failure: the engine writes to the queues until it says that a request is done. */
+/* Cancel all after a failure: the engine writes to the queues until each request's end event. */
 static void give_up(struct run *u)
 {
     for (size_t i = 0; i < u->live.n; i++) engine_cancel(u->en, u->live.v[i].id);
@@ -223,7 +224,8 @@ static void give_up(struct run *u)
     }
 }
 
-/* The last answers are out before their step is over and counted. */
+/* Read the engine's statistics when it is idle: the last answers are emitted before their step is
+ * counted. */
 static void read_stats(struct run *u, struct stats_view *v)
 {
     for (;;) {
@@ -241,7 +243,8 @@ static void close_run(struct run *u)
     buf_deinit(&u->text);
 }
 
-/* What clients write down, all of it touched now: memory that grows later is not theirs. */
+/* Allocate the clients' records and write them now, so that they do not count as later growth of
+ * memory. */
 static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
 {
     size_t n_token = 0, at = 0;
@@ -262,7 +265,7 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     return 0;
 }
 
-/* Where the answers of so many at a time arrive: the same. */
+/* Open the queues for all requests in flight, in advance for the same reason. */
 static int open_queues(struct run *u, struct err *e)
 {
     enum { TOUCHED_MAX = 64 };

@@ -1,8 +1,8 @@
-/* traffic_steps.c - what an engine costs beyond its kernels: the steps that it made are written down,
- * and the same batches are computed once more by the model alone; see traffic.h.
+/* traffic_steps.c - an engine's cost beyond its kernels: its steps are logged, and the same batches are
+ * computed once more by the model alone; see traffic.h.
  *
- * Only their time counts, so what the pages hold by then does not matter. The log is one block of
- * memory, filled from its beginning; when it is full, later steps are not written down. */
+ * Only their time counts, so the contents of the pages do not matter. The log is one block of memory,
+ * filled from its beginning; when it is full, later steps are not logged. */
 #include "traffic.h"
 
 #include "base/cpu.h"
@@ -60,7 +60,7 @@ static size_t words_of(const struct step_log *l, const struct batch *b)
     return n;
 }
 
-/* Between the log and a batch's array: in one direction or the other, so that both agree. */
+/* Copies between the log and a batch's arrays, in either direction, so that both agree. */
 struct cursor {
     int32_t *at;
     bool write;
@@ -104,7 +104,7 @@ static void write_down(struct step_log *l, const struct batch *b)
     l->last_us = time_us();
     if (l->n_step++ == 0) l->first_us = l->last_us;
     struct cursor c = {l->word + l->n_word, true};
-    move_batch(l, &c, (struct batch *)b); /* which only reads it */
+    move_batch(l, &c, (struct batch *)b); /* only read here */
     l->n_word += n;
 }
 
@@ -130,7 +130,7 @@ bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, 
 {
     struct batch b;
     if (l->n_step < 2 || batch_open(&b, model_batch_limits(l->m), e) != 0) return false;
-    *n_step = l->n_step - 1; /* when the last one's time ended is not known */
+    *n_step = l->n_step - 1; /* the end of the last step is unknown */
     *engine_us = l->last_us - l->first_us;
     unsigned former = cpu_float_canonical();
     struct cursor c = {l->word, false};
@@ -138,7 +138,6 @@ bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, 
     for (int i = 0; i < *n_step; i++) {
         batch_clear(&b);
         move_batch(l, &c, &b);
-        for (int s = 0; s < b.n_seq; s++) b.state[s] = b.adapter[s] = -1;
         model_forward(l->m, &b);
     }
     *kernel_us = time_us() - begin;

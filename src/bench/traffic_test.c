@@ -1,6 +1,6 @@
-/* traffic_test.c - goal: traces are read as they are, random ones are what was asked, and every figure of a
- * run is the one that can be worked out by hand. Method: files by hand; an executor whose steps take a known
- * time on a virtual clock, stepped by the clients' own clock. */
+/* traffic_test.c - goal: traces are read correctly, random ones are as requested, and every figure of a
+ * run agrees with the one computed by hand. Method: handwritten files; an executor whose steps take a
+ * known time on a virtual clock, stepped by the clients' own clock. */
 #include "traffic.h"
 #include "../../tests/unit.h"
 
@@ -79,7 +79,7 @@ TEST(traces_that_are_none_are_refused_by_line)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct traffic t;
-        struct err e = {""};
+        struct err e = {0};
         if (read_text(&t, bad[i].text, &e) == 0 || !strstr(e.text, bad[i].word))
             test_fail(__FILE__, __LINE__, "case %zu: %s", i, e.text);
         traffic_close(&t);
@@ -148,7 +148,8 @@ TEST(random_traffic_is_what_was_asked)
 
 TEST(ramps_rise_as_asked)
 {
-    /* Goal: the middle of a linear ramp from 2 to 18 goes at 10 a second, of an exponential one at 6. */
+    /* Goal: the middle of a linear ramp from 2 to 18 has a rate of 10 per second, of an exponential
+     * one 6. */
     for (int k = 0; k < 2; k++) {
         struct traffic t = {.seed = 5};
         struct err e;
@@ -213,7 +214,7 @@ static int run_slow(struct slow *s, const struct traffic *t, int max_concurrency
 {
     struct traffic_clock clock = {s, slow_now, slow_pass};
     struct traffic_options o = {
-        .clock = &clock, .n_vocab = N_VOCAB, .max_concurrency = max_concurrency, .temperature = 1};
+        .clock = &clock, .n_vocab = N_VOCAB, .max_concurrency = max_concurrency};
     return traffic_run(r, s->engine, t, &o, e);
 }
 
@@ -314,7 +315,7 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     traffic_close(&t);
 }
 
-/* Five requests, and what they amount to. */
+/* Five requests, and their figures. */
 struct measured {
     struct slow slow;
     struct traffic t;
@@ -359,7 +360,7 @@ TEST(bench_json_has_every_key)
     struct err e;
     int n_key = 0;
     NEED_OK(measure(&m, &e), &e);
-    NEED_OK(reals_read(&percent, "p", "50,90,99", 0, 100, &e), &e);
+    NEED_OK(reals_read(&percent, "50,90,99", 0, 100, &e), &e);
     traffic_json(&m.f, &m.r, &percent, &b);
     seen_json_detail(m.r.seen, m.r.n, &b);
     buf_add_char(&b, '}');

@@ -1,5 +1,5 @@
-/* trial.c - a model and an engine that fits what is sent, peaks measured beside it, and where results go; see
- * trial.h. */
+/* trial.c - a model and an engine sized for the jobs, peaks measured around the run, and output of
+ * results; see trial.h. */
 #include "trial.h"
 
 #include "base/json.h"
@@ -10,21 +10,23 @@
 #include <string.h>
 #include <time.h>
 
-enum { N_SEQ = 64 }; /* unless --max-num-seqs says otherwise */
+enum { N_SEQ = 64 }; /* default of --max-num-seqs */
 
 static bool no_detokenize, as_json;
 static const char *json_path, *page_path;
 bool prefix_cache_flag = true;
 
 const struct option trial_options[] = {
-    FLAG_OPTION("disable-detokenize", &no_detokenize, "answers stay tokens"),
+    FLAG_OPTION("disable-detokenize", &no_detokenize, "do not convert answers to text"),
+    OPTIONS_OF(sampling_options),
     OPTIONS_OF(figure_options),
     LIST_OPTION("goodput", "NAME:MS", &figure_flags.goodput,
-                "an objective, may be repeated: ttft:500, tpot:50, e2el:10000, e2el_per_token:50"),
+                "an objective, may be repeated: ttft:500, tpot:50, e2el:10000, e2el_per_token:50",
+                .form = objective_form),
     FLAG_OPTION("json", &as_json, "one JSON object"),
-    TEXT_OPTION("output-json", "FILE", &json_path, "write that object to a file, besides"),
-    TEXT_OPTION("output", "FILE.html", &page_path,
-                "write a page with the table and curves, besides", .letter = 'o'),
+    TEXT_OPTION("output-json", "FILE", &json_path, "also write the JSON object to a file"),
+    TEXT_OPTION("output", "FILE.html", &page_path, "also write a page with the table and curves",
+                .letter = 'o'),
     OPTIONS_OF(model_options),
     OPTIONS_END,
 };
@@ -49,8 +51,9 @@ static int start_engine(struct trial *b, const struct trial_setup *o, struct err
 {
     struct engine_options eo;
     session_flags.offline = o->offline;
-    int rc = session_engine_options(&eo, &b->s, &session_flags, e);
-    if (rc == 0 && o->log_bytes) rc = step_log_open(&b->log, b->s.model, o->log_bytes, e);
+    session_engine_options(&eo, &b->s, &session_flags);
+    int rc = 0;
+    if (o->log_bytes) rc = step_log_open(&b->log, b->s.model, o->log_bytes, e);
     if (b->log) eo.executor = step_log_executor(b->log);
     eo.no_prefix_cache = !o->prefix_cache;
     eo.queue_max = b->t.n < 1024 ? 1024 : (int)b->t.n;
@@ -91,7 +94,8 @@ void trial_close(struct trial *b)
 
 /* ---- running ---- */
 
-/* What the machine gives now; no memory stays taken, which would count as the engine's. */
+/* Measure the machine's current peaks; all memory is freed, because it would count as the
+ * engine's. */
 static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e)
 {
     struct limits *l = NULL;
@@ -109,15 +113,16 @@ static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e
 
 int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e)
 {
-    struct traffic_options o = {
-        .clock = &traffic_real_clock,
-        .n_vocab = model_info(b->s.model)->n_vocab,
-        .max_concurrency = max_concurrency,
-        .n_choice = n_choice,
-        .beams = choice_flags.beams,
-        .temperature = (float)(figure_flags.temperature < 0 ? 1 : figure_flags.temperature),
-        .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
-        .progress = b->name};
+    struct sample_params params = sample_params_default;
+    sampling_read(&params);
+    struct traffic_options o = {.clock = &traffic_real_clock,
+                                .n_vocab = model_info(b->s.model)->n_vocab,
+                                .max_concurrency = max_concurrency,
+                                .n_choice = n_choice,
+                                .beams = choice_flags.beams,
+                                .params = &params,
+                                .tokenizer = no_detokenize ? NULL : b->s.tokenizer,
+                                .progress = b->name};
     traffic_result_close(&b->result);
     int rc = b->peaks.n_thread ? 0 : measure_peaks(b, &b->peaks, e);
     b->peaks.n_thread = session_n_thread(&b->s);
@@ -142,14 +147,14 @@ static int n_seq(const struct trial *b)
     return model_batch_limits(b->s.model)->n_seq;
 }
 
-/* The name that "auto" stands for where no keys compete. */
+/* Return the scheduler's name; "auto" is resolved for requests without keys. */
 static const char *scheduler(void)
 {
     const char *name = session_flags.scheduler;
     return strcmp(name, "auto") == 0 ? policy_name(0) : name;
 }
 
-/* Who was measured, where. */
+/* Append what was measured, and on which machine. */
 static void put_subject(struct trial *b, struct buf *out)
 {
     const struct model_info *i = model_info(b->s.model);
@@ -162,16 +167,16 @@ static void put_subject(struct trial *b, struct buf *out)
     json_member_text(out, "model_id", i->name);
     buf_addf(out, ",\"num_prompts\":%zu,\"max_num_seqs\":%d,\"kv_pages\":%d,\"block_size\":%d",
              b->t.n, n_seq(b), i->n_page, i->page_rows);
-    json_member_text(out, "device", backend_describe(b->s.backend));
+    json_member_text(out, "device", b->s.backend->description);
     json_member_text(out, "scheduler", scheduler());
-    json_member_text(out, "version", quoth_version());
+    json_member_text(out, "version", QUOTH_VERSION);
 }
 
 static void print_subject(struct trial *b, FILE *f)
 {
     const struct model_info *i = model_info(b->s.model);
     fprintf(f, "%s: %s, %.2f M parameters; %s, activations %s, KV %s\n", i->name, i->arch,
-            (double)i->n_param * 1e-6, backend_describe(b->s.backend), session_act_name(),
+            (double)i->n_param * 1e-6, b->s.backend->description, session_act_name(),
             kv_type_name(i->kv_type));
     fprintf(f, "%d pages of %d tokens, at most %d sequences, scheduler %s\n\n", i->n_page,
             i->page_rows, n_seq(b), scheduler());
@@ -205,7 +210,7 @@ static int compose_json(struct trial *b, bool detail, struct err *e)
     b->json.failed |= own.failed;
     buf_deinit(&own);
     if (b->json.failed) return err_memory(e, "the result", b->json.n);
-    b->json.data[0] = '{'; /* in the place of the first comma */
+    b->json.data[0] = '{'; /* replaces the first comma */
     return 0;
 }
 

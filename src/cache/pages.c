@@ -6,27 +6,27 @@
  *
  * (1) A page is in exactly one of: the free list, the cached LRU, at least one sequence's table.
  * (2) refs(page) = the number of tables naming it. A page with refs > 1 is never written: the
- * writer copies first.
- * (3) Only full pages are sealed; a name covers the parent's name, the page's tokens and whatever
- *     else changes its content, so finding a chain of pages is a walk down a radix tree whose
- *     edges are whole pages. A hit also compares the tokens; those before them it cannot, so names begin
- *     with a random number of the pool: who could compute them could make up tokens that are named like
- *     somebody else's, and have the pages behind those found.
- * (4) At most one page has a name. A second one, computed at the same time, is given back when it
- *     is sealed, and its holder goes on with the first: they hold the same bits.
+ *     writer copies first.
+ * (3) Only full pages are sealed. A name covers the parent's name, the page's tokens and everything
+ *     else that changes its content, so finding a chain of pages is a walk down a radix tree whose
+ *     edges are whole pages. A hit also compares the page's tokens, but cannot compare those before
+ *     them. Names therefore depend on a random number of the pool: otherwise an attacker could
+ *     construct tokens with the name of another user's page and find the pages after it.
+ * (4) A name belongs to at most one page. A second page, computed at the same time, is dropped when
+ *     it is sealed, and its holder continues with the first one: both hold the same bits.
  *
- * The free list is a stack: the page freed last, still warm in the processor's caches, is taken
- * first. What is evicted first is a leaf of the tree: whoever holds a page holds its parents (4),
- * and drops its pages last first, so that a child is dropped for the last time before its parent
- * is, and is older in the LRU. (Where all layers have a window, parents behind it are dropped first;
- * there a prefix is found by its last pages alone.) Which page a sequence gets never changes its
- * output (docs/design.md 5). */
+ * The free list is a stack: the page freed last, still in the processor's caches, is taken first.
+ * The first page to be evicted is a leaf of the tree: a holder of a page holds its parents (4) and
+ * drops its pages last first, so a child is dropped for the last time before its parent and is
+ * older in the LRU. (If all layers have a window, parents before it are dropped first; a prefix is
+ * then found by its last pages alone.) Which page a sequence gets never changes its output
+ * (docs/design.md 5). */
 #include "cache.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/os.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,13 +37,13 @@ struct page {
     int32_t newer, older; /* neighbours in the LRU while CACHED */
     bool named;           /* findable under name */
     uint64_t name;
-    int64_t born_us, used_us; /* when it was taken; last found, or dropped by its last holder */
+    int64_t born_us, used_us; /* time of page_take; time of the last drop by its last holder */
 };
 
 struct pages {
     int n_page, page_rows, n_free, n_cached;
     bool keep;
-    uint64_t root;      /* the name before a first page's */
+    uint64_t root;      /* parent name of first pages */
     struct page *page;  /* [n_page] */
     int32_t *token;     /* [n_page, page_rows] of named pages */
     int32_t *free_list; /* [n_page], the first n_free are free */
@@ -144,7 +144,7 @@ static const int32_t *tokens_of(const struct pages *p, int32_t page)
     return p->token + (int64_t)page * p->page_rows;
 }
 
-/* The slot that holds `name`, or the empty one where it would go. */
+/* Return the slot that holds `name`, or the empty one for it. */
 static uint32_t slot_of(const struct pages *p, uint64_t name)
 {
     uint32_t i = (uint32_t)name & (p->n_slot - 1);
@@ -152,7 +152,7 @@ static uint32_t slot_of(const struct pages *p, uint64_t name)
     return i;
 }
 
-/* Empty the slot of a page and move up those behind it that would no longer be reached. */
+/* Empty the slot of a page and move up later entries that would become unreachable. */
 static void unname(struct pages *p, int32_t page)
 {
     if (!p->page[page].named) return;
@@ -169,7 +169,8 @@ static void unname(struct pages *p, int32_t page)
 
 int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens)
 {
-    assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
+    CHECK(page >= 0 && page < p->n_page && p->page[page].refs > 0, "page %d of %d", page,
+          p->n_page);
     if (!p->keep || p->page[page].named) return page;
     int32_t twin = page_find(p, name, tokens);
     if (twin != NONE) {
@@ -177,7 +178,7 @@ int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *t
         return twin;
     }
     uint32_t i = slot_of(p, name);
-    if (p->slot[i] != NONE) return page; /* another content of that name */
+    if (p->slot[i] != NONE) return page; /* another content has that name */
     p->slot[i] = page;
     p->page[page].named = true;
     p->page[page].name = name;
@@ -228,7 +229,8 @@ int32_t page_take(struct pages *p)
     } else {
         return NONE;
     }
-    assert(p->page[page].refs == 0 && !p->page[page].named);
+    CHECK(p->page[page].refs == 0 && !p->page[page].named, "page %d has %d references", page,
+          p->page[page].refs);
     p->page[page].refs = 1;
     p->page[page].born_us = p->now_us;
     return page;
@@ -236,13 +238,15 @@ int32_t page_take(struct pages *p)
 
 void page_ref(struct pages *p, int32_t page)
 {
-    assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
+    CHECK(page >= 0 && page < p->n_page && p->page[page].refs > 0, "page %d of %d", page,
+          p->n_page);
     p->page[page].refs++;
 }
 
 void page_drop(struct pages *p, int32_t page)
 {
-    assert(page >= 0 && page < p->n_page && p->page[page].refs > 0);
+    CHECK(page >= 0 && page < p->n_page && p->page[page].refs > 0, "page %d of %d", page,
+          p->n_page);
     if (--p->page[page].refs > 0) return;
     p->page[page].used_us = p->now_us;
     if (p->page[page].named)
@@ -292,6 +296,7 @@ void pages_forget(struct pages *p)
 
 int page_refs(const struct pages *p, int32_t page)
 {
+    CHECK(page >= 0 && page < p->n_page, "page %d of %d", page, p->n_page);
     return p->page[page].refs;
 }
 
@@ -315,7 +320,7 @@ const char *pages_check(const struct pages *p, const int32_t *const *table, cons
     for (int t = 0; t < n_table; t++)
         for (int i = 0; i < n[t]; i++) {
             int32_t page = table[t][i];
-            if (page == NONE) continue; /* a hole behind a window */
+            if (page == NONE) continue; /* a hole before the window */
             if (page < 0 || page >= p->n_page) return "a table names a page that does not exist";
             p->count[page]++;
         }

@@ -1,6 +1,6 @@
-/* pages_test.c - goal: the page table keeps its invariants, and finds exactly the prefixes that
- * are there. Method: random takes, shares, seals, finds and drops by imaginary sequences, with
- * pages_check after each, against brute force. */
+/* pages_test.c - goal: the page table keeps its invariants and finds exactly the cached prefixes.
+ * Method: random takes, shares, seals, finds and drops by imaginary sequences, with pages_check
+ * after each, against brute force. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -19,7 +19,7 @@ static void sequence_end(struct pages *p, struct imaginary *s)
     while (s->n_page > 0) page_drop(p, s->page[--s->n_page]);
 }
 
-/* Reuse what can be found, take the rest, seal all: as the scheduler does. */
+/* Reuse what can be found, take the rest, seal all: like the scheduler. */
 static void sequence_begin(struct pages *p, struct imaginary *s, uint64_t *rng)
 {
     int n = 1 + (int)rng_below(rng, LEN_MAX / ROWS);
@@ -124,7 +124,8 @@ TEST(page_sizes_that_cannot_be_are_refused)
 
 /* ---- eviction ---- */
 
-/* What the cache should hold, by brute force: a list of prefixes, each of some pages, with the time of its last use. */
+/* Expected content of the cache, by brute force: prefixes of some pages each, with the time of
+ * their last use. */
 struct known {
     uint64_t name;
     int depth;
@@ -143,7 +144,7 @@ static struct known *know(uint64_t name, int depth)
     return &known[n_known++];
 }
 
-/* The leaf that was used least recently: nobody else's prefix goes through it, for those were used later or
+/* Remove the least recently used leaf: no other prefix contains it, as those were used later or
  * evicted before. */
 static void forget_oldest(void)
 {

@@ -1,17 +1,16 @@
-/* spill.c - pages of sequences that were preempted and will go on: where they wait in host memory, and how
- * they get there.
+/* spill.c - pages of preempted sequences in host memory.
  *
  *   HELD by a sequence --preempt: kv_store_out--> host memory --resume: kv_store_in--> HELD
  *
- * The pool of host pages is bounded (--swap-space) and lives as long as the model. The engine says which
- * page goes where (batch.copy, COPY_OUT and COPY_IN), and the copies are done in that order before
- * the step; the list of free host pages is the engine's. On a CPU both ends are the same memory, and
- * swapping only saves the time that computing the tokens again would take. */
+ * The pool of host pages is bounded (--swap-space) and lives as long as the model. The engine
+ * chooses the pages (batch.copy, COPY_OUT and COPY_IN) and keeps the list of free host pages. The
+ * copies are executed in order before the step. On a CPU both ends are the same memory, and
+ * swapping saves only the time of recomputing the tokens. */
 #include "cache.h"
 
+#include "base/check.h"
 #include "base/os.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* ---- bytes ---- */
@@ -19,7 +18,7 @@
 int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e)
 {
     size_t n_byte = (size_t)n_host_page * (size_t)s->page_bytes;
-    assert(!s->host);
+    CHECK(!s->host && n_host_page >= 0, "%d pages", n_host_page);
     if (n_host_page == 0) return 0;
     s->host = os_alloc(n_byte);
     if (!s->host) return err_memory(e, "the swap space (--swap-space)", n_byte);
@@ -27,25 +26,36 @@ int kv_store_spill(struct kv_store *s, int n_host_page, struct err *e)
     return 0;
 }
 
+static void check_pages(const struct kv_store *s, int32_t page, int32_t host_page)
+{
+    CHECK(page >= 0 && page < s->n_page, "page %d of %d", page, s->n_page);
+    CHECK(host_page >= 0 && host_page < s->n_host_page, "host page %d of %d", host_page,
+          s->n_host_page);
+}
+
 void kv_store_out(struct kv_store *s, int32_t page, int32_t host_page)
 {
+    check_pages(s, page, host_page);
     uint8_t *to = s->host + host_page * s->page_bytes;
-    for (int i = 0; i < s->n_layer; i++) {
-        s->backend->op->kv_read(s->backend, &s->layer[i], page, to);
-        to += s->layer[i].k_page_bytes + s->layer[i].v_page_bytes;
+    for (int i = 0; i < 2 * s->n_layer; i++) {
+        const struct page_place from = kv_store_place(s, i, page);
+        s->backend->op->read(s->backend, to, from.at, from.n_byte);
+        to += from.n_byte;
     }
 }
 
 void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page)
 {
+    check_pages(s, page, host_page);
     const uint8_t *from = s->host + host_page * s->page_bytes;
-    for (int i = 0; i < s->n_layer; i++) {
-        s->backend->op->kv_write(s->backend, &s->layer[i], page, from);
-        from += s->layer[i].k_page_bytes + s->layer[i].v_page_bytes;
+    for (int i = 0; i < 2 * s->n_layer; i++) {
+        const struct page_place to = kv_store_place(s, i, page);
+        s->backend->op->write(s->backend, to.at, from, to.n_byte);
+        from += to.n_byte;
     }
 }
 
-/* ---- which are free ---- */
+/* ---- the free list ---- */
 
 int spill_open(struct spill *s, int n_page, struct err *e)
 {
@@ -75,7 +85,7 @@ int32_t spill_take(struct spill *s)
 
 void spill_give(struct spill *s, int32_t page)
 {
-    assert(page >= 0 && page < s->n_page && s->held[page]);
+    CHECK(page >= 0 && page < s->n_page && s->held[page], "host page %d of %d", page, s->n_page);
     s->held[page] = false;
     s->free_list[s->n_free++] = page;
 }

@@ -1,11 +1,12 @@
-/* store.c - where the bytes of the pages lie: one reservation for all layers, K and V of a layer
- * each a run of pages. Reserved at open, touched as used, so a large pool costs nothing until
- * sequences fill it.
+/* store.c - memory layout of the pages: one reservation for all layers; K and V of a layer are a
+ * run of pages each. Memory is reserved at open and touched when used, so a large pool costs
+ * nothing until sequences fill it.
  *
- * Pages are taken in the order of their numbers while the pool is new, and all runs are huge pages: the
- * page that begins a new huge page begins one in every run at once, 64 MiB for 16 layers, whose first
- * touch made that step late by 10 to 100 ms. So memory is made present ahead of use, up to a group of
- * pages (a huge page's worth of one run), piece after piece, as many as the pages in use have grown by:
+ * A new pool hands out pages in the order of their numbers, and all runs use huge pages. The page
+ * that begins a new huge page does so in every run at once: 64 MiB for 16 layers, whose first touch
+ * delayed that step by 10 to 100 ms. Memory is therefore populated ahead of use, by up to a group
+ * of pages (a huge page of one run), piece by piece, as many pieces as the pages in use have grown
+ * by:
  *
  *             |  group 0  |  group 1  |  group 2
  *     K of 0  | present     present   |             a piece: a group in one run
@@ -14,6 +15,7 @@
  *       ...        ^ highest page so far */
 #include "cache.h"
 
+#include "base/check.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -45,6 +47,9 @@ int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, en
 int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometry *layer,
                   int n_layer, enum kv_type t, int page_rows, int n_page, struct err *e)
 {
+    CHECK(n_layer >= 1 && n_page >= 1 && page_rows >= 1 && page_rows <= 64 &&
+              (page_rows & (page_rows - 1)) == 0,
+          "%d layers, %d pages of %d", n_layer, n_page, page_rows);
     *s = (struct kv_store){
         .backend = b, .n_layer = n_layer, .n_page = n_page, .page_rows = page_rows};
     s->layer = calloc((size_t)n_layer, sizeof *s->layer);
@@ -53,6 +58,7 @@ int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometr
                           (unsigned long long)n_layer * sizeof *s->layer);
     s->page_bytes = kv_store_bytes_per_page(layer, n_layer, t, page_rows);
     s->n_byte = s->page_bytes * n_page;
+    if (s->n_byte == 0) return 0;
     s->memory = b->op->alloc(b, (size_t)s->n_byte);
     if (!s->memory) {
         kv_store_close(s);
@@ -71,9 +77,12 @@ int kv_store_open(struct kv_store *s, struct backend *b, const struct kv_geometr
 
 enum { HUGE_PAGE = 2 << 20 };
 
+/* Return the pages of a group, from the first layer that has K: others may be recurrent. */
 static int group_pages(const struct kv_store *s)
 {
-    int64_t n = (HUGE_PAGE + s->layer[0].k_page_bytes - 1) / s->layer[0].k_page_bytes;
+    int i = 0;
+    while (s->layer[i].k_page_bytes == 0) i++;
+    int64_t n = (HUGE_PAGE + s->layer[i].k_page_bytes - 1) / s->layer[i].k_page_bytes;
     return (int)(n < s->n_page ? n : s->n_page);
 }
 
@@ -84,17 +93,36 @@ static void populate_piece(struct kv_store *s, int64_t piece)
     if (n > s->n_page - from) n = s->n_page - from;
     bool v = piece % 2;
     int64_t page_bytes = v ? l->v_page_bytes : l->k_page_bytes;
+    if (page_bytes == 0) return;
     s->backend->op->populate(s->backend, (uint8_t *)(v ? l->v : l->k) + from * page_bytes,
                              (size_t)(n * page_bytes));
 }
 
 void kv_store_reach(struct kv_store *s, int32_t page)
 {
-    if (!s->backend->op->populate) return;
+    CHECK(page >= 0 && page < s->n_page, "page %d of %d", page, s->n_page);
+    if (!s->backend->op->populate || s->n_byte == 0) return;
     int64_t n = group_pages(s), n_used = page + 1, ahead = n_used < n ? n_used : n,
             n_group = (s->n_page + n - 1) / n, want = (n_used + ahead) * 2 * s->n_layer / n;
     if (want > n_group * 2 * s->n_layer) want = n_group * 2 * s->n_layer;
     while (s->n_present < want) populate_piece(s, s->n_present++);
+}
+
+struct page_place kv_store_place(const struct kv_store *s, int run, int32_t page)
+{
+    const struct kv_layer *l = &s->layer[run / 2];
+    const int64_t n = run % 2 ? l->v_page_bytes : l->k_page_bytes;
+    return (struct page_place){(run % 2 ? l->v : l->k) + page * n, (size_t)n};
+}
+
+void kv_store_copy(struct kv_store *s, int32_t src, int32_t dst)
+{
+    CHECK(src >= 0 && src < s->n_page && dst >= 0 && dst < s->n_page, "pages %d, %d of %d", src,
+          dst, s->n_page);
+    for (int i = 0; i < 2 * s->n_layer; i++) {
+        const struct page_place from = kv_store_place(s, i, src), to = kv_store_place(s, i, dst);
+        if (from.n_byte > 0) s->backend->op->copy(s->backend, to.at, from.at, from.n_byte);
+    }
 }
 
 void kv_store_close(struct kv_store *s)

@@ -1,6 +1,6 @@
 /* store_test.c - goal: a page's memory is present before a step reaches it, and no step makes much
- * more present than its own share. Method: a backend that writes down what it is asked for; pools of
- * several shapes, filled from the first page to the last, one or many pages a step. */
+ * more present than its own share. Method: a backend that records requests; pools of several
+ * shapes, filled from the first page to the last, with one or many pages per step. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A backend of which the store only ever asks for memory. */
+/* A backend whose memory functions record their calls. */
 struct recorder {
     struct backend base;
     uint8_t *memory;
-    size_t n_byte, n_asked; /* n_asked: of the last step */
-    uint8_t *asked;         /* [n_byte / UNIT] how often */
+    size_t n_byte, n_asked; /* n_asked: in the last step */
+    uint8_t *asked;         /* [n_byte / UNIT] number of requests */
     bool outside;
 };
 enum { UNIT = 1024 };
@@ -60,18 +60,22 @@ static bool page_present(const struct recorder *r, const struct kv_store *s, int
 }
 
 struct pool_case {
-    int n_layer, n_head, d, n_page, page_rows, step; /* step: pages that one step adds */
+    int n_layer, n_head, d, n_page, page_rows, step; /* step: pages added per step */
+    int n_none;                                      /* number of first layers without K and V */
 };
 
 static void fill(const struct pool_case *c)
 {
     struct recorder r = {.base = {.op = &record_ops}};
     struct kv_geometry g[16];
-    for (int i = 0; i < c->n_layer; i++) g[i] = (struct kv_geometry){c->n_head, c->d, c->d};
+    for (int i = 0; i < c->n_layer; i++)
+        g[i] =
+            i < c->n_none ? (struct kv_geometry){0} : (struct kv_geometry){c->n_head, c->d, c->d};
     struct kv_store s;
     struct err e;
     NEED_OK(kv_store_open(&s, &r.base, g, c->n_layer, KV_F16, c->page_rows, c->n_page, &e), &e);
-    int64_t group = (2 << 20) / s.layer[0].k_page_bytes, all = s.n_byte / s.n_page;
+    const int64_t k_page_bytes = s.layer[c->n_layer - 1].k_page_bytes;
+    int64_t group = (2 << 20) / k_page_bytes, all = s.n_byte / s.n_page;
     if (group < 1) group = 1;
     if (group > c->n_page) group = c->n_page;
     int late = 0, heavy = 0;
@@ -82,7 +86,7 @@ static void fill(const struct pool_case *c)
         r.n_asked = 0;
         kv_store_reach(&s, last);
         /* twice its own share while the lead is built up; pieces are whole */
-        heavy += r.n_asked > (size_t)(2 * all * c->step + 2 * group * s.layer[0].k_page_bytes);
+        heavy += r.n_asked > (size_t)(2 * all * c->step + 2 * group * k_page_bytes);
     }
     EXPECT_INT(late, 0);
     EXPECT_INT(heavy, 0);
@@ -97,20 +101,35 @@ static void fill(const struct pool_case *c)
 TEST(kv_store_is_present_ahead_of_use)
 {
     static const struct pool_case c[] = {
-        {16, 8, 64, 256, 32, 1},  /* 64 pages are a huge page of one run */
-        {16, 8, 64, 200, 32, 16}, /* the last group is not whole; a prompt's chunk a step */
-        {2, 1, 32, 700, 16, 3},   /* the whole pool is less than a group */
-        {3, 8, 128, 40, 64, 1},   /* few pages a group */
-        {1, 64, 256, 5, 64, 1},   /* a page is a huge page */
-        {4, 2, 64, 300, 32, 300}, /* all at once */
+        {16, 8, 64, 256, 32, 1, 0},  /* 64 pages are a huge page of one run */
+        {16, 8, 64, 200, 32, 16, 0}, /* the last group is not whole; one prompt chunk per step */
+        {2, 1, 32, 700, 16, 3, 0},   /* the whole pool is less than a group */
+        {3, 8, 128, 40, 64, 1, 0},   /* few pages a group */
+        {1, 64, 256, 5, 64, 1, 0},   /* a page is a huge page */
+        {4, 2, 64, 300, 32, 300, 0}, /* all at once */
+        {8, 8, 64, 256, 32, 1, 4},   /* the first layers are recurrent */
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) fill(&c[i]);
+}
+
+TEST(kv_store_of_a_model_without_k_and_v)
+{
+    struct recorder r = {.base = {.op = &record_ops}};
+    struct kv_geometry g[2] = {{0}, {0}};
+    struct kv_store s;
+    struct err e;
+    NEED_OK(kv_store_open(&s, &r.base, g, 2, KV_F16, 16, 8, &e), &e);
+    EXPECT_INT((int)s.n_byte, 0);
+    kv_store_reach(&s, 7);
+    kv_store_copy(&s, 1, 2);
+    EXPECT(!s.memory && r.n_asked == 0);
+    kv_store_close(&s);
 }
 
 TEST(kv_store_without_populate)
 {
     struct backend_ops ops = record_ops;
-    ops.populate = NULL; /* a device whose memory is there from the start */
+    ops.populate = NULL; /* a device whose memory is present from the start */
     struct recorder r = {.base = {.op = &ops}};
     struct kv_geometry g = {1, 32, 32};
     struct kv_store s;
@@ -120,4 +139,38 @@ TEST(kv_store_without_populate)
     EXPECT_INT((int)r.n_asked, 0);
     kv_store_close(&s);
     free(r.asked);
+}
+
+/* Method: pages of random bytes; one is copied to another, a third goes to host memory and returns
+ * elsewhere: equal bytes, and the rest of the pool unchanged. */
+TEST(a_page_that_was_copied_or_swapped_is_the_page)
+{
+    enum { N_PAGE = 5 };
+    const struct kv_geometry g[] = {{2, 64, 64}, {1, 40, 96}, {3, 32, 32}};
+    uint64_t rng = 5;
+    for (int t = 0; t < KV_TYPE_COUNT; t++) {
+        struct backend *b;
+        struct kv_store s;
+        struct err e;
+        NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+        NEED_OK(kv_store_open(&s, b, g, 3, (enum kv_type)t, 16, N_PAGE, &e), &e);
+        NEED_OK(kv_store_spill(&s, 2, &e), &e);
+        uint8_t *was = malloc((size_t)s.n_byte);
+        NEED(was);
+        for (int64_t i = 0; i < s.n_byte; i++) was[i] = (uint8_t)rng_next(&rng);
+        b->op->write(b, s.memory, was, (size_t)s.n_byte);
+        kv_store_copy(&s, 1, 4);
+        kv_store_out(&s, 2, 1);
+        kv_store_in(&s, 1, 0);
+        static const int from[N_PAGE] = {2, 1, 2, 3, 1};
+        for (int run = 0; run < 2 * s.n_layer; run++)
+            for (int page = 0; page < N_PAGE; page++) {
+                const struct page_place got = kv_store_place(&s, run, page),
+                                        want = kv_store_place(&s, run, from[page]);
+                EXPECT_BITS(got.at, was + (want.at - s.memory), got.n_byte);
+            }
+        free(was);
+        kv_store_close(&s);
+        backend_close(b);
+    }
 }

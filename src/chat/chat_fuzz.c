@@ -1,6 +1,6 @@
-/* Goal: no template, conversation or model output crashes, runs away or is read differently in
- * pieces. Method: mutated templates against fixed conversations, mutated conversations against
- * fixed templates, and mutated output whole and cut, all under small limits. */
+/* Goal: no template, conversation or model output crashes, runs away or parses differently in
+ * pieces. Method: mutated templates with fixed conversations, mutated conversations with fixed
+ * templates, and mutated output whole and cut, all under small limits. */
 #include "chat/chat.h"
 #include "../../tests/fuzz/fuzz.h"
 
@@ -52,11 +52,15 @@ static void render(const struct template *t, const struct json *j, enum chat_con
         .now = 1795176000,
         .limits = small,
     };
-    if (template_render(t, &c, &out, ask ? &turn : NULL, &e) == 0) fuzz_accepted();
+    buf_add_char(&out, 'x');
+    int rc = template_render(t, &c, &out, ask ? &turn : NULL, &e);
+    if (rc == 0) fuzz_accepted();
+    if (out.n < 1 || out.data[0] != 'x' || out.data[out.n] || (rc != 0 && out.n != 1))
+        abort(); /* must be kept, or appended to */
     buf_deinit(&out);
 }
 
-/* Mutation leaves odd bytes behind; as pieces of the language they reach deeper than as noise. */
+/* Fragments of the language reach deeper than the random bytes of a mutation. */
 static void add_fragment(struct buf *b, uint8_t c)
 {
     static const char *const fragments[] = {"{{ ",
@@ -131,7 +135,7 @@ static void add_fragment(struct buf *b, uint8_t c)
 FUZZ(template)
 {
     static struct json *conversation;
-    struct template *t = NULL;
+    struct template *t = (void *)&n; /* not NULL */
     struct buf source = {0};
     struct err e;
     for (size_t i = 0; i < n; i++) {
@@ -142,8 +146,10 @@ FUZZ(template)
     }
     if (!conversation)
         json_parse(&conversation, conversation_text, strlen(conversation_text), NULL, &e);
-    if (source.n > 0 && template_open(&t, source.data, source.n, &e) == 0)
+    if (template_open(&t, source.n ? source.data : "", source.n, &e) == 0)
         render(t, conversation, CHAT_CONTINUE_NO, false);
+    else if (t)
+        abort();
     template_close(t);
     buf_deinit(&source);
 }

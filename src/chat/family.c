@@ -1,8 +1,8 @@
-/* family.c - conventions of model families that their templates do not show.
+/* family.c - conventions of model families that probing their templates does not find.
  *
- * A row is recognized by texts in the template's source; the first that fits counts. To add a
- * family: one row, and a function where messages must be changed. Everything a probe can find
- * (probe.c) needs no row. */
+ * Texts in the template's source select a row; the first match is used. To add a family, add a
+ * row, and a function if messages must be changed. Features that a probe detects (probe.c) need
+ * no row. */
 #include "chat/template_impl.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool has_items(struct val v)
     return v.kind == V_LIST && v.list->n > 0;
 }
 
-/* gpt-oss: reasoning is called "thinking", and stands instead of content where tools are called. */
+/* gpt-oss: the reasoning field is "thinking"; in a message with tool calls it replaces content. */
 static void adjust_harmony(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -26,7 +26,7 @@ static void adjust_harmony(struct render *r, const struct template *t, struct li
     }
 }
 
-/* LFM2: reasoning is called "thinking". */
+/* LFM2: the reasoning field is "thinking". */
 static void adjust_lfm2(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -36,35 +36,7 @@ static void adjust_lfm2(struct render *r, const struct template *t, struct list 
     }
 }
 
-static void add_block(struct render *r, struct val blocks, const char *type, struct val text)
-{
-    struct val block = val_dict(r, V_DICT);
-    if (r->rc != 0) return;
-    dict_set(r, block.dict, "type", val_text(type, strlen(type)));
-    dict_set(r, block.dict, type, text);
-    list_add(r, blocks.list, block);
-}
-
-/* Ministral: system and assistant content is a list of blocks, reasoning one of them. */
-static void adjust_ministral(struct render *r, const struct template *t, struct list *messages)
-{
-    (void)t;
-    for (uint32_t i = 0; i < messages->n && r->rc == 0; i++) {
-        struct val message = messages->v[i], content = message_field(r, message, "content");
-        struct val reasoning = message_field(r, message, "reasoning_content"),
-                   blocks = val_list(r, V_LIST, 0);
-        if (!message_role_is(r, message, "system") && !message_role_is(r, message, "assistant"))
-            continue;
-        if (reasoning.kind == V_TEXT) add_block(r, blocks, "thinking", reasoning);
-        if (content.kind == V_TEXT) add_block(r, blocks, "text", content);
-        for (uint32_t k = 0; content.kind == V_LIST && k < content.list->n; k++)
-            list_add(r, blocks.list, content.list->v[k]);
-        dict_set(r, message.dict, "content", blocks);
-        dict_remove(r, message.dict, val_text("reasoning_content", 17));
-    }
-}
-
-/* StepFun: white space around contents drives the model into loops. */
+/* StepFun: white space around contents makes the model loop. */
 static void adjust_stepfun(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -76,7 +48,7 @@ static void adjust_stepfun(struct render *r, const struct template *t, struct li
     }
 }
 
-/* Firefunction: the functions are a text that may be empty, but must be there. */
+/* Firefunction: the functions are a text that may be empty but must exist. */
 static void adjust_firefunction(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t, (void)messages;
@@ -86,15 +58,10 @@ static void adjust_firefunction(struct render *r, const struct template *t, stru
 
 /* ---- Gemma 4: a call, its results and the answer are one message ---- */
 
-/* The JSON value that a tool message's content spells, or the content itself. */
+/* Return the JSON value in a tool message's content, or the content itself. */
 static struct val tool_result(struct render *r, struct val content)
 {
-    struct args none = {0};
-    struct json *j = NULL;
-    if (content.kind != V_TEXT || json_parse(&j, content.s, content.n, NULL, NULL) != 0)
-        return content;
-    json_drop(j);
-    return filter_find("from_json", 9)->fn(r, content, &none);
+    return content.kind == V_TEXT ? val_from_json_text(r, content) : content;
 }
 
 static void add_response(struct render *r, struct list *responses, struct val calls,
@@ -133,7 +100,7 @@ static void adjust_gemma4(struct render *r, const struct template *t, struct lis
     messages->n = out;
 }
 
-/* ---- DeepSeek V4: results stand in the order of the calls ---- */
+/* ---- DeepSeek V4: results in the order of the calls ---- */
 
 static int64_t call_order(struct render *r, const struct list *calls, struct val message)
 {
@@ -145,7 +112,7 @@ static int64_t call_order(struct render *r, const struct list *calls, struct val
     return 0;
 }
 
-/* Stable insertion sort of the tool messages among v[0, n), which keep their places as a set. */
+/* Sort the tool messages among v[0, n) by insertion, stably; the set of their positions is kept. */
 static void sort_results(struct render *r, const struct list *calls, struct val *v, uint32_t n)
 {
     for (uint32_t i = 0; i < n && r->rc == 0; i++) {
@@ -181,11 +148,6 @@ static void adjust_deepseek_v4(struct render *r, const struct template *t, struc
 /* ---- the rows ---- */
 
 static const struct family families[] = {
-    {.name = "ministral",
-     .has = {"[SYSTEM_PROMPT]", "[TOOL_CALLS]", "[ARGS]"},
-     .lacks = "[CALL_ID]",
-     .adjust = adjust_ministral,
-     .thinking = {"", "[THINK]", "[/THINK]"}},
     {.name = "harmony",
      .has = {"<|channel|>"},
      .adjust = adjust_harmony,

@@ -1,6 +1,6 @@
 /* jinja_eval.c - expressions: names, calls, operators by their place in the tree.
  *
- * eval() is the dispatch; what an operator does to values is in jinja_op.c. */
+ * eval() dispatches; jinja_op.c implements the operators on values. */
 #include "chat/jinja_impl.h"
 
 #include <stdio.h>
@@ -134,7 +134,7 @@ static struct args eval_args(struct render *r, const struct node *first)
     struct list positional = {0}, kw = {0};
     for (const struct node *n = first; n && r->rc == 0; n = n->next)
         eval_arg(r, n, &positional, &kw);
-    /* kw holds names and values in turn: an array of struct kwarg */
+    /* kw alternates names and values: an array of struct kwarg */
     return (struct args){
         .v = positional.v, .n = positional.n, .kw = (struct kwarg *)kw.v, .n_kw = kw.n / 2};
 }
@@ -177,6 +177,7 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     const struct builtin *filter = filter_find(n->text, n->n);
     struct args args = eval_args(r, n->b);
     r->at = n->at;
+    if (!filter) jinja_fail(r, "there is no filter \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
 
@@ -192,8 +193,10 @@ static struct val eval_test(struct render *r, const struct node *n)
 {
     struct val self = eval(r, n->a);
     struct args args = eval_args(r, n->b);
+    const struct builtin *test = is_find(n->text, n->n);
     r->at = n->at;
-    return r->rc == 0 ? is_find(n->text, n->n)->fn(r, self, &args) : VAL_UNDEFINED;
+    if (!test) jinja_fail(r, "there is no test \"%.*s\"", (int)n->n, n->text);
+    return r->rc == 0 ? test->fn(r, self, &args) : VAL_UNDEFINED;
 }
 
 /* ---- literals and access ---- */

@@ -1,8 +1,8 @@
-/* jinja_exec.c - statements: what writes to the output, loops, and what names things.
+/* jinja_exec.c - statements: output, loops, definitions.
  *
- * Scopes: a for loop, a macro, a call block, a with block and a generation block have their own; if
- * has not. A macro sees the scope it was defined in. One scope serves all rounds of a loop and is
- * emptied in between. */
+ * A for loop, a macro, a call block, a with block and a generation block have their own scope; an
+ * if does not. A macro uses the scope of its definition. All rounds of a loop share one scope,
+ * which is emptied between rounds. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ struct val exec_capture(struct render *r, const struct node *body)
     return out_take(r, mark);
 }
 
-/* A capture in a scope of its own, inside the current one. */
+/* Capture a body in its own scope, inside the current one. */
 static struct val exec_capture_inside(struct render *r, const struct node *body)
 {
     struct scope *outer = r->scope;
@@ -69,7 +69,7 @@ static enum flow exec_inside(struct render *r, const struct node *body)
 
 /* ---- loops ---- */
 
-/* The items for which the loop's condition holds. */
+/* Return the items that satisfy the loop's condition. */
 static struct list *loop_filter(struct render *r, const struct node *n, struct list *items)
 {
     struct scope *outer = r->scope;
@@ -164,7 +164,7 @@ static bool is_param(const struct node *params, struct val name)
     return text_is(name, "caller");
 }
 
-/* kwargs and caller, which a call block's body takes from the macro around it instead. */
+/* Bind kwargs and caller. A call block's body takes these from the surrounding macro instead. */
 static void bind_keywords(struct render *r, struct scope *s, const struct node *params,
                           const struct args *args)
 {
@@ -200,7 +200,7 @@ static struct val macro_new(struct render *r, const struct node *n)
     return (struct val){.kind = V_MACRO, .macro = macro};
 }
 
-/* {% call(x) f(y) %} body {% endcall %}: f(y, caller=body). */
+/* Execute {% call(x) f(y) %} body {% endcall %} as f(y, caller=body). */
 static void exec_call_block(struct render *r, const struct node *n)
 {
     struct val caller = macro_new(r, n);

@@ -1,8 +1,7 @@
-/* jinja_filter.c - filters on single values: text, numbers, JSON. Those on sequences are in
+/* jinja_filter.c - filters on single values: text, numbers, JSON. Filters on sequences are in
  * jinja_seq.c.
  *
- * A filter never sees how it was called (value|f, map('f'), a filter block): builtin_fn covers all
- * three. */
+ * All three forms of a call (value|f, map('f'), a filter block) use builtin_fn. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -57,14 +56,14 @@ struct args args_tail(const struct args *a, uint32_t n_skip)
 {
     struct args tail = *a;
     if (n_skip > tail.n) n_skip = tail.n;
-    tail.v += n_skip;
+    if (n_skip) tail.v += n_skip;
     tail.n -= n_skip;
     return tail;
 }
 
 /* ---- text ---- */
 
-/* The short way for ASCII. */
+/* Fast path for ASCII. */
 static void add_ascii_case(struct buf *b, char c, char mode, bool first, bool *word_start)
 {
     bool upper = c >= 'A' && c <= 'Z', lower = c >= 'a' && c <= 'z';
@@ -111,7 +110,7 @@ struct val filter_lower(struct render *r, struct val self, const struct args *a)
     return text_case(r, self, 'l');
 }
 
-/* jinja2's own title: a word begins behind white space or one of -([{< only. */
+/* Use jinja2's own title: a word begins only after white space or one of -([{<. */
 struct val filter_title(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -242,7 +241,7 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
     struct val v = val_str(r, self);
     int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(r, v);
     if (pad <= 0 || r->rc != 0) return v;
-    /* Python puts the odd blank to the left where the width is odd too. */
+    /* Python puts the odd blank on the left if the width is also odd. */
     int64_t left = pad / 2 + (pad & width & 1);
     struct val blank = val_text(" ", 1);
     struct val text = val_binary(r, '+', val_binary(r, '*', blank, val_int(left)), v);
@@ -278,7 +277,7 @@ struct val filter_wordcount(struct render *r, struct val self, const struct args
     return val_int(count);
 }
 
-/* In a query blanks are '+' and '/' is quoted. */
+/* Quote for a URL. In a query, blanks become '+' and '/' is quoted. */
 static void url_quote(struct render *r, struct val v, bool query)
 {
     if (!render_charge(r, v.n / 4)) return;
@@ -327,8 +326,8 @@ struct val filter_abs(struct render *r, struct val self, const struct args *a)
     return i < 0 ? val_binary(r, '-', val_int(0), val_int(i)) : val_int(i);
 }
 
-/* The whole of v as a number by strtod/strtoll rules of Python's int() and float(); false: it is
- * none. */
+/* Convert all of v to a number by the rules of Python's int() and float(), with strtod/strtoll.
+ * Returns false if it is no number. */
 static bool text_to_int(struct val v, int base, int64_t *i)
 {
     char digits[80];
@@ -407,7 +406,7 @@ struct val filter_round(struct render *r, struct val self, const struct args *a)
 
 /* ---- JSON, defaults, attributes ---- */
 
-/* Indentation of tojson: a number of blanks or a string. */
+/* Set the indentation of tojson: a number of blanks or a string. */
 static void style_indent(struct render *r, struct json_style *style, const struct val *indent)
 {
     if (!indent || indent->kind == V_NONE) return;
@@ -428,7 +427,8 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     struct json_style style = {.item_sep = ", ", .n_item_sep = 2, .key_sep = ": ", .n_key_sep = 2};
     const struct val *separators = arg(a, 2, "separators");
     struct args by_name = {.kw = a->kw, .n_kw = a->n_kw};
-    /* transformers' order: ensure_ascii, indent, separators, sort_keys; jinja2's own: indent */
+    /* argument order of transformers: ensure_ascii, indent, separators, sort_keys; of jinja2:
+     * indent */
     const struct val *first = a->n > 0 && a->v[0].kind != V_BOOL ? &a->v[0] : NULL;
     style_indent(r, &style, first ? first : arg(a, 1, "indent"));
     style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false)
@@ -448,8 +448,7 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     return out_take(r, mark);
 }
 
-/* A parsed document lives in its own memory, so it is copied into the rendering's, texts included.
- */
+/* Copy the texts of a parsed document, which has its own memory, to the rendering's memory. */
 static struct val own_texts(struct render *r, struct val v)
 {
     if (!render_enter(r)) return VAL_UNDEFINED;
@@ -464,6 +463,18 @@ static struct val own_texts(struct render *r, struct val v)
     return v;
 }
 
+/* Return a document's value in the rendering's memory; drops the document. */
+static struct val own_json(struct render *r, struct json *j)
+{
+    struct val v = own_texts(r, val_from_json(r, j));
+    json_drop(j);
+    return v;
+}
+
+/* Limits of documents inside texts: while parsing, a value takes a hundred times the size of its
+ * text, so the arena's limit applies too late. */
+static const struct json_limits inner_limits = {.depth_max = 200, .node_max = 1 << 20};
+
 struct val filter_from_json(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -472,11 +483,21 @@ struct val filter_from_json(struct render *r, struct val self, const struct args
     if (self.kind != V_TEXT)
         return jinja_fail(r, "from_json needs a string, not %s", val_type(self));
     if (!render_charge(r, self.n / 8)) return VAL_UNDEFINED;
-    if (json_parse(&j, self.s, self.n, NULL, &e) != 0)
-        return jinja_fail(r, "from_json: %s", e.text);
-    struct val v = own_texts(r, val_from_json(r, j));
-    json_drop(j);
-    return v;
+    int rc = json_parse(&j, self.s, self.n, &inner_limits, &e);
+    if (rc == ERR_MEMORY) render_no_memory(r, self.n);
+    if (rc != 0) return jinja_fail(r, "from_json: %s", e.text);
+    return own_json(r, j);
+}
+
+struct val val_from_json_text(struct render *r, struct val text)
+{
+    struct json *j = NULL;
+    struct err e = {0};
+    if (!render_charge(r, text.n / 8)) return VAL_UNDEFINED;
+    int rc = json_parse(&j, text.s, text.n, &inner_limits, &e);
+    if (rc == ERR_MEMORY) render_no_memory(r, text.n);
+    if (rc == ERR_LIMIT) jinja_fail_code(r, rc, "JSON in a message's text: %s", e.text);
+    return rc == 0 ? own_json(r, j) : text;
 }
 
 struct val filter_default(struct render *r, struct val self, const struct args *a)

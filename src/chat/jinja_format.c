@@ -12,7 +12,7 @@ struct spec {
     int n_fill;
     char align, sign, type;
     bool comma;
-    int width, precision; /* -1: not given */
+    int width, precision; /* -1: none */
 };
 
 static int read_number(const char *s, size_t n, size_t *i)
@@ -49,7 +49,7 @@ static struct spec spec_parse(const char *s, size_t n)
     return p;
 }
 
-/* "-1234.5" to "-1,234.5", into out (which is large enough). */
+/* Convert "-1234.5" to "-1,234.5" in out, which must be large enough. */
 static void group_thousands(char *out, const char *digits)
 {
     size_t n_whole = strspn(digits, "0123456789");
@@ -60,8 +60,8 @@ static void group_thousands(char *out, const char *digits)
     memcpy(out, digits + n_whole, strlen(digits + n_whole) + 1);
 }
 
-/* |v| as digits in text[600]. */
-static void number_digits(struct val v, const struct spec *p, char *text)
+/* Write |v| as digits to text[600]. */
+static void number_digits(struct render *r, struct val v, const struct spec *p, char *text)
 {
     char type = p->type ? p->type : v.kind == V_REAL ? 'r' : 'd';
     bool fits = v.kind == V_REAL && v.d > -9e18 && v.d < 9e18;
@@ -99,6 +99,7 @@ static void number_digits(struct val v, const struct spec *p, char *text)
         else
             out_real(&b, d);
         snprintf(text, 600, "%s", b.data ? b.data : "");
+        if (b.failed) render_no_memory(r, b.n);
         buf_deinit(&b);
         break;
     }
@@ -134,7 +135,7 @@ static void out_spec(struct render *r, struct val v, const struct spec *p)
             jinja_fail(r, "this number cannot be an integer");
             return;
         }
-        number_digits(v, p, digits);
+        number_digits(r, v, p, digits);
         if (p->comma) group_thousands(grouped, digits);
         const char *body = p->comma ? grouped : digits;
         const char *sign = val_as_real(v) < 0 ? "-"
@@ -151,7 +152,7 @@ static void out_spec(struct render *r, struct val v, const struct spec *p)
 
 /* ---- "%" ---- */
 
-/* One conversion behind '%'; returns the offset behind it. */
+/* Format one conversion after '%'; returns the offset after it. */
 static size_t percent_one(struct render *r, struct val format, size_t i, const struct args *a,
                           uint32_t *next)
 {
@@ -215,7 +216,7 @@ struct val text_format_percent(struct render *r, struct val format, const struct
 
 /* ---- "{}" ---- */
 
-/* The value a field names: "", "0", "name", "name.attr", "0[key]". */
+/* Return the value of a field: "", "0", "name", "name.attr", "0[key]". */
 static struct val field_value(struct render *r, struct val name, const struct args *a,
                               uint32_t *next)
 {
@@ -244,7 +245,7 @@ static struct val field_value(struct render *r, struct val name, const struct ar
     return v;
 }
 
-/* One field behind '{'; returns the offset behind its '}'. */
+/* Format one field after '{'; returns the offset after its '}'. */
 static size_t braces_one(struct render *r, struct val format, size_t i, const struct args *a,
                          uint32_t *next)
 {

@@ -1,5 +1,5 @@
-/* jinja_global.c - global functions: jinja2's own, and what transformers adds for chat templates.
- */
+/* jinja_global.c - global functions: jinja2's own, and those that transformers adds for chat
+ * templates. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -78,7 +78,7 @@ static struct val global_raise_exception(struct render *r, struct val self, cons
     return jinja_fail(r, "%.*s", v.n > 300 ? 300 : (int)v.n, v.kind == V_TEXT ? v.s : "");
 }
 
-/* One conversion "%X" or "%-X" by the C library; widths are not passed on. */
+/* Format one conversion "%X" or "%-X" with the C library; widths are ignored. */
 static size_t out_time(struct render *r, const char *s, size_t n, const struct tm *tm)
 {
     char format[4] = "%", text[128];

@@ -1,13 +1,12 @@
-/* jinja_impl.h - the Jinja interpreter from the inside: tokens, syntax tree, values, one rendering.
+/* jinja_impl.h - internals of the Jinja interpreter: tokens, syntax tree, values, one rendering.
  *
- *   source --jinja_lex--> tokens --jinja_parse--> struct node tree (in the template's arena,
- * immutable) tree + context --jinja_exec / jinja_eval--> bytes in render.out
+ *   source --jinja_lex--> tokens --jinja_parse--> struct node tree (immutable, template's arena)
+ *   tree + context --jinja_exec / jinja_eval--> bytes in render.out
  *
- * Everything a rendering makes lies in its own arena and is released together, so values need no
- * reference counts and cycles are harmless. Failure is sticky: jinja_fail sets render.rc,
- * everything returns at once. All work is charged against n_step_max, all recursion against
- * depth_max, all memory against the arena's limit and all text against out.max: no template can run
- * away. */
+ * Everything that a rendering creates is in its own arena and is released together, so values need
+ * no reference counts and cycles are harmless. Failure is sticky: jinja_fail sets render.rc, and
+ * every function returns at once. n_step_max limits all work, depth_max all recursion, the arena's
+ * limit all memory and out.max all text: no template can run away. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 
@@ -37,7 +36,7 @@ enum token_kind {
     T_OP,
 };
 
-/* An operator is its one or two characters in an int: OP('=', '='), or '+' itself. */
+/* An operator is its one or two characters as an int: OP('=', '='), or '+' itself. */
 #define OP(a, b) ((a) << 8 | (b))
 
 struct token {
@@ -55,17 +54,17 @@ struct tokens {
     size_t n, cap;
 };
 
-/* Source (newlines already normalized) to tokens; text points into source or arena. */
+/* Convert source (newlines normalized) to tokens. Token text points into source or arena. */
 int jinja_lex(struct tokens *out, const char *source, size_t n, struct arena *arena, struct err *e);
 
-/* "line L, column C: sentence". */
+/* Set an error "line L, column C: sentence". */
 int jinja_err(struct err *e, int code, const char *source, size_t at, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* ---- values ---- */
 
 enum val_kind {
-    V_UNDEFINED, /* s, n: the name that was looked up, for messages */
+    V_UNDEFINED, /* s, n: the name, for messages */
     V_NONE,
     V_BOOL,
     V_INT,
@@ -113,7 +112,9 @@ struct pair {
     uint32_t hash;
 };
 
-/* Insertion-ordered; slot[] is an open-addressing index (entry + 1, 0 empty) once n passes 8. */
+/* Insertion-ordered dict. slot[] is an open-addressing index (entry + 1, 0: empty) for more than 8
+ * entries. Functions of dicts and lists do not access one after the rendering has failed: it may be
+ * NULL, because its own allocation failed. */
 struct dict {
     struct pair *v;
     uint32_t n, cap;
@@ -123,19 +124,19 @@ struct dict {
 
 struct macro {
     const struct node *node; /* N_MACRO or N_CALL_BLOCK: parameters and body */
-    struct scope *scope;     /* where it was defined                          */
+    struct scope *scope;     /* scope of the definition                       */
 };
 
 struct loop {
     const struct val *item;
     uint32_t n, i;
-    int level; /* of recursion, from 0 */
+    int level; /* recursion depth, from 0 */
     const struct node *node;
     struct scope *scope;  /* around the loop */
     struct val last_seen; /* loop.changed    */
 };
 
-/* cycler: list and position; joiner: separator and whether it was used. */
+/* cycler: list and position; joiner: separator and whether it has been used. */
 struct turn {
     struct list items;
     uint32_t i;
@@ -196,14 +197,14 @@ struct node {
     struct val val; /* N_CONST */
 };
 
-/* Names known to the interpreter have fixed symbol numbers. */
+/* Names used by the interpreter have fixed symbol numbers. */
 enum { SYM_LOOP, SYM_CALLER, SYM_VARARGS, SYM_KWARGS, SYM_FIRST_FREE };
 
-/* Tokens to tree; *root NULL for an empty template. */
+/* Parse tokens to a tree; *root is NULL for an empty template. */
 int jinja_parse(struct node **root, const struct tokens *tokens, const char *source,
                 struct arena *arena, struct err *e);
 
-/* ---- the parser's two halves ---- */
+/* ---- shared by jinja_parse.c and jinja_stmt.c ---- */
 
 struct parser {
     const struct token *t; /* the current token */
@@ -213,12 +214,18 @@ struct parser {
     struct err *err;
     int rc;
     int depth;
-    int loops;          /* for-loops around the current statement, in this macro */
-    struct node broken; /* what parser_node answers when memory is out */
+    int loops; /* for loops around the current statement, in this macro */
+    /* First unknown filter or test, except in expressions that may not run; NULL: none. */
+    const struct token *unknown;
+    const char *unknown_what; /* "filter" or "test" */
+    struct node broken;       /* returned by parser_node if out of memory */
 };
 
 struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at); /* NULL: failed */
 void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Record the current token as the name of an unknown filter or test. This is an error unless a
+ * caller restores p->unknown because the expression may never run. */
+void parser_unknown(struct parser *p, const char *what);
 bool parser_is_op(const struct parser *p, int op);
 bool parser_is_name(const struct parser *p, const char *name);
 bool parser_take_op(struct parser *p, int op);
@@ -228,8 +235,8 @@ struct node *parser_name(struct parser *p); /* an identifier as N_NAME */
 bool parser_enter(struct parser *p);
 void parser_leave(struct parser *p);
 struct node *parse_expr(struct parser *p);                          /* without a bare tuple   */
-struct node *parse_expr_no_cond(struct parser *p);                  /* ... or an inline if    */
-struct node *parse_tuple(struct parser *p);                         /* with one               */
+struct node *parse_expr_no_cond(struct parser *p);                  /* also no inline if      */
+struct node *parse_tuple(struct parser *p);                         /* with a bare tuple      */
 struct node *parse_filters(struct parser *p, struct node *operand); /* name(args) | name ... */
 struct node *parse_params(struct parser *p);                        /* (a, b=1) of a macro    */
 struct node *parse_postfix_expr(struct parser *p);                  /* primary with . [] ()   */
@@ -247,7 +254,7 @@ struct scope {
     uint32_t n, cap;
 };
 
-/* Room behind a concatenated text: s + t + u extends in place instead of copying s + t again. */
+/* Spare room after a concatenated text: s + t + u extends s + t in place instead of copying it. */
 struct growing {
     char *s;
     uint32_t n, cap;
@@ -257,13 +264,13 @@ enum { N_GROWING = 8 };
 struct render {
     struct arena arena;
     struct growing growing[N_GROWING]; /* most recently used first */
-    struct buf out; /* captures (macros, block set) grow at its end and are cut off again */
+    struct buf out; /* captures (macros, block set) grow at its end and are then removed */
     struct err *err;
     int rc;
     uint64_t n_step, n_step_max;
     int depth, depth_max;
     const char *source;
-    uint32_t at; /* where evaluation is, for messages */
+    uint32_t at; /* current source offset, for messages */
     struct dict *globals;
     struct scope *scope;
     int64_t now;
@@ -271,7 +278,7 @@ struct render {
 
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 
-/* Sets render.rc once and answers undefined, so that `return jinja_fail(r, ...)` reads well. */
+/* Set render.rc once and return undefined, for `return jinja_fail(r, ...)`. */
 struct val jinja_fail(struct render *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
@@ -279,8 +286,9 @@ bool render_charge(struct render *r, uint64_t n_step); /* false: failed */
 bool render_enter(struct render *r);                   /* recursion; false: failed */
 void render_leave(struct render *r);
 void *render_push(struct render *r, size_t count, size_t size); /* zeroed; NULL: failed */
-/* Room for one more in an array of n items of `size` bytes (NULL: none yet): the same one, or one of twice *cap with a
- * copy. NULL: failed. */
+void render_no_memory(struct render *r, size_t n); /* an allocation of n bytes failed */
+/* Make room for one more item in an array of n items of `size` bytes (NULL: no array yet). Returns
+ * the array, or a copy with twice *cap. NULL: failed. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size);
 
 enum flow exec_body(struct render *r, const struct node *n);
@@ -310,7 +318,7 @@ static inline struct val val_real(double d)
 {
     return (struct val){.kind = V_REAL, .d = d};
 }
-/* Borrowed bytes: they must live as long as the rendering. */
+/* Make a text of borrowed bytes, which must outlive the rendering. */
 static inline struct val val_text(const char *s, size_t n)
 {
     return (struct val){.kind = V_TEXT, .n = (uint32_t)n, .s = s};
@@ -319,14 +327,16 @@ struct val val_copy_text(struct render *r, const char *s, size_t n);
 struct val val_list(struct render *r, uint8_t kind, uint32_t n_reserve);
 struct val val_dict(struct render *r, uint8_t kind);
 struct val val_from_json(struct render *r, const struct json *j);
+/* Return the value of a JSON text; the text itself if it is not JSON. */
+struct val val_from_json_text(struct render *r, struct val text);
 
-const char *val_type(struct val v); /* Python's name: "str" */
+const char *val_type(struct val v); /* Python's type name: "str" */
 bool val_truth(struct val v);
 bool val_is_number(struct val v); /* bool, int, float */
 bool val_is_seq(struct val v);    /* list or tuple    */
-double val_as_real(struct val v); /* of a number      */
+double val_as_real(struct val v); /* v must be a number */
 bool val_equal(struct render *r, struct val a, struct val b);
-/* -1, 0, 1; fails the rendering for kinds without an order. */
+/* Compare two values: -1, 0, 1. Fails the rendering for kinds without an order. */
 int val_compare(struct render *r, struct val a, struct val b);
 bool text_is(struct val v, const char *text);
 
@@ -337,17 +347,17 @@ struct val *dict_find(struct render *r, const struct dict *d, struct val key); /
 struct val *dict_find_text(struct render *r, const struct dict *d, const char *key);
 bool dict_remove(struct render *r, struct dict *d, struct val key);
 
-/* What a for loop sees, as a list: items, keys, code points. Fails for other kinds. */
+/* Return the items of a for loop as a list: items, keys, code points. Fails for other kinds. */
 struct list *val_iterate(struct render *r, struct val v);
 
 /* ---- jinja_text.c: values to text ---- */
 
-/* Text made at the end of render.out since `mark` becomes a value and is cut off. */
+/* Move the text after `mark` from the end of render.out to a value. */
 struct val out_take(struct render *r, size_t mark);
 void out_str(struct render *r, struct val v);
 void out_repr(struct render *r, struct val v);
 void out_real(struct buf *b, double d);
-struct val val_str(struct render *r, struct val v); /* itself if it is text */
+struct val val_str(struct render *r, struct val v); /* returns v itself if it is text */
 struct json_style {
     const char *item_sep, *key_sep;
     size_t n_item_sep, n_key_sep;
@@ -357,13 +367,13 @@ struct json_style {
 };
 void out_json(struct render *r, struct val v, const struct json_style *style, int level);
 
-/* Code points. What walks a text is charged: a step for 8 bytes, or 2 where it is slow. */
+/* Code points. Walking a text is charged: one step per 8 bytes, or per 2 if slow. */
 uint32_t text_count(struct render *r, struct val v);
 size_t text_step(const char *s, size_t n); /* bytes of the first code point, at least 1 if n > 0 */
 size_t text_offset(struct render *r, struct val v, uint32_t i_cp);
 size_t text_space(const char *s,
                   size_t n); /* bytes of the white space at s (one code point) or 0 */
-size_t text_space_back(const char *s, size_t n); /* ... at the end of s */
+size_t text_space_back(const char *s, size_t n); /* bytes of the white space at the end of s */
 struct val text_strip(struct val v, bool left, bool right);
 const char *text_find(struct render *r, struct val hay, size_t from, struct val needle);
 
@@ -378,7 +388,8 @@ struct args {
     uint32_t n_kw;
 };
 
-/* self is the filtered or tested value, or the method's object; undefined for global functions. */
+/* A builtin. self is the filtered or tested value, or the method's object; undefined for global
+ * functions. */
 typedef struct val builtin_fn(struct render *r, struct val self, const struct args *args);
 
 struct builtin {
@@ -391,12 +402,12 @@ struct bound {
     const struct builtin *method;
 };
 
-/* Argument by position or keyword (name NULL: position only). NULL: not given. */
+/* Return an argument by position or keyword (name NULL: position only). NULL if not given. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name);
 bool arg_bool(const struct args *a, uint32_t i, const char *name, bool otherwise);
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t otherwise);
-/* As text; `otherwise` when absent, fails when it is no string. */
+/* Return an argument as text; `otherwise` if absent. Fails if it is not a string. */
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
                     const char *otherwise);
 struct args args_tail(const struct args *a, uint32_t n_skip);
@@ -409,7 +420,7 @@ const struct builtin *global_find(const char *name, size_t n);
 const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name,
                                    size_t n);
 
-/* Attribute, subscript and "a.b.0" paths. `strict`: an attribute of undefined fails. */
+/* Access by attribute, subscript and "a.b.0" path. An attribute of undefined fails. */
 struct val val_attr(struct render *r, struct val v, struct val name);
 struct val val_item(struct render *r, struct val v, struct val index);
 struct val val_path(struct render *r, struct val v, struct val path);

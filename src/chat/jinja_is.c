@@ -1,4 +1,4 @@
-/* jinja_is.c - tests: value is name(arguments). Each answers a bool. */
+/* jinja_is.c - tests: value is name(arguments). Each returns a bool. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "chat/is.def"
 #undef IS
 
-/* Tests that look at self alone. */
+/* Tests that use only self. */
 #define IS_SIMPLE(id, condition)                                                                   \
     static struct val is_##id(struct render *r, struct val self, const struct args *a)             \
     {                                                                                              \
@@ -16,7 +16,7 @@
     }
 
 IS_SIMPLE(boolean, self.kind == V_BOOL)
-/* jinja2's Undefined can be called (and then fails) */
+/* jinja2's Undefined is callable (and the call fails) */
 IS_SIMPLE(callable, self.kind == V_UNDEFINED || self.kind == V_MACRO || self.kind == V_BUILTIN ||
                         self.kind == V_BOUND || self.kind == V_JOINER)
 IS_SIMPLE(defined, self.kind != V_UNDEFINED)
@@ -104,7 +104,7 @@ static struct val is_in(struct render *r, struct val self, const struct args *a)
     return val_bool(val_contains(r, right_side(r, a), self));
 }
 
-/* Python's "is": identity; for None, bools and small values the same as equality of one kind. */
+/* Python's "is": identity. For None, bools and small values this is equality of one kind. */
 static struct val is_sameas(struct render *r, struct val self, const struct args *a)
 {
     struct val other = right_side(r, a);
@@ -113,7 +113,7 @@ static struct val is_sameas(struct render *r, struct val self, const struct args
     return val_bool(self.kind == other.kind && val_equal(r, self, other));
 }
 
-/* Like str.islower(): at least one letter of that case and none of the other. */
+/* As str.islower(): at least one letter of that case and none of the other. */
 static struct val has_case(struct render *r, struct val self, char mode)
 {
     struct val v = val_str(r, self), same = text_case(r, v, mode),

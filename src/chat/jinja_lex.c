@@ -1,13 +1,13 @@
-/* jinja_lex.c - template source to tokens, as jinja2's lexer with trim_blocks and lstrip_blocks
- * does it.
+/* jinja_lex.c - template source to tokens, like jinja2's lexer with trim_blocks and lstrip_blocks.
  *
  *   data --{{--> T_PRINT_BEGIN ... T_PRINT_END --}}--> data
- *        --{%--> T_BLOCK_BEGIN ... T_BLOCK_END --%}--> data     {# ... #} and {% raw %} never leave
- * here
+ *        --{%--> T_BLOCK_BEGIN ... T_BLOCK_END --%}--> data
  *
- * White space: '-' inside a tag strips everything on that side; after %} and #} one newline goes
- * (trim_blocks,
- * '+' keeps it); blanks between a line's start and {% or {# go (lstrip_blocks, '+' keeps them). */
+ * {# ... #} and {% raw %} are resolved here.
+ *
+ * White space: '-' inside a tag strips everything on that side. After %} and #} one newline is
+ * removed (trim_blocks; '+' keeps it). Blanks between a line's start and {% or {# are removed
+ * (lstrip_blocks; '+' keeps them). */
 #include "chat/jinja_impl.h"
 
 #include "base/utf8.h"
@@ -20,8 +20,8 @@
 struct lexer {
     const char *s;
     size_t n, at;
-    bool line_start; /* the last tag ended with a newline: data begins at a line's start */
-    int n_brace;     /* open ( [ { inside a tag: "}}" is then no end */
+    bool line_start; /* the last tag ended with a newline: data begins at the start of a line */
+    int n_brace;     /* open ( [ { inside a tag; "}}" is then no end */
     struct tokens *out;
     struct arena *arena;
     struct err *err;
@@ -61,7 +61,7 @@ static bool lex_see(const struct lexer *l, size_t at, const char *text)
     return at + n <= l->n && memcmp(l->s + at, text, n) == 0;
 }
 
-/* The offset of `text` at or after `at`, or n. */
+/* Return the offset of `text` at or after `at`, or n. */
 static size_t lex_seek(const struct lexer *l, size_t at, const char *text)
 {
     const char *p = at < l->n ? memmem(l->s + at, l->n - at, text, strlen(text)) : NULL;
@@ -74,7 +74,7 @@ static size_t skip_space(const struct lexer *l, size_t at)
     return at;
 }
 
-/* The end of data[begin, end) after white space control towards the tag that begins at `end`. */
+/* Return the end of data[begin, end) after white space control by the tag that begins at `end`. */
 static size_t data_end(const struct lexer *l, size_t begin, size_t end, bool is_print)
 {
     char sign = end + 2 < l->n ? l->s[end + 2] : 0;
@@ -92,7 +92,7 @@ static size_t data_end(const struct lexer *l, size_t begin, size_t end, bool is_
     return i > begin || l->line_start ? i : end;
 }
 
-/* Past a tag's closing marker: what it takes with it from the data behind it. */
+/* Move past a tag's closing marker and the white space that it removes from the following data. */
 static void tag_end(struct lexer *l, size_t at, size_t n_marker, bool is_print)
 {
     char sign = l->s[at];
@@ -116,8 +116,8 @@ static void lex_comment(struct lexer *l)
     tag_end(l, end - sign, 2 + sign, false);
 }
 
-/* Is there {%[-+]? word [-+]?%} at `at`? Then *marker is where its closing marker (sign first)
- * begins. */
+/* Return whether {%[-+]? word [-+]?%} is at `at`; *marker is then the start of its closing marker
+ * (sign first). */
 static bool see_word_tag(const struct lexer *l, size_t at, const char *word, size_t *marker)
 {
     if (!lex_see(l, at, "{%")) return false;
@@ -154,7 +154,7 @@ static int digit_of(char c)
     return 99;
 }
 
-/* \xhh, \uhhhh, \Uhhhhhhhh, \ooo: number of digits read, value in *cp. */
+/* Read the digits of \xhh, \uhhhh, \Uhhhhhhhh, \ooo. Returns their number; *cp is the value. */
 static size_t escape_number(const char *s, size_t n, size_t n_digit, int base, uint32_t *cp)
 {
     size_t i = 0;
@@ -163,7 +163,7 @@ static size_t escape_number(const char *s, size_t n, size_t n_digit, int base, u
     return i;
 }
 
-/* One escape at s[0] == '\\'; bytes read. */
+/* Read one escape at s[0] == '\\'. Returns its bytes. */
 static size_t lex_escape(struct buf *b, const char *s, size_t n)
 {
     static const char from[] = "abfnrtv\\'\"\n", to[] = "\a\b\f\n\r\t\v\\'\"";
@@ -215,7 +215,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The literal's digits without '_' in buf; returns the offset behind it. */
+/* Copy the literal's digits without '_' to buf. Returns the offset after it. */
 static size_t number_digits(const struct lexer *l, size_t i, int base, char *buf, size_t cap,
                             size_t *n)
 {
@@ -306,8 +306,7 @@ static void lex_one(struct lexer *l)
     }
 }
 
-/* Is the closing marker ("}}" or "%}", perhaps with a sign) here? Its length with the sign, or 0.
- */
+/* Return the length, sign included, of the closing marker ("}}" or "%}") here; 0 if none. */
 static size_t see_close(const struct lexer *l, bool is_print)
 {
     const char *marker = is_print ? "}}" : "%}";

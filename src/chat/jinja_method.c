@@ -1,8 +1,8 @@
 /* jinja_method.c - methods of lists, dicts, loops and cyclers, and the table of all methods
  * (method.def).
  *
- * Unlike jinja2's immutable sandbox, append, pop and the like are allowed: templates in the field
- * use them. */
+ * Unlike jinja2's immutable sandbox, append, pop and similar methods are allowed: published
+ * templates use them. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ struct val method_list_pop(struct render *r, struct val self, const struct args 
     return render_charge(r, n / 8) ? list_take(self.list, (uint32_t)i) : VAL_UNDEFINED;
 }
 
-/* Index of the first item equal to v, or n. */
+/* Return the index of the first item equal to v, or n. */
 static uint32_t list_seek(struct render *r, const struct list *l, struct val v)
 {
     uint32_t i = 0;

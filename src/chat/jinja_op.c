@@ -1,5 +1,4 @@
-/* jinja_op.c - what operators and access do to values: Python's + - * / // % ** ~ in, [] and
- * attributes. */
+/* jinja_op.c - operators and access on values: Python's + - * / // % ** ~ in, [] and attributes. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -95,7 +94,7 @@ static struct val number_binary(struct render *r, int op, struct val a, struct v
 
 /* ---- sequences ---- */
 
-/* Copies a into room of its own, first in the list of growing texts. */
+/* Copy a to a new growing text, first in the list. */
 static struct growing *growing_new(struct render *r, struct val a, uint32_t n_more)
 {
     size_t cap = ((size_t)a.n + n_more) * 2;
@@ -225,7 +224,7 @@ static struct val loop_attr(const struct loop *l, struct val name)
     return undefined_named(name);
 }
 
-/* A method of v as a bound value, or undefined. */
+/* Return a method of v as a bound value, or undefined. */
 static struct val method_of(struct render *r, struct val v, struct val name)
 {
     const struct builtin *method = name.kind == V_TEXT ? method_find(v, name.s, name.n) : NULL;

@@ -1,10 +1,9 @@
 /* jinja_parse.c - expressions of the template language, by recursive descent.
  *
- * Lowest to highest: inline if, or, and, not, comparisons (chained; in, not in), + -, ~, * / // %,
- * **, unary
- * + -, then postfix ( . [] () ), filters and tests. jinja2's order, its oddities included: a filter
- * binds to the negated number in -5|abs. Recursion is bounded by NEST_MAX; after a failure every
- * function returns a harmless node and the caller sees p->rc. */
+ * Precedence, lowest first: inline if, or, and, not, comparisons (chained; in, not in), + -, ~,
+ * * / // %, **, unary + -, then postfix ( . [] () ), filters and tests. This is jinja2's order,
+ * oddities included: a filter binds to the negated number in -5|abs. Recursion is bounded by
+ * NEST_MAX. After a failure every function returns a harmless node, and the caller checks p->rc. */
 #include "chat/jinja_impl.h"
 
 #include <stdio.h>
@@ -22,6 +21,13 @@ void parser_fail(struct parser *p, const char *fmt, ...)
     va_end(ap);
     p->rc = jinja_err(p->err, ERR_FORMAT, p->source, p->t->at, "%s", sentence.text);
     while (p->t->kind != T_END) p->t++;
+}
+
+void parser_unknown(struct parser *p, const char *what)
+{
+    if (p->unknown) return;
+    p->unknown = p->t;
+    p->unknown_what = what;
 }
 
 struct node *parser_node(struct parser *p, enum node_kind kind, uint32_t at)
@@ -135,7 +141,7 @@ static struct node *parse_arg(struct parser *p)
     return n;
 }
 
-/* Behind "(": arguments and ")". */
+/* Parse arguments and ")" after "(". */
 static struct node *parse_args(struct parser *p)
 {
     struct node *first = NULL, **tail = &first;
@@ -165,7 +171,7 @@ struct node *parse_params(struct parser *p)
 
 /* ---- primary expressions ---- */
 
-/* Adjacent string literals are one, as in Python. */
+/* Parse string literals; adjacent ones are joined, as in Python. */
 static struct node *parse_strings(struct parser *p)
 {
     const struct token *first = p->t;
@@ -181,7 +187,7 @@ static struct node *parse_strings(struct parser *p)
     return node_const(p, first->at, val_text(joined, n));
 }
 
-/* Comma-separated items up to `close` (taken); a tuple in parentheses needs a comma. */
+/* Parse comma-separated items up to `close`, and take it. A tuple in parentheses needs a comma. */
 static struct node *parse_items(struct parser *p, enum node_kind kind, int close)
 {
     struct node *n = parser_node(p, kind, p->t->at), **tail = &n->a;
@@ -281,7 +287,7 @@ static struct node *parse_subscript_one(struct parser *p)
     return n;
 }
 
-/* Behind "[": a[], a[i], a[i:j:k], a[i, j]. */
+/* Parse a subscript after "[": a[], a[i], a[i:j:k], a[i, j]. */
 static struct node *parse_subscript(struct parser *p, struct node *operand, uint32_t at)
 {
     struct node *n = parser_node(p, N_ITEM, at);
@@ -301,7 +307,7 @@ static struct node *parse_subscript(struct parser *p, struct node *operand, uint
     return n;
 }
 
-/* Behind ".": a name, or a number (a.0). */
+/* Parse an attribute after ".": a name, or a number (a.0). */
 static struct node *parse_attr(struct parser *p, struct node *operand)
 {
     const struct token *t = p->t;
@@ -344,7 +350,7 @@ struct node *parse_postfix_expr(struct parser *p)
     return parse_postfix(p, parse_primary(p));
 }
 
-/* One filter name with its arguments, applied to `operand` (NULL in a filter block). */
+/* Parse one filter name with its arguments, applied to `operand` (NULL in a filter block). */
 static struct node *parse_filter(struct parser *p, struct node *operand)
 {
     const struct token *t = p->t;
@@ -354,8 +360,7 @@ static struct node *parse_filter(struct parser *p, struct node *operand)
         parser_fail(p, "expected the name of a filter");
         return n;
     }
-    if (!filter_find(t->text, t->n))
-        parser_fail(p, "there is no filter \"%.*s\"", (int)t->n, t->text);
+    if (!filter_find(t->text, t->n)) parser_unknown(p, "filter");
     if (p->rc == 0) p->t++;
     if (parser_take_op(p, '(')) n->b = parse_args(p);
     return n;
@@ -368,7 +373,7 @@ struct node *parse_filters(struct parser *p, struct node *operand)
     return n;
 }
 
-/* Can a test's argument without parentheses begin here, as in "is divisibleby 3"? */
+/* Return whether a test's argument without parentheses may begin here, as in "is divisibleby 3". */
 static bool test_arg_begins(const struct parser *p)
 {
     static const char *const words[] = {"else", "or", "and", "if", "is", "in", "not", "recursive"};
@@ -380,15 +385,17 @@ static bool test_arg_begins(const struct parser *p)
     return true;
 }
 
-/* Behind "is". */
+/* Parse a test after "is". */
 static struct node *parse_test(struct parser *p, struct node *operand, uint32_t at)
 {
     bool negated = parser_take_name(p, "not");
     const struct token *t = p->t;
     struct node *n = node_named(p, N_TEST, t);
     n->a = operand;
-    if (t->kind != T_NAME || !is_find(t->text, t->n))
-        parser_fail(p, "there is no test \"%.*s\"", (int)t->n, t->text);
+    if (t->kind != T_NAME)
+        parser_fail(p, "expected the name of a test");
+    else if (!is_find(t->text, t->n))
+        parser_unknown(p, "test");
     if (p->rc == 0) p->t++;
     if (parser_take_op(p, '(')) {
         n->b = parse_args(p);
@@ -440,7 +447,7 @@ static struct node *parse_unary(struct parser *p, bool with_filters)
     return with_filters ? parse_filters_and_tests(p, n) : n;
 }
 
-/* Binary operators by level, loosest first. */
+/* Binary operators by level, lowest precedence first. */
 static const int level_op[][4] = {{'+', '-'}, {'~'}, {'*', '/', OP('/', '/'), '%'}, {OP('*', '*')}};
 enum { N_LEVEL = sizeof level_op / sizeof *level_op };
 
@@ -462,7 +469,7 @@ static struct node *parse_binary(struct parser *p, int level)
     return left;
 }
 
-/* The comparison operator here, taken; 0: none. 'i' is in, 'n' not in. */
+/* Take the comparison operator here and return it; 0: none. 'i' is in, 'n' not in. */
 static int take_comparison(struct parser *p)
 {
     static const int ops[] = {OP('=', '='), OP('!', '='), OP('<', '='), OP('>', '='), '<', '>'};
@@ -540,6 +547,7 @@ struct node *parse_expr(struct parser *p)
         parser_leave(p);
         return parser_node(p, N_CONST, p->t->at);
     }
+    const struct token *unknown = p->unknown;
     struct node *value = parse_logic(p, true);
     while (p->rc == 0) {
         uint32_t at = p->t->at;
@@ -548,6 +556,7 @@ struct node *parse_expr(struct parser *p)
         n->a = value;
         n->b = parse_logic(p, true);
         if (parser_take_name(p, "else")) n->c = parse_expr(p);
+        p->unknown = unknown;
         value = n;
     }
     parser_leave(p);

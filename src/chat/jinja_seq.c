@@ -1,7 +1,7 @@
 /* jinja_seq.c - filters on sequences: map, select, sort, group, join.
  *
- * Where jinja2 yields a generator these give a list: a template cannot tell, except that a list can
- * be counted. */
+ * These return a list where jinja2 returns a generator; the only visible difference is that a list
+ * has a length. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -97,7 +97,8 @@ struct val filter_join(struct render *r, struct val self, const struct args *a)
 
 /* ---- map and select ---- */
 
-/* map and select take anything false for an empty sequence, None included. */
+/* Return the items of a sequence. map and select accept every false value, None included, as an
+ * empty one. */
 static const struct list *truthy_items(struct render *r, struct val v)
 {
     return val_truth(v) ? val_iterate(r, v) : NULL;
@@ -128,8 +129,8 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
     return out;
 }
 
-/* select, reject and their attr forms: keep items for which the test (default: truth) is `wanted`.
- */
+/* Filter items for select, reject and their attr forms: keep those whose test (default: truth) is
+ * `wanted`. */
 static struct val select_items(struct render *r, struct val self, const struct args *a,
                                bool by_attr, bool wanted)
 {
@@ -170,7 +171,7 @@ struct val filter_rejectattr(struct render *r, struct val self, const struct arg
 
 /* ---- order ---- */
 
-/* What items are compared by: an attribute, lower case unless case_sensitive. */
+/* Return the value to compare an item by: an attribute, in lower case unless case_sensitive. */
 static struct val sort_key(struct render *r, struct val v, const struct val *attribute,
                            bool case_sensitive)
 {
@@ -201,23 +202,43 @@ static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch,
     memcpy(v, scratch, n * sizeof *v);
 }
 
-/* Items with their keys, sorted; NULL: failed or none. */
-static struct keyed *sorted(struct render *r, const struct list *items, const struct val *attribute,
-                            bool case_sensitive, bool reverse)
+/* Return the key for |sort: a list of the attributes in "a,b", so that equal items need no order,
+ * as in jinja2. */
+static struct val sort_keys(struct render *r, struct val v, const struct val *attribute,
+                            bool case_sensitive)
+{
+    struct val keys = val_list(r, V_LIST, 1);
+    const char *p = attribute && attribute->kind == V_TEXT ? attribute->s : NULL;
+    const char *end = p ? p + attribute->n : NULL, *comma;
+    for (; p && r->rc == 0 && (comma = memchr(p, ',', (size_t)(end - p))); p = comma + 1) {
+        struct val part = val_text(p, (size_t)(comma - p));
+        list_add(r, keys.list, sort_key(r, v, &part, case_sensitive));
+    }
+    struct val rest = p ? val_text(p, (size_t)(end - p)) : attribute ? *attribute : VAL_NONE;
+    if (r->rc == 0) list_add(r, keys.list, sort_key(r, v, &rest, case_sensitive));
+    return keys;
+}
+
+typedef struct val key_fn(struct render *r, struct val v, const struct val *attribute,
+                          bool case_sensitive);
+
+/* Return items with their keys, sorted; NULL: failed or none. */
+static struct keyed *sorted(struct render *r, const struct list *items, key_fn *key,
+                            const struct val *attribute, bool case_sensitive, bool reverse)
 {
     if (!items || items->n == 0) return NULL;
     struct keyed *v = render_push(r, (size_t)items->n * 2, sizeof *v);
     for (uint32_t i = 0; v && i < items->n; i++)
-        v[i] = (struct keyed){.key = sort_key(r, items->v[i], attribute, case_sensitive),
+        v[i] = (struct keyed){.key = key(r, items->v[i], attribute, case_sensitive),
                               .item = items->v[i]};
     if (v) merge_sort(r, v, v + items->n, items->n, reverse);
     return r->rc == 0 ? v : NULL;
 }
 
-static struct val sorted_list(struct render *r, const struct list *items,
+static struct val sorted_list(struct render *r, const struct list *items, key_fn *key,
                               const struct val *attribute, bool case_sensitive, bool reverse)
 {
-    const struct keyed *v = sorted(r, items, attribute, case_sensitive, reverse);
+    const struct keyed *v = sorted(r, items, key, attribute, case_sensitive, reverse);
     struct val out = val_list(r, V_LIST, v ? items->n : 0);
     for (uint32_t i = 0; v && i < items->n; i++) list_add(r, out.list, v[i].item);
     return out;
@@ -225,7 +246,7 @@ static struct val sorted_list(struct render *r, const struct list *items,
 
 struct val filter_sort(struct render *r, struct val self, const struct args *a)
 {
-    return sorted_list(r, val_iterate(r, self), arg(a, 2, "attribute"),
+    return sorted_list(r, val_iterate(r, self), sort_keys, arg(a, 2, "attribute"),
                        arg_bool(a, 1, "case_sensitive", false), arg_bool(a, 0, "reverse", false));
 }
 
@@ -235,11 +256,11 @@ struct val filter_dictsort(struct render *r, struct val self, const struct args 
     struct val items = filter_items(r, self, &none), by = arg_text(r, a, 1, "by", "key");
     struct val column = val_int(text_is(by, "value"));
     if (r->rc != 0) return VAL_UNDEFINED;
-    return sorted_list(r, items.list, &column, arg_bool(a, 0, "case_sensitive", false),
+    return sorted_list(r, items.list, sort_key, &column, arg_bool(a, 0, "case_sensitive", false),
                        arg_bool(a, 2, "reverse", false));
 }
 
-/* The smallest (sign < 0) or largest item. */
+/* Return the smallest (sign < 0) or largest item. */
 static struct val extreme(struct render *r, struct val self, const struct args *a, int sign)
 {
     const struct list *items = val_iterate(r, self);
@@ -301,7 +322,7 @@ struct val filter_groupby(struct render *r, struct val self, const struct args *
     const struct list *items = val_iterate(r, self);
     struct val out = val_list(r, V_LIST, 0), group = VAL_UNDEFINED;
     const struct keyed *v =
-        sorted(r, items, attribute, arg_bool(a, 2, "case_sensitive", false), false);
+        sorted(r, items, sort_key, attribute, arg_bool(a, 2, "case_sensitive", false), false);
     for (uint32_t i = 0; v && i < items->n && r->rc == 0; i++) {
         if (i == 0 || !val_equal(r, v[i].key, v[i - 1].key)) {
             group = val_list(r, V_LIST, 0);

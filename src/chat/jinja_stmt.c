@@ -1,13 +1,13 @@
 /* jinja_stmt.c - statements of the template language: {% ... %} to tree.
  *
- * A body ends at one of the words its opener named; stmt_body leaves the parser on that word.
- * Templates that would read other files (include, import, extends) are refused: a chat template is
- * one file. */
+ * A body ends at one of the end words of its opener; stmt_body leaves the parser at that word.
+ * Templates that read other files (include, import, extends) are rejected: a chat template is one
+ * file. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
 
-/* The statements up to a tag that begins with one of the NULL-terminated words. */
+/* Parse statements up to a tag that begins with one of the NULL-terminated words. */
 static struct node *stmt_body(struct parser *p, const char *const *end, uint32_t opened_at);
 
 static void need_block_end(struct parser *p)
@@ -18,7 +18,7 @@ static void need_block_end(struct parser *p)
         p->t++;
 }
 
-/* "%} body {% word %}". */
+/* Parse "%} body {% word %}". */
 static struct node *stmt_enclosed(struct parser *p, const char *word, uint32_t at)
 {
     need_block_end(p);
@@ -31,6 +31,7 @@ static struct node *stmt_if(struct parser *p, uint32_t at)
 {
     static const char *const words[] = {"elif", "else", "endif", NULL};
     static const char *const last[] = {"endif", NULL};
+    const struct token *unknown = p->unknown;
     struct node *n = parser_node(p, N_IF, at), *tip = n;
     n->a = parse_tuple(p);
     need_block_end(p);
@@ -49,10 +50,11 @@ static struct node *stmt_if(struct parser *p, uint32_t at)
         tip->c = stmt_body(p, last, at);
     }
     if (p->rc == 0) p->t++;
+    p->unknown = unknown;
     return n;
 }
 
-/* a   a, b   (a, b), c   ns.attribute (in set) */
+/* Parse a target: "a", "a, b", "(a, b), c", or "ns.attribute" (in set). */
 static struct node *parse_target(struct parser *p, bool may_be_attr)
 {
     struct node *n;
@@ -135,7 +137,7 @@ static struct node *stmt_set(struct parser *p, uint32_t at)
     return n;
 }
 
-/* break and continue must not reach out of a macro into a loop around its definition. */
+/* Parse a macro's body: its break and continue must not apply to a loop around the definition. */
 static struct node *stmt_function_body(struct parser *p, const char *word, uint32_t at)
 {
     int loops = p->loops;
@@ -250,7 +252,7 @@ static const struct {
     {"block", stmt_refused},
 };
 
-/* Behind "{%": one statement and its "%}". */
+/* Parse one statement after "{%", and its "%}". */
 static struct node *stmt_one(struct parser *p)
 {
     const struct token *t = p->t;
@@ -271,7 +273,7 @@ static bool is_one_of(const struct parser *p, const char *const *words)
     return false;
 }
 
-/* Data, a print or a statement; *ended when it is one of the closing words instead. */
+/* Parse data, a print or a statement; *ended if it is one of the closing words instead. */
 static struct node *stmt_next(struct parser *p, const char *const *end, bool *ended)
 {
     const struct token *t = p->t++;
@@ -326,6 +328,10 @@ int jinja_parse(struct node **root, const struct tokens *tokens, const char *sou
         if (!strmap_put(&p.syms, known[i], strlen(known[i]), i))
             p.rc = err_memory(e, "template names", 0);
     *root = stmt_body(&p, NULL, 0);
+    if (p.unknown && p.rc == 0) {
+        p.t = p.unknown;
+        parser_fail(&p, "there is no %s \"%.*s\"", p.unknown_what, (int)p.t->n, p.t->text);
+    }
     strmap_deinit(&p.syms);
     return p.rc;
 }

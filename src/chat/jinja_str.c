@@ -39,7 +39,7 @@ static bool in_set(struct val set, const char *s, size_t n)
     return memmem(set.s, set.n, s, n) != NULL;
 }
 
-/* The last code point's length in bytes. */
+/* Return the length of the last code point in bytes. */
 static size_t step_back(struct val v)
 {
     size_t k = 1;
@@ -102,7 +102,7 @@ static bool ends(struct val v, struct val suffix)
            (suffix.n == 0 || memcmp(v.s + v.n - suffix.n, suffix.s, suffix.n) == 0);
 }
 
-/* The argument is a string or a tuple of strings, one of which must fit. */
+/* Match one string or a tuple of strings, any of which may match. */
 static struct val any_affix(struct render *r, struct val self, const struct args *a,
                             bool (*fits)(struct val, struct val))
 {
@@ -138,7 +138,7 @@ struct val method_text_removesuffix(struct render *r, struct val self, const str
     return ends(self, suffix) ? val_text(self.s, self.n - suffix.n) : self;
 }
 
-/* The last occurrence that ends at or before `end`. */
+/* Find the last occurrence that ends at or before `end`. */
 static const char *find_last(struct render *r, struct val hay, size_t end, struct val needle)
 {
     if (needle.n > end || !render_charge(r, 1 + hay.n / 2)) return NULL;
@@ -208,7 +208,7 @@ static struct val split_space(struct render *r, struct val v, int64_t count)
         size_t end = i;
         while (end < v.n && text_space(v.s + end, v.n - end) == 0)
             end += text_step(v.s + end, v.n - end);
-        if (count-- == 0) end = text_strip(v, false, true).n;
+        if (count-- == 0) end = v.n;
         add_piece(r, out, v, i, end);
         i = end;
     }
@@ -233,7 +233,7 @@ struct val method_text_split(struct render *r, struct val self, const struct arg
     return out;
 }
 
-/* White space split from the right: the pieces of split_space, the first ones left as they were. */
+/* Split at white space from the right: the last pieces of split_space, after the unsplit rest. */
 static struct val rsplit_space(struct render *r, struct val v, int64_t count)
 {
     struct val all = split_space(r, v, -1), out = val_list(r, V_LIST, 0);
@@ -282,7 +282,8 @@ struct val method_text_splitlines(struct render *r, struct val self, const struc
     return out;
 }
 
-/* (before, separator, after); without a match the whole is before or, from the right, after. */
+/* Return (before, separator, after). Without a match the whole text is before or, from the right,
+ * after. */
 static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep,
                                bool right)
 {
@@ -328,7 +329,7 @@ struct val method_text_format(struct render *r, struct val self, const struct ar
     return text_format_braces(r, self, a);
 }
 
-/* ---- kinds of characters ---- */
+/* ---- character classes ---- */
 
 static bool is_letter(utf8proc_int32_t cp)
 {

@@ -1,11 +1,13 @@
-/* Goal: the interpreter speaks jinja2's language, says where it is wrong, and nothing runs away.
+/* Goal: the interpreter implements jinja2's language, locates errors, and nothing runs away.
  * Method: expressions and statements rendered by jinja2 itself (jinja_cases.def), then errors and
  * limits. */
 #include "chat/chat.h"
 #include "base/os.h"
+#include "../../tests/alloc.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static int render(const char *source, const char *context, const struct template_limits *limits,
                   struct buf *out, struct err *e)
@@ -20,24 +22,79 @@ static int render(const char *source, const char *context, const struct template
     return rc;
 }
 
-TEST(jinja_renders_what_jinja2_renders)
-{
-    static const struct {
-        const char *source, *context, *want;
-    } cases[] = {
+static const struct {
+    const char *source, *context, *want;
+} rendered[] = {
 #define CASE(source, context, want) {source, context, want},
 #include "chat/jinja_cases.def"
 #undef CASE
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+};
+
+TEST(jinja_renders_what_jinja2_renders)
+{
+    for (size_t i = 0; i < sizeof rendered / sizeof *rendered; i++) {
         struct buf out = {0};
         struct err e = {0};
-        int rc = render(cases[i].source, cases[i].context, NULL, &out, &e);
-        const char *got = rc == 0 ? (out.data ? out.data : "") : NULL, *want = cases[i].want;
+        int rc = render(rendered[i].source, rendered[i].context, NULL, &out, &e);
+        const char *got = rc == 0 ? (out.data ? out.data : "") : NULL, *want = rendered[i].want;
         if (!got != !want || (got && strcmp(got, want) != 0))
-            test_fail(__FILE__, __LINE__, "%s: \"%s\" %s, not \"%s\"", cases[i].source,
+            test_fail(__FILE__, __LINE__, "%s: \"%s\" %s, not \"%s\"", rendered[i].source,
                       got ? got : "", e.text, want ? want : "(refused)");
         buf_deinit(&out);
+    }
+}
+
+/* Render under limits that grow by `by` until they suffice. Returns false if a smaller one gave
+ * anything but ERR_LIMIT. */
+static bool grow_limit(const struct template *t, const struct json *context, const char *want,
+                       int by_byte, int by_step)
+{
+    for (int i = 1; i < 1 << 26; i += 1 + i / 64) { /* each of the first limits, then fewer */
+        struct template_limits l = {.n_byte_max = (size_t)(i * by_byte),
+                                    .n_step_max = (uint64_t)(i * by_step)};
+        struct buf out = {0};
+        struct err e = {0};
+        int rc = template_render_context(t, context, &l, 1795176000, &out, &e);
+        bool same = rc == 0 ? want && strcmp(out.data ? out.data : "", want) == 0
+                            : rc == ERR_LIMIT || !want;
+        buf_deinit(&out);
+        if (!same || rc != ERR_LIMIT) return same;
+    }
+    return true;
+}
+
+/* Fail each allocation of the process once. Returns false if one gave anything but ERR_MEMORY. */
+static bool fail_mallocs(const struct template *t, const struct json *context, const char *want)
+{
+    bool hit = true, same = true;
+    for (uint64_t n = 0; hit && same; n++) {
+        struct buf out = {0};
+        struct err e = {0};
+        alloc_fail(n, 1);
+        int rc = template_render_context(t, context, NULL, 1795176000, &out, &e);
+        hit = alloc_fail_end() > n;
+        same = rc == 0 ? want && strcmp(out.data ? out.data : "", want) == 0
+                       : rc == ERR_MEMORY || !want;
+        buf_deinit(&out);
+    }
+    return same;
+}
+
+/* Goal: a failure at any step or allocation of a rendering is an error and never another output. */
+TEST(jinja_fails_at_any_step_and_allocation)
+{
+    for (size_t i = 0; i < sizeof rendered / sizeof *rendered; i++) {
+        struct template *t = NULL;
+        struct json *j = NULL;
+        struct err e = {0};
+        const char *context = rendered[i].context ? rendered[i].context : "{}";
+        if (template_open(&t, rendered[i].source, strlen(rendered[i].source), &e) != 0) continue;
+        NEED_OK(json_parse(&j, context, strlen(context), NULL, &e), &e);
+        if (!grow_limit(t, j, rendered[i].want, 8, 0) ||
+            !grow_limit(t, j, rendered[i].want, 0, 1) || !fail_mallocs(t, j, rendered[i].want))
+            test_fail(__FILE__, __LINE__, "%s", rendered[i].source);
+        template_close(t);
+        json_drop(j);
     }
 }
 
@@ -101,7 +158,7 @@ TEST(jinja_limits_hold)
     }
 }
 
-/* Deep source: refused while parsing, or limited while rendering, whatever nests. */
+/* Deep source, of any nesting construct: rejected while parsing, or limited while rendering. */
 TEST(jinja_deep_sources)
 {
     static const char *const units[] = {"(",  "[",       "{1:",        "not ", "-", "x.",
@@ -119,7 +176,7 @@ TEST(jinja_deep_sources)
     }
 }
 
-/* A rendering's work grows with the conversation, not with its square. */
+/* The work of a rendering grows linearly with the conversation. */
 TEST(jinja_long_conversation)
 {
     static const char source[] =
@@ -143,6 +200,8 @@ TEST(jinja_long_conversation)
     buf_deinit(&out);
 }
 
+static const time_t test_day = 1795176000; /* 2026-11-20, 12:00 UTC */
+
 static void expect_prompt(const char *source, const char *messages, enum chat_continue how,
                           const char *want)
 {
@@ -152,7 +211,8 @@ static void expect_prompt(const char *source, const char *messages, enum chat_co
     struct err e;
     NEED_OK(json_parse(&j, messages, strlen(messages), NULL, &e), &e);
     NEED_OK(template_open(&t, source, strlen(source), &e), &e);
-    struct conversation c = {.messages = j, .add_generation_prompt = true, .continue_final = how};
+    struct conversation c = {
+        .messages = j, .add_generation_prompt = true, .continue_final = how, .now = test_day};
     NEED_OK(template_render(t, &c, &out, NULL, &e), &e);
     EXPECT_TEXT(out.data, want);
     buf_deinit(&out);
@@ -209,6 +269,42 @@ TEST(conversations_take_the_template_s_form)
     expect_prompt(thinks, goes_on, CHAT_CONTINUE_REASONING, "user:u\nassistant:<think>\nr");
 }
 
+/* Reasoning becomes a block of the content only if the template supports that block. */
+TEST(reasoning_as_a_block)
+{
+#define BLOCKS(else_)                                                                              \
+    "{% for m in messages %}{% if m.role == 'system' %}[SYSTEM_PROMPT]{{ m.content }}"             \
+    "{% elif m.role == 'user' %}[INST]{{ m.content }}[/INST]{% else %}"                            \
+    "{% if m.content is string %}{{ m.content }}{% else %}{% for b in m.content %}"                \
+    "{% if b.type == 'text' %}{{ b.text }}{% else %}" else_ "{% endif %}{% endfor %}{% endif %}"   \
+    "{% for c in m.tool_calls %}[TOOL_CALLS]{{ c.function.name }}[ARGS]{% endfor %}</s>"           \
+    "{% endif %}{% endfor %}"
+    static const char talk[] =
+        "[{\"role\":\"system\",\"content\":\"s\"},{\"role\":\"user\",\"content\":\"u\"},"
+        "{\"role\":\"assistant\",\"content\":\"c\",\"reasoning_content\":\"r\"},"
+        "{\"role\":\"user\",\"content\":\"v\"}]";
+    expect_prompt(BLOCKS("{{ raise_exception('Only text chunks are supported') }}"), talk,
+                  CHAT_CONTINUE_NO, "[SYSTEM_PROMPT]s[INST]u[/INST]c</s>[INST]v[/INST]");
+    expect_prompt(BLOCKS("{% if b.type == 'thinking' %}[THINK]{{ b.thinking }}[/THINK]{% endif %}"),
+                  talk, CHAT_CONTINUE_NO,
+                  "[SYSTEM_PROMPT]s[INST]u[/INST][THINK]r[/THINK]c</s>[INST]v[/INST]");
+#undef BLOCKS
+}
+
+/* A template's own date is never replaced; a template that requires a date gets today's. */
+TEST(dates_only_for_templates_that_need_them)
+{
+    static const char user[] = "[{\"role\":\"user\",\"content\":\"u\"}]";
+    char today[40];
+    strftime(today, sizeof today, "%d %b %Y u", localtime(&test_day));
+    expect_prompt("{% if not date_string is defined %}{% set date_string = '26 Jul 2024' %}"
+                  "{% endif %}{{ date_string }} {{ messages[0].content }}",
+                  user, CHAT_CONTINUE_NO, "26 Jul 2024 u");
+    expect_prompt("{{ date_string|default('no date') }} {{ messages[0].content }}", user,
+                  CHAT_CONTINUE_NO, "no date u");
+    expect_prompt("{{ date_string + ' ' + messages[0].content }}", user, CHAT_CONTINUE_NO, today);
+}
+
 TEST(bad_conversations_are_named)
 {
     static const struct {
@@ -234,6 +330,44 @@ TEST(bad_conversations_are_named)
         json_drop(j);
     }
     template_close(t);
+}
+
+/* Arguments are a document inside a text. Its values are counted like those of the body, because 30
+ * MB of them would take gigabytes. */
+TEST(documents_inside_of_texts_have_limits)
+{
+    static const char source[] =
+        "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{% for k, v in "
+        "c.function.arguments|items %}{{ k }}{{ v }}{% endfor %}{% endfor %}{% endfor %}",
+                      inner[] = "{{ s|from_json|length }}";
+    static const char *const piece[] = {"{},", "["};
+    struct template *t[2] = {0};
+    struct err e = {0};
+    NEED_OK(template_open(&t[0], source, strlen(source), &e), &e);
+    NEED_OK(template_open(&t[1], inner, strlen(inner), &e), &e);
+    EXPECT(template_caps(t[0])->object_arguments);
+    for (int i = 0; i < 4; i++) {
+        struct buf text = {0}, out = {0};
+        struct json *j = NULL;
+        bool conversation = i < 2;
+        int n = i % 2 ? 3000 : 1200000, rc;
+        buf_add_text(&text, conversation ? "[{\"role\":\"assistant\",\"content\":\"\",\"tool_"
+                                           "calls\":[{\"type\":\"function\","
+                                           "\"function\":{\"name\":\"f\",\"arguments\":\"["
+                                         : "{\"s\":\"[");
+        for (int k = 0; k < n; k++) buf_add_text(&text, piece[i % 2]);
+        buf_add_text(&text, conversation ? "1]\"}}]}]" : "1]\"}");
+        NEED_OK(json_parse(&j, text.data, text.n, NULL, &e), &e);
+        rc = conversation
+                 ? template_render(t[0], &(struct conversation){.messages = j}, &out, NULL, &e)
+                 : template_render_context(t[1], j, NULL, 0, &out, &e);
+        EXPECT(rc != 0 && strstr(e.text, "limit"));
+        json_drop(j);
+        buf_deinit(&text);
+        buf_deinit(&out);
+    }
+    template_close(t[0]);
+    template_close(t[1]);
 }
 
 TEST(clock_of_a_date)

@@ -1,6 +1,6 @@
 /* jinja_text.c - values as text: Python's str() and repr(), json.dumps, and code points of strings.
  *
- * Text is made at the end of render.out and then either stays (a print) or is taken as a value
+ * Text is created at the end of render.out. It either stays (a print) or becomes a value
  * (out_take), so one buffer and one limit serve both. */
 #include "chat/jinja_impl.h"
 
@@ -13,8 +13,10 @@
 
 struct val out_take(struct render *r, size_t mark)
 {
-    if (r->out.failed)
+    if (r->out.limited)
         jinja_fail_code(r, ERR_LIMIT, "the output is larger than %zu bytes", r->out.max);
+    else if (r->out.failed)
+        render_no_memory(r, r->out.n);
     if (r->rc != 0) return VAL_UNDEFINED;
     struct val v = val_copy_text(r, r->out.data ? r->out.data + mark : "", r->out.n - mark);
     r->out.n = mark;
@@ -23,8 +25,8 @@ struct val out_take(struct render *r, size_t mark)
 
 /* ---- str and repr ---- */
 
-/* Digits and decimal exponent of the shortest text that reads back as d > 0; the number of digits.
- */
+/* Compute digits and decimal exponent of the shortest text that reads back as d > 0. Returns the
+ * number of digits. */
 static int shortest(double d, char digits[20], int *exponent)
 {
     char text[40];
@@ -257,7 +259,7 @@ static void json_key(struct render *r, struct val key, const struct json_style *
     }
 }
 
-/* A copy of d's entries in the order of their keys. */
+/* Return a copy of d's entries in the order of their keys. */
 static const struct pair *sorted_pairs(struct render *r, const struct dict *d)
 {
     struct pair *v = render_push(r, d->n, sizeof *v);
@@ -355,7 +357,7 @@ size_t text_offset(struct render *r, struct val v, uint32_t i_cp)
     return i;
 }
 
-/* What Python's str.strip() takes for white space. */
+/* Return whether Python's str.strip() strips cp. */
 static bool is_space(uint32_t cp)
 {
     return (cp >= 9 && cp <= 13) || (cp >= 28 && cp <= 32) || cp == 0x85 || cp == 0xA0 ||

@@ -2,19 +2,28 @@
  * dict.
  *
  * All memory is the rendering's arena. Lists and dicts are shared by reference, as in Python. Equal
- * numbers are equal keys (1, 1.0 and True), a dict keeps the order of first insertion and the first
- * key's spelling. */
+ * numbers are equal keys (1, 1.0 and True), and a dict keeps the order of first insertion and the
+ * first key's spelling. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
 #include <string.h>
 
+void render_no_memory(struct render *r, size_t n)
+{
+    if (r->rc == 0) r->rc = err_memory(r->err, "a rendered prompt", n);
+}
+
 void *render_push(struct render *r, size_t count, size_t size)
 {
-    void *p = r->rc == 0 ? arena_push0(&r->arena, count, size) : NULL;
-    if (!p && r->rc == 0)
+    size_t n, left = r->arena.n_byte_max - r->arena.n_byte;
+    bool fits = !__builtin_mul_overflow(count, size, &n) && n <= left;
+    void *p = fits && r->rc == 0 ? arena_push0(&r->arena, count, size) : NULL;
+    if (!fits)
         jinja_fail_code(r, ERR_LIMIT, "rendering needs more than %zu MiB",
                         r->arena.n_byte_max >> 20);
+    else if (!p)
+        render_no_memory(r, n);
     return p;
 }
 
@@ -221,7 +230,7 @@ static uint32_t number_hash(struct val v)
     return (uint32_t)hash_bytes(&i, sizeof i, 1);
 }
 
-/* Fails the rendering for values that cannot be keys. */
+/* Return the hash of a key. Fails the rendering for values that cannot be keys. */
 static uint32_t val_hash(struct render *r, struct val v)
 {
     uint32_t h = v.kind;
@@ -255,7 +264,7 @@ static void dict_index_add(struct dict *d, uint32_t i)
     d->slot[k] = i + 1;
 }
 
-/* Index of the entry, or d->n. */
+/* Return the index of the entry, or d->n. */
 static uint32_t dict_seek(struct render *r, const struct dict *d, struct val key, uint32_t hash)
 {
     if (d->n_slot == 0) {
@@ -272,7 +281,7 @@ static uint32_t dict_seek(struct render *r, const struct dict *d, struct val key
     return d->n;
 }
 
-/* Room for one more entry, in the array and in the index. */
+/* Make room for one more entry, in the array and in the index. */
 static bool dict_room(struct render *r, struct dict *d)
 {
     struct pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
@@ -290,7 +299,9 @@ static bool dict_room(struct render *r, struct dict *d)
 
 void dict_put(struct render *r, struct dict *d, struct val key, struct val value)
 {
-    uint32_t hash = val_hash(r, key), i = dict_seek(r, d, key, hash);
+    uint32_t hash = r->rc == 0 ? val_hash(r, key) : 0;
+    if (r->rc != 0) return;
+    uint32_t i = dict_seek(r, d, key, hash);
     if (r->rc != 0) return;
     if (i < d->n) {
         d->v[i].value = value;
@@ -309,7 +320,9 @@ void dict_set(struct render *r, struct dict *d, const char *key, struct val valu
 
 struct val *dict_find(struct render *r, const struct dict *d, struct val key)
 {
-    uint32_t hash = val_hash(r, key), i = r->rc == 0 ? dict_seek(r, d, key, hash) : d->n;
+    uint32_t hash = r->rc == 0 ? val_hash(r, key) : 0;
+    if (r->rc != 0) return NULL;
+    uint32_t i = dict_seek(r, d, key, hash);
     return i < d->n ? &d->v[i].value : NULL;
 }
 
@@ -320,7 +333,9 @@ struct val *dict_find_text(struct render *r, const struct dict *d, const char *k
 
 bool dict_remove(struct render *r, struct dict *d, struct val key)
 {
-    uint32_t hash = val_hash(r, key), i = r->rc == 0 ? dict_seek(r, d, key, hash) : d->n;
+    uint32_t hash = r->rc == 0 ? val_hash(r, key) : 0;
+    if (r->rc != 0) return false;
+    uint32_t i = dict_seek(r, d, key, hash);
     if (i >= d->n || !render_charge(r, d->n + d->n_slot / 8)) return false;
     memmove(&d->v[i], &d->v[i + 1], (d->n - i - 1) * sizeof *d->v);
     d->n--;

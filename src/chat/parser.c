@@ -1,56 +1,59 @@
 /* parser.c - model output to reasoning, content and tool calls, piece by piece.
  *
- * The two stages and their rows are described in parser_impl.h and listed in parser.def. When
- * memory for held-back text runs out the text is told as content at once: a reader has no way to
- * fail. */
+ * The two stages and their families are described in parser_impl.h and listed in parser.def. If
+ * memory runs out, nothing more is emitted and chat_parser_failed returns true. */
 #include "chat/parser_impl.h"
+
+#include "base/names.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Held-back text beyond this is no tool call. */
+/* A longer held-back text is no tool call. */
 enum { HELD_BYTE_MAX = 4 << 20, PIECE_BYTE_MAX = 64 << 10 };
 
 struct chat_parser {
     struct stage reasoning, tools;
-    chat_delta_fn *fn; /* of the call in progress */
+    chat_delta_fn *fn; /* callback of the call in progress */
     void *ctx;
     int n_call;
+    bool failed;
 };
 
-static const struct stage_kind *const tool_kinds[] = {
-#define TOOL_PARSER(name, id) &tool_##id,
-#define REASONING_PARSER(name, id)
+static const struct tool_family *const tool_families[] = {
+#define TOOL_PARSER(id) &tool_##id,
+#define REASONING_PARSER(id)
 #include "chat/parser.def"
 #undef TOOL_PARSER
 #undef REASONING_PARSER
 };
 
-static const struct stage_kind *const reasoning_kinds[] = {
-#define TOOL_PARSER(name, id)
-#define REASONING_PARSER(name, id) &reason_##id,
+static const struct reason_family *const reason_families[] = {
+#define TOOL_PARSER(id)
+#define REASONING_PARSER(id) &reason_##id,
 #include "chat/parser.def"
 #undef TOOL_PARSER
 #undef REASONING_PARSER
 };
 
 enum {
-    N_TOOL = sizeof tool_kinds / sizeof *tool_kinds,
-    N_REASON = sizeof reasoning_kinds / sizeof *reasoning_kinds
+    N_TOOL = sizeof tool_families / sizeof *tool_families,
+    N_REASON = sizeof reason_families / sizeof *reason_families
 };
 
 /* ---- the table ---- */
 
-static int kind_find(const struct stage_kind **out, const struct stage_kind *const *kinds, int n,
-                     const char *what, const char *name, struct err *e)
+/* Find a name among the first n. Sets *at to its position, -1 if name is NULL; or returns
+ * ERR_ARG. */
+static int find(int *at, name_fn *names, int n, const char *what, const char *name, struct err *e)
 {
     struct buf known = {0};
-    *out = NULL;
+    *at = -1;
     for (int i = 0; name && i < n; i++) {
-        if (strcmp(kinds[i]->name, name) == 0) *out = kinds[i];
-        buf_addf(&known, "%s%s", i ? ", " : "", kinds[i]->name);
+        if (strcmp(names(i), name) == 0) *at = i;
+        buf_addf(&known, "%s%s", i ? ", " : "", names(i));
     }
-    bool ok = !name || *out;
+    bool ok = !name || *at >= 0;
     if (!ok)
         err_set(e, ERR_ARG, "there is no %s parser \"%.60s\"; known are: %s", what, name,
                 known.data);
@@ -58,19 +61,33 @@ static int kind_find(const struct stage_kind **out, const struct stage_kind *con
     return ok ? 0 : ERR_ARG;
 }
 
+const char *chat_tool_parsers(int i)
+{
+    return i < N_TOOL ? tool_families[i]->name : i == N_TOOL ? "none" : NULL;
+}
+
+const char *chat_reasoning_parsers(int i)
+{
+    return i < N_REASON ? reason_families[i]->name : i == N_REASON ? "none" : NULL;
+}
+
 int chat_parser_open(struct chat_parser **out, const char *tool_parser,
                      const char *reasoning_parser, struct err *e)
 {
-    const struct stage_kind *tools, *reasoning;
+    int tools, reasoning;
     *out = NULL;
-    int rc = kind_find(&tools, tool_kinds, N_TOOL, "tool-call", tool_parser, e);
+    int rc = find(&tools, chat_tool_parsers, N_TOOL, "tool-call", tool_parser, e);
     if (rc == 0)
-        rc = kind_find(&reasoning, reasoning_kinds, N_REASON, "reasoning", reasoning_parser, e);
+        rc = find(&reasoning, chat_reasoning_parsers, N_REASON, "reasoning", reasoning_parser, e);
     if (rc != 0) return rc;
     struct chat_parser *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "a chat parser", sizeof *p);
-    p->reasoning = (struct stage){.kind = reasoning, .parser = p};
-    p->tools = (struct stage){.kind = tools, .parser = p};
+    const struct stage both = {.tools = tools >= 0 ? tool_families[tools] : NULL,
+                               .reason = reasoning >= 0 ? reason_families[reasoning] : NULL,
+                               .parser = p};
+    p->reasoning = p->tools = both;
+    p->reasoning.step = both.reason ? reason_step : NULL;
+    p->tools.step = both.tools ? tool_step : NULL;
     *out = p;
     return 0;
 }
@@ -83,21 +100,27 @@ void chat_parser_close(struct chat_parser *p)
     free(p);
 }
 
-static const char *kind_of(const struct stage_kind *const *kinds, int n, const struct template *t)
+static bool has_all(const struct template *t, const char *const text[4])
 {
-    for (int i = 0; i < n; i++)
-        if (kinds[i]->fits(t)) return kinds[i]->name;
-    return NULL;
+    for (int i = 0; i < 4 && text[i]; i++)
+        if (!strstr(template_source(t), text[i])) return false;
+    return true;
 }
 
 const char *chat_tool_parser_of(const struct template *t)
 {
-    return kind_of(tool_kinds, N_TOOL, t);
+    for (int i = 0; i < N_TOOL; i++)
+        if (has_all(t, tool_families[i]->has)) return tool_families[i]->name;
+    return NULL;
 }
 
 const char *chat_reasoning_parser_of(const struct template *t)
 {
-    return kind_of(reasoning_kinds, N_REASON, t);
+    const char *opens, *closes;
+    template_thinking(t, &opens, &closes);
+    for (int i = 0; i < N_REASON; i++)
+        if (opens && strstr(opens, reason_families[i]->open)) return reason_families[i]->name;
+    return NULL;
 }
 
 /* ---- deltas ---- */
@@ -105,7 +128,8 @@ const char *chat_reasoning_parser_of(const struct template *t)
 void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n)
 {
     struct chat_parser *p = s->parser;
-    if (n > 0 && p->fn) p->fn(p->ctx, &(struct chat_delta){.kind = kind, .text = text, .n = n});
+    if (n > 0 && p->fn && !p->failed)
+        p->fn(p->ctx, &(struct chat_delta){.kind = kind, .text = text, .n = n});
 }
 
 void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments,
@@ -118,38 +142,46 @@ void parser_emit_call(struct stage *s, const char *name, const char *id, const c
                            .i_call = p->n_call++,
                            .name = name,
                            .id = id};
-    if (p->fn) p->fn(p->ctx, &d);
+    if (p->fn && !p->failed) p->fn(p->ctx, &d);
+}
+
+void parser_no_memory(struct stage *s)
+{
+    s->parser->failed = true;
+}
+
+bool chat_parser_failed(const struct chat_parser *p)
+{
+    return p->failed;
 }
 
 /* ---- running a stage ---- */
 
-static void overflow(struct stage *s, const char *text, size_t n)
-{
-    parser_emit(s, CHAT_CONTENT, s->held.data ? s->held.data : "", s->held.n);
-    parser_emit(s, CHAT_CONTENT, text, n);
-    buf_clear(&s->held);
-    s->state = 0;
-    s->scan = (struct scan){0};
-}
-
-static void stage_run(struct stage *s, const char *text, size_t n, bool end)
+static void stage_drain(struct stage *s, bool end)
 {
     size_t at = 0, k;
-    if (s->held.n + n > HELD_BYTE_MAX || !buf_room(&s->held, n)) {
-        overflow(s, text, n);
-        return;
-    }
-    buf_add(&s->held, text, n);
-    while (at < s->held.n && (k = s->kind->step(s, s->held.data + at, s->held.n - at, end)) > 0)
-        at += k;
+    while (at < s->held.n && (k = s->step(s, s->held.data + at, s->held.n - at, end)) > 0) at += k;
     if (at == 0) return;
     memmove(s->held.data, s->held.data + at, s->held.n - at);
     s->held.n -= at;
+    if (end) s->scan = (struct scan){0};
+}
+
+/* Run a stage on more text. Held text that exceeds the limit is decided as if the output ended
+ * there. */
+static void stage_run(struct stage *s, const char *text, size_t n, bool end)
+{
+    if (s->held.n + n > HELD_BYTE_MAX) stage_drain(s, true);
+    buf_add(&s->held, text, n);
+    if (s->held.failed)
+        parser_no_memory(s);
+    else if (!s->parser->failed)
+        stage_drain(s, end);
 }
 
 static void stage_push(struct stage *s, const char *text, size_t n, bool end)
 {
-    if (s->kind)
+    if (s->step)
         stage_run(s, text, n, end);
     else
         parser_emit(s, CHAT_CONTENT, text, n);
@@ -165,14 +197,14 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
 {
     p->fn = fn;
     p->ctx = ctx;
-    if (p->reasoning.kind)
+    if (p->reasoning.step)
         stage_run(&p->reasoning, text, n, end);
     else
         stage_push(&p->tools, text, n, false);
     if (end) stage_push(&p->tools, "", 0, true);
 }
 
-/* Long texts go in pieces: what is held back is limited, what is pushed is not. */
+/* Split long texts: the held-back text is limited, the pushed text is not. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx)
 {
@@ -230,22 +262,26 @@ size_t space_back(const char *text, size_t n)
 static struct chat_call *message_call(struct chat_message *m, const struct chat_delta *d)
 {
     if ((size_t)d->i_call < m->n_call) return &m->call[d->i_call];
-    if (!vec_room((void **)&m->call, &m->cap_call, m->n_call + 1, sizeof *m->call)) return NULL;
+    m->failed |= !vec_room((void **)&m->call, &m->cap_call, m->n_call + 1, sizeof *m->call);
+    if (m->failed) return NULL;
     struct chat_call *call = &m->call[m->n_call++];
     *call = (struct chat_call){.name = strdup(d->name ? d->name : ""),
                                .id = d->id ? strdup(d->id) : NULL};
+    m->failed |= !call->name || (d->id && !call->id);
     return call;
 }
 
 void chat_message_add(void *message, const struct chat_delta *d)
 {
     struct chat_message *m = message;
+    if (m->failed) return;
     struct chat_call *call = d->kind == CHAT_CALL ? message_call(m, d) : NULL;
     struct buf *to = d->kind == CHAT_REASONING ? &m->reasoning
                      : d->kind == CHAT_CONTENT ? &m->content
                                                : NULL;
     if (call) to = &call->arguments;
     if (to) buf_add(to, d->text, d->n);
+    m->failed |= to && to->failed;
 }
 
 void chat_message_deinit(struct chat_message *m)

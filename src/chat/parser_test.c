@@ -1,6 +1,6 @@
-/* Goal: model output is read as recorded, and however it is cut the deltas add up to the same.
- * Method: the recorded cases of the Hermes and <think> conventions, cases of our own, each whole,
- * byte by byte and in odd pieces. */
+/* Goal: model output is parsed as recorded, and the deltas add up to one result for every way of
+ * cutting it. Method: the recorded cases of the Hermes and <think> conventions, and our own cases,
+ * each whole, byte by byte and in odd pieces. */
 #include "chat/chat.h"
 #include "base/os.h"
 #include "base/rng.h"
@@ -44,7 +44,7 @@ static const char *shown(const struct buf *b)
     return b->data ? b->data : "";
 }
 
-/* "reasoning|content|name(arguments)..." of the text, the same for every way of cutting it. */
+/* Expect "reasoning|content|name(arguments)..." of the text, for every way of cutting it. */
 static void expect_read(const char *tools, const char *reasoning, const char *text,
                         const char *want)
 {
@@ -112,7 +112,141 @@ TEST(hermes_calls)
         "use <tool_call>{}</tool_call>?||f({})");
 }
 
-/* The prompt's own part of the answer is pushed first: an opened block, or a closed one. */
+/* Both forms after [TOOL_CALLS], including the recorded inputs of Mistral's templates. */
+TEST(mistral_calls)
+{
+    static const char *const cases[][2] = {
+        {"[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"arg1\": 1}, \"id\": \"123456789\"}]",
+         "||f({\"arg1\":1})"},
+        {"[TOOL_CALLS][{\"name\":\"f\",\"arguments\":{\"s\":\"]}\"}}, {\"name\":\"g\"}]",
+         "||f({\"s\":\"]}\"})|g({})"},
+        {"What's up?[TOOL_CALLS]f[ARGS]{\"arg1\": 1}", "|What's up?|f({\"arg1\": 1})"},
+        {"[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{\"arg1\": 1}", "||f({\"arg1\": 1})"},
+        {"[TOOL_CALLS]f[CALL_ID]000000001[ARGS]{\"a\": 1}[TOOL_CALLS]g_2[CALL_ID]000000002[ARGS]{}",
+         "||f({\"a\": 1})|g_2({})"},
+        {"[TOOL_CALLS]f[ARGS]{\"s\":\"[TOOL_CALLS]}\"} then", "|then|f({\"s\":\"[TOOL_CALLS]}\"})"},
+        {"[TOOL_CALLS] is a token", "|[TOOL_CALLS] is a token"},
+        {"[TOOL_CALLS]f[ARGS]{\"a\":}", "|[TOOL_CALLS]f[ARGS]{\"a\":}"},
+        {"[TOOL_CALLS]f[ARGS]{\"a\"", "|[TOOL_CALLS]f[ARGS]{\"a\""},
+        {"[TOOL_CALLS][{\"arguments\":{}}]", "|[TOOL_CALLS][{\"arguments\":{}}]"},
+        {"[TOOL_CALLS][1, 2]", "|[TOOL_CALLS][1, 2]"},
+        {"[TOOL_CALLS]f[CALL_ID", "|[TOOL_CALLS]f[CALL_ID"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_read("mistral", NULL, cases[i][0], cases[i][1]);
+}
+
+/* These calls have no mark: the whole message is a call, or none. */
+TEST(llama3_json_calls)
+{
+    static const char *const cases[][2] = {
+        {"{\"name\": \"f\", \"parameters\": {\"a\": 1}}", "||f({\"a\":1})"},
+        {" {\"name\":\"f\",\"parameters\":{}}; {\"name\":\"g\"}\n", "||f({})|g({})"},
+        {"{\"name\":\"f\"} and more", "|and more|f({})"},
+        {"{\"name\":\"f\"}; and more", "|; and more|f({})"},
+        {"Hello {\"name\":\"f\"}", "|Hello {\"name\":\"f\"}"},
+        {"{\"amount\": 1}", "|{\"amount\": 1}"},
+        {"{\"name\":\"f\"", "|{\"name\":\"f\""},
+        {" ", "| "},
+        {"", "|"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_read("llama3_json", NULL, cases[i][0], cases[i][1]);
+}
+
+/* Ids in hermes calls are ignored: the model may have copied them from the conversation. */
+TEST(hermes_calls_have_no_id_of_the_model)
+{
+    static const char text[] =
+        "<tool_call>{\"name\":\"f\",\"id\":\"a\",\"arguments\":{}}</tool_call>";
+    struct chat_parser *p = NULL;
+    struct chat_message m = {0};
+    NEED(chat_parser_open(&p, "hermes", NULL, NULL) == 0);
+    chat_parser_push(p, text, sizeof text - 1, chat_message_add, &m);
+    chat_parser_finish(p, chat_message_add, &m);
+    EXPECT(m.n_call == 1 && !m.call[0].id);
+    chat_message_deinit(&m);
+    chat_parser_close(p);
+}
+
+/* Integers keep their digits; the rest of the arguments is unchanged, too. */
+TEST(arguments_keep_long_integers)
+{
+    static const struct {
+        const char *arguments, *want;
+    } cases[] = {
+        {"{\"id\": 12345678901234567890}", "{\"id\":12345678901234567890}"},
+        {"{\"id\": -12345678901234567890123, \"b\": [ 1 , {\"c\": \"a b\\\"\"} ]}",
+         "{\"id\":-12345678901234567890123,\"b\":[1,{\"c\":\"a b\\\"\"}]}"},
+        {"{\"id\": 9223372036854775807}", "{\"id\":9223372036854775807}"},
+        {"{\"x\": 1234567890123456789.5}", "{\"x\":1.2345678901234568e+18}"},
+        {"{\"s\": \"12345678901234567890\"}", "{\"s\":\"12345678901234567890\"}"},
+        {"[ 98765432109876543210 ]", "[98765432109876543210]"},
+        {"98765432109876543210", "98765432109876543210"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const calls[] = {
+            "<tool_call>{\"name\": \"f\", \"arguments\" : %s }</tool_call>",
+            "<tool_call>{\"arguments\": 1, \"x\": [{\"arguments\": 2}], \"arguments\":%s,"
+            "\"name\": \"f\"}</tool_call>",
+            "<tool_call>{\"parameters\": %s, \"s\": \"}\", \"name\": \"f\"}</tool_call>"};
+        for (int k = 0; k < 3; k++) {
+            char text[512], want[512];
+            snprintf(text, sizeof text, calls[k], cases[i].arguments);
+            snprintf(want, sizeof want, "||f(%s)", cases[i].want);
+            expect_read("hermes", NULL, text, want);
+        }
+    }
+}
+
+/* A call ends reasoning without </think>; before </think> it is a draft. */
+TEST(a_call_ends_unclosed_reasoning)
+{
+    static const char call[] = "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call>";
+    static const struct {
+        const char *text, *want; /* %s: the call */
+    } cases[] = {
+        {"<think>I need\n%s", "I need||f({})"},
+        {"<think>%s", "||f({})"},
+        {"<think> a\n%s\n%s then", "a|then|f({})|f({})"},
+        {"<think>a <tool_call> is a tag, <tool_call>\n{\"x\":1} too\n%s",
+         "a <tool_call> is a tag, <tool_call>\n{\"x\":1} too||f({})"},
+        {"<think>a <tool_call>{ </think> b", "a <tool_call>{|b"},
+        {"<think>a <tool_call>{ b", "a <tool_call>{ b|"},
+        {"<think>a <tool_call>", "a <tool_call>|"},
+        {"<think>a <tool_call>  {\"name\":\"f\",\"arguments\":\"</think>\"} b", "a|b|f(</think>)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, cases[i].text, call, call);
+        expect_read("hermes", "think", text, cases[i].want);
+    }
+    expect_read("hermes", "think", "<think>a <tool_call>{\"name\":\"f\"}</tool_call> b</think> c",
+                "a <tool_call>{\"name\":\"f\"}</tool_call> b|c");
+    expect_read("hermes", "think",
+                "<think>a <tool_call>{\"name\":\"f\"}</tool_call></think>\n"
+                "<tool_call>{\"name\":\"g\"}</tool_call>",
+                "a <tool_call>{\"name\":\"f\"}</tool_call>||g({})");
+    expect_read(NULL, "think", "<think>a <tool_call>{\"name\":\"f\"}</tool_call>",
+                "a <tool_call>{\"name\":\"f\"}</tool_call>|");
+}
+
+/* The text held after a draft is limited; beyond the limit the draft is a call. */
+TEST(a_draft_is_held_within_bounds)
+{
+    struct buf text = {0};
+    struct chat_message m = {0};
+    buf_add_text(&text, "<think>a\n<tool_call>{\"name\":\"f\"}</tool_call>");
+    for (int i = 0; i < 700000; i++) buf_add_text(&text, " thought");
+    read_pieces(&m, "hermes", "think", text.data, text.n, 100);
+    EXPECT_TEXT(shown(&m.reasoning), "a");
+    EXPECT_INT(m.n_call, 1);
+    EXPECT_INT(m.content.n, 700000 * 8 - 1);
+    chat_message_deinit(&m);
+    buf_deinit(&text);
+}
+
+/* The answer part of the prompt is pushed first: an open block, or a closed one. */
 TEST(answers_that_the_prompt_began)
 {
     static const char source[] =
@@ -172,7 +306,7 @@ TEST(long_output_is_read_through)
     buf_deinit(&text);
 }
 
-/* Random texts made of the conventions' own parts. */
+/* Random texts built from the conventions' own parts. */
 TEST(parser_any_text_in_any_pieces)
 {
     static const char *const parts[] = {"<think>",
@@ -248,10 +382,10 @@ static bool as_recorded(const struct chat_message *m, const struct json *want)
     return ok;
 }
 
-/* Cases written with these conventions; reasoning is looked for unless its format is "none". */
+/* Return whether a case uses these conventions; reasoning is parsed unless its format is "none". */
 static bool concerns(const struct json *c, const char *text)
 {
-    /* 140 expects the blank behind </think> inside of the reasoning */
+    /* case 140 expects the blank after </think> inside the reasoning */
     if (json_bool(json_field(c, "is_partial"), false) || json_int(json_field(c, "id"), 0) == 140)
         return false;
     bool calls = strstr(text, "<tool_call>") && strstr(text, "\"name\": ");
@@ -260,7 +394,7 @@ static bool concerns(const struct json *c, const char *text)
            !json_field(c, "json_schema");
 }
 
-/* What belongs to the answer in the generation prompt: from its <think> on. */
+/* Run a recorded case, with the answer part of its generation prompt: from its <think> on. */
 static bool recorded_case(const struct json *c, int *n_ok)
 {
     struct buf text = {0};

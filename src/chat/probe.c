@@ -1,9 +1,9 @@
-/* probe.c - what a template supports, found by rendering small conversations and reading the
+/* probe.c - features of a template, detected by rendering small conversations and inspecting the
  * result.
  *
- * A marker in the conversation that comes out in the prompt was used; one that is missing, or comes
- * out as part of a printed Python list, was not. Output before a failure counts: a template that
- * prints the system message and then refuses the turn order does support it. Probes run under tight
+ * If a marker of the conversation appears in the prompt, the template used it; if it is missing, or
+ * part of a printed Python list, it did not. Output before a failure counts: a template that prints
+ * the system message and then rejects the turn order does support it. Probes run under tight
  * limits. */
 #include "chat/template_impl.h"
 
@@ -37,69 +37,88 @@ static const char with_reasoning[] =
     "\"qContent\","
     "\"reasoning_content\":\"qReason\"}],\"enable_thinking\":true}";
 
-/* The prompt of one probe, or as much of it as there was before it failed. */
-static bool probe(const struct template *t, const char *conversation, struct buf *prompt)
+static const char with_blocks[] =
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"},{\"role\":\"assistant\",\"content\":["
+    "{\"type\":\"thinking\",\"thinking\":\"qReason\"},{\"type\":\"text\",\"text\":\"qContent\"}]}]"
+    "}";
+
+struct probe {
+    const struct template *t;
+    struct buf prompt; /* prompt of the last run; partial if the run failed */
+    bool no_memory;    /* out of memory in any run: the results are invalid */
+};
+
+/* Render one conversation; false if rejected. */
+static bool probe(struct probe *p, const char *conversation)
 {
     struct render r;
     struct json *j = NULL;
     struct template_limits limits = {
         .n_step_max = 300000, .n_byte_max = 8 << 20, .n_byte_out_max = 1 << 20};
-    buf_clear(prompt);
-    if (json_parse(&j, conversation, strlen(conversation), NULL, NULL) != 0) return false;
-    render_begin(&r, t, &limits, 0, NULL);
+    buf_clear(&p->prompt);
+    p->no_memory |= json_parse(&j, conversation, strlen(conversation), NULL, NULL) != 0;
+    render_begin(&r, p->t, &limits, 0, NULL);
     struct val context = val_from_json(&r, j);
     if (context.kind == V_DICT) r.globals = context.dict;
     dict_set(&r, r.globals, "bos_token", val_text("", 0));
     dict_set(&r, r.globals, "eos_token", val_text("", 0));
-    dict_set(&r, r.globals, "add_generation_prompt", val_bool(conversation != with_reasoning));
-    bool ok = render_run(&r, t) == 0;
-    buf_add(prompt, r.out.data ? r.out.data : "", r.out.n);
-    buf_add(prompt, "", 1);
+    dict_set(&r, r.globals, "add_generation_prompt",
+             val_bool(conversation != with_reasoning && conversation != with_blocks));
+    int rc = render_run(&r, p->t);
+    buf_add(&p->prompt, r.out.data ? r.out.data : "", r.out.n);
+    buf_add(&p->prompt, "", 1);
+    p->no_memory |= rc == ERR_MEMORY || p->prompt.failed;
     render_end(&r);
     json_drop(j);
-    return ok;
+    return rc == 0 && !p->no_memory;
 }
 
-static bool printed(const struct buf *prompt, const char *marker)
+static bool printed(const struct probe *p, const char *marker)
 {
-    return prompt->n > 0 && strstr(prompt->data, marker) != NULL;
+    return !p->no_memory && p->prompt.n > 0 && strstr(p->prompt.data, marker) != NULL;
 }
 
-static void probe_content(struct template *t, struct buf *prompt)
+/* Return whether parts of a content were printed as Python or JSON, that is, not interpreted. */
+static bool printed_list(const struct probe *p)
+{
+    return printed(p, "'type'") || printed(p, "\"type\"");
+}
+
+static void probe_content(struct template *t, struct probe *p)
 {
     struct template_caps *caps = &t->caps;
-    caps->text_content = probe(t, with_text, prompt) && printed(prompt, "qUser");
-    caps->typed_content = probe(t, with_parts, prompt) && printed(prompt, "qUser") &&
-                          !printed(prompt, "'type'") && !printed(prompt, "\"type\"");
-    /* A template that renders nothing here misses variables of its own: that tells nothing. */
+    caps->text_content = probe(p, with_text) && printed(p, "qUser");
+    caps->typed_content = probe(p, with_parts) && printed(p, "qUser") && !printed_list(p);
+    /* A template that renders nothing here lacks variables of its own, so the result is
+     * inconclusive. */
     bool told = caps->text_content || caps->typed_content;
     if (!told) caps->text_content = true;
-    probe(t, caps->text_content ? with_system : with_system_parts, prompt);
-    caps->system_role = printed(prompt, "qSystem") || !told;
+    probe(p, caps->text_content ? with_system : with_system_parts);
+    caps->system_role = printed(p, "qSystem") || !told;
 }
 
-static void probe_tools(struct template *t, struct buf *prompt)
+static void probe_tools(struct template *t, struct probe *p)
 {
     struct template_caps *caps = &t->caps;
-    bool object_ok = probe(t, with_object, prompt);
-    caps->object_arguments = object_ok && printed(prompt, "qValue") && !printed(prompt, "{'qArg'");
-    if (!caps->object_arguments) probe(t, with_json_text, prompt);
-    caps->tools = printed(prompt, "qTool");
-    caps->tool_calls = printed(prompt, "qCalled");
+    bool object_ok = probe(p, with_object);
+    caps->object_arguments = object_ok && printed(p, "qValue") && !printed(p, "{'qArg'");
+    if (!caps->object_arguments) probe(p, with_json_text);
+    caps->tools = printed(p, "qTool");
+    caps->tool_calls = printed(p, "qCalled");
 }
 
-/* A NUL-terminated copy of [from, to) in the template's memory. */
+/* Return a NUL-terminated copy of [from, to) in the template's memory. */
 static const char *keep(struct template *t, const char *from, const char *to)
 {
     return arena_text(&t->arena, from, (size_t)(to - from));
 }
 
-/* A template that prints reasoning shows how: the last tag before it opens it, what stands between
- * it and the content closes it. */
-static bool probe_printed_thinking(struct template *t, struct buf *prompt)
+/* Detect the marks of a template that prints reasoning: the last tag before it opens it, the text
+ * between it and the content closes it. */
+static bool probe_printed_thinking(struct template *t, const char *conversation, struct probe *p)
 {
-    if (!probe(t, with_reasoning, prompt)) return false;
-    const char *user = strstr(prompt->data, "qUser"), *reason = strstr(prompt->data, "qReason");
+    if (!probe(p, conversation) || printed_list(p)) return false;
+    const char *user = strstr(p->prompt.data, "qUser"), *reason = strstr(p->prompt.data, "qReason");
     const char *content = reason ? strstr(reason, "qContent") : NULL;
     if (!content || !user || user > reason) return false;
     const char *tag = reason;
@@ -107,23 +126,28 @@ static bool probe_printed_thinking(struct template *t, struct buf *prompt)
     if (tag == user) return false;
     t->thinking.open = keep(t, tag, reason);
     t->thinking.close = keep(t, reason + strlen("qReason"), content);
-    return t->thinking.open && t->thinking.close;
+    p->no_memory |= !t->thinking.open || !t->thinking.close;
+    return !p->no_memory;
 }
 
-static void probe_thinking(struct template *t, struct buf *prompt)
+static void probe_thinking(struct template *t, struct probe *p)
 {
     if (t->family && (t->family->thinking.open || t->family->thinking.opening))
         t->thinking = t->family->thinking;
-    else if (!probe_printed_thinking(t, prompt) && strstr(t->source, "<think>"))
-        t->thinking = (struct thinking){.open = "<think>", .close = "</think>"};
+    else if (!probe_printed_thinking(t, with_reasoning, p)) {
+        t->thinking_blocks = probe_printed_thinking(t, with_blocks, p);
+        if (!t->thinking_blocks && strstr(t->source, "<think>"))
+            t->thinking = (struct thinking){.open = "<think>", .close = "</think>"};
+    }
     t->caps.reasoning = t->thinking.open != NULL;
 }
 
-void template_probe(struct template *t)
+int template_probe(struct template *t, struct err *e)
 {
-    struct buf prompt = {0};
-    probe_content(t, &prompt);
-    probe_tools(t, &prompt);
-    probe_thinking(t, &prompt);
-    buf_deinit(&prompt);
+    struct probe p = {.t = t};
+    probe_content(t, &p);
+    probe_tools(t, &p);
+    probe_thinking(t, &p);
+    buf_deinit(&p.prompt);
+    return p.no_memory ? err_memory(e, "the probes of a chat template", t->n) : 0;
 }

@@ -1,9 +1,9 @@
-/* shape.c - an OpenAI-style conversation in the form that a template takes.
+/* shape.c - an OpenAI-style conversation in the form that a template supports.
  *
  * Templates differ in what they accept: content as a string or as a list of parts, tool-call
  * arguments as an object or as JSON text, a system role or none. Clients send any of these; probe.c
- * found out which ones this template wants. What is already in the wanted form, and every unknown
- * field, is passed on untouched. */
+ * detects the forms that the template expects. Fields already in that form, and unknown fields,
+ * pass unchanged. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
@@ -23,16 +23,16 @@ bool message_role_is(struct render *r, struct val message, const char *role)
 
 /* ---- content ---- */
 
-/* Text parts joined by newlines. */
+/* Join text parts with newlines. */
 static struct val join_parts(struct render *r, const struct list *parts, uint32_t i_message)
 {
     size_t mark = r->out.n;
     for (uint32_t i = 0; i < parts->n && r->rc == 0; i++) {
         struct val text = message_field(r, parts->v[i], "text");
         if (text.kind != V_TEXT) {
-            r->rc = err_set(r->err, ERR_UNSUPPORTED,
-                            "messages[%u].content[%u]: this chat template takes text parts only",
-                            i_message, i);
+            r->rc = err_field(r->err, ERR_UNSUPPORTED, "messages",
+                              "[%u].content[%u]: this chat template takes text parts only",
+                              i_message, i);
             break;
         }
         if (r->out.n > mark) buf_add_char(&r->out, '\n');
@@ -72,16 +72,6 @@ static struct val arguments_as_text(struct render *r, struct val arguments)
     return filter_find("tojson", 6)->fn(r, arguments, &none);
 }
 
-/* Parsed JSON; text that is none stays text, for the template to print as it likes. */
-static struct val arguments_as_object(struct render *r, struct val arguments)
-{
-    struct args none = {0};
-    struct json *j = NULL;
-    if (json_parse(&j, arguments.s, arguments.n, NULL, NULL) != 0) return arguments;
-    json_drop(j);
-    return filter_find("from_json", 9)->fn(r, arguments, &none);
-}
-
 static void shape_tool_calls(struct render *r, const struct template_caps *caps, struct val message)
 {
     struct val calls = message_field(r, message, "tool_calls");
@@ -89,7 +79,7 @@ static void shape_tool_calls(struct render *r, const struct template_caps *caps,
         struct val function = message_field(r, calls.list->v[i], "function");
         struct val arguments = message_field(r, function, "arguments");
         if (arguments.kind == V_TEXT && caps->object_arguments)
-            dict_set(r, function.dict, "arguments", arguments_as_object(r, arguments));
+            dict_set(r, function.dict, "arguments", val_from_json_text(r, arguments));
         else if (arguments.kind == V_DICT && !caps->object_arguments && caps->tool_calls)
             dict_set(r, function.dict, "arguments", arguments_as_text(r, arguments));
     }
@@ -104,7 +94,8 @@ static void shape_role(struct render *r, const struct template *t, struct val me
         dict_set(r, message.dict, "role", val_text("system", 6));
 }
 
-/* A leading system message that the template would refuse or lose goes into the one behind it. */
+/* Merge a leading system message, which the template would reject or drop, into the next
+ * message. */
 static void merge_system(struct render *r, struct list *messages)
 {
     if (messages->n == 0 || !message_role_is(r, messages->v[0], "system")) return;
@@ -118,6 +109,52 @@ static void merge_system(struct render *r, struct list *messages)
     if (r->rc == 0) dict_set(r, messages->v[0].dict, "content", val_concat(r, text, next));
 }
 
+/* ---- reasoning ---- */
+
+static void add_block(struct render *r, struct val blocks, const char *type, struct val text)
+{
+    struct val block = val_dict(r, V_DICT);
+    if (r->rc != 0) return;
+    dict_set(r, block.dict, "type", val_text(type, strlen(type)));
+    dict_set(r, block.dict, type, text);
+    list_add(r, blocks.list, block);
+}
+
+/* Make reasoning_content the first block of the content, for a template that reads it there. */
+static void shape_thinking(struct render *r, struct val message)
+{
+    struct val content = message_field(r, message, "content");
+    struct val reasoning = message_field(r, message, "reasoning_content");
+    if (reasoning.kind != V_TEXT || !message_role_is(r, message, "assistant")) return;
+    struct val blocks = val_list(r, V_LIST, 2);
+    if (r->rc != 0) return;
+    add_block(r, blocks, "thinking", reasoning);
+    if (content.kind == V_TEXT) add_block(r, blocks, "text", content);
+    for (uint32_t k = 0; content.kind == V_LIST && k < content.list->n; k++)
+        list_add(r, blocks.list, content.list->v[k]);
+    dict_set(r, message.dict, "content", blocks);
+    dict_remove(r, message.dict, val_text("reasoning_content", 17));
+}
+
+/* Prepend c->system if no message has the role system. */
+static void add_system(struct render *r, const struct template *t, const struct conversation *c,
+                       struct list *messages)
+{
+    if (!c->system) return;
+    for (uint32_t i = 0; i < messages->n; i++)
+        if (message_role_is(r, messages->v[i], "system") ||
+            message_role_is(r, messages->v[i], "developer"))
+            return;
+    struct val first = val_dict(r, V_DICT);
+    if (r->rc == 0) dict_set(r, first.dict, "role", val_text("system", 6));
+    if (r->rc == 0) dict_set(r, first.dict, "content", val_text(c->system, strlen(c->system)));
+    if (r->rc == 0) shape_content(r, &t->caps, first, 0);
+    if (r->rc == 0) list_add(r, messages, first);
+    if (r->rc != 0) return;
+    memmove(messages->v + 1, messages->v, (messages->n - 1) * sizeof *messages->v);
+    messages->v[0] = first;
+}
+
 /* ---- the whole ---- */
 
 static struct val shape_messages(struct render *r, const struct template *t,
@@ -125,7 +162,7 @@ static struct val shape_messages(struct render *r, const struct template *t,
 {
     struct val messages = val_from_json(r, c->messages);
     if (r->rc == 0 && messages.kind != V_LIST) {
-        r->rc = err_set(r->err, ERR_ARG, "messages is not a list");
+        r->rc = err_field(r->err, ERR_ARG, "messages", " is not a list");
         return VAL_UNDEFINED;
     }
     if (c->continue_final != CHAT_CONTINUE_NO && messages.list && messages.list->n > 0)
@@ -133,13 +170,16 @@ static struct val shape_messages(struct render *r, const struct template *t,
     for (uint32_t i = 0; r->rc == 0 && i < messages.list->n; i++) {
         struct val message = messages.list->v[i];
         if (message.kind != V_DICT || message_field(r, message, "role").kind != V_TEXT) {
-            r->rc = err_set(r->err, ERR_ARG, "messages[%u] is not an object with a \"role\"", i);
+            r->rc =
+                err_field(r->err, ERR_ARG, "messages", "[%u] is not an object with a \"role\"", i);
             return VAL_UNDEFINED;
         }
         shape_role(r, t, message);
         shape_content(r, &t->caps, message, i);
         shape_tool_calls(r, &t->caps, message);
+        if (t->thinking_blocks) shape_thinking(r, message);
     }
+    if (r->rc == 0) add_system(r, t, c, messages.list);
     if (r->rc == 0 && !t->caps.system_role) merge_system(r, messages.list);
     if (r->rc == 0 && t->family && t->family->adjust) t->family->adjust(r, t, messages.list);
     return messages;
@@ -150,25 +190,34 @@ static void set_text(struct render *r, const char *name, const char *text)
     dict_set(r, r->globals, name, val_text(text ? text : "", text ? strlen(text) : 0));
 }
 
-/* Some templates print a date that they expect as a variable. */
-static void set_dates(struct render *r)
+/* Variables that some templates expect to be today's date. */
+static const char *const dates[][2] = {{"date_string", "%d %b %Y"}, {"datetime", "%b %d %Y"}};
+enum { N_DATE = sizeof dates / sizeof *dates };
+
+bool shape_names_date(const char *source)
 {
-    static const char *const date[][2] = {{"date_string", "%d %b %Y"}, {"datetime", "%b %d %Y"}};
+    for (int i = 0; i < N_DATE; i++)
+        if (strstr(source, dates[i][0])) return true;
+    return false;
+}
+
+void shape_dates(struct render *r)
+{
     char text[40];
     struct tm tm = {0};
     time_t now = (time_t)r->now;
     localtime_r(&now, &tm);
-    for (int i = 0; i < 2; i++) {
-        size_t n = strftime(text, sizeof text, date[i][1], &tm);
-        dict_set(r, r->globals, date[i][0], val_copy_text(r, text, n));
+    for (int i = 0; i < N_DATE && r->rc == 0; i++) {
+        size_t n = strftime(text, sizeof text, dates[i][1], &tm);
+        dict_set(r, r->globals, dates[i][0], val_copy_text(r, text, n));
     }
 }
 
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
+    if (r->rc != 0) return r->rc;
     set_text(r, "bos_token", c->bos_token);
     set_text(r, "eos_token", c->eos_token);
-    set_dates(r);
     dict_set(r, r->globals, "add_generation_prompt", val_bool(c->add_generation_prompt));
     if (json_count(c->tools) > 0) dict_set(r, r->globals, "tools", val_from_json(r, c->tools));
     if (json_count(c->documents) > 0)

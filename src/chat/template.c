@@ -1,11 +1,13 @@
 /* template.c - a chat template from source to prompt.
  *
- *   template_open: normalize newlines -> jinja_lex -> jinja_parse -> probe (what does it support?)
- *   template_render: shape the conversation -> run -> the prompt; a second run without the
- * generation prompt tells where the assistant's turn begins (where that is asked, or a mark of thinking is somewhere in the
- * prompt), and a continued message is written behind it by hand. */
+ *   template_open: normalize newlines -> jinja_lex -> jinja_parse -> probe (supported features)
+ *   template_render: shape the conversation -> run -> the prompt
+ *
+ * A second run without the generation prompt locates the start of the assistant's turn, if it is
+ * requested or the prompt contains a thinking mark. A continued message is appended by hand. */
 #include "chat/template_impl.h"
 
+#include "base/names.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 
 enum { SOURCE_BYTE_MAX = 1 << 20, DEPTH_MAX = 600 };
 
-/* \r\n and \r become \n, and one newline at the end goes, as in jinja2. */
+/* Replace \r\n and \r by \n and remove one newline at the end, as in jinja2. */
 static char *normalize(struct arena *a, const char *source, size_t n, size_t *n_out)
 {
     char *s = arena_push(a, n + 1, 1);
@@ -50,12 +52,12 @@ int template_open(struct template **out, const char *source, size_t n, struct er
     struct template *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e, "a template", sizeof *t);
     int rc = compile(t, source, n, e);
+    if (rc == 0) t->family = family_of(t->source);
+    if (rc == 0) rc = template_probe(t, e);
     if (rc != 0) {
         template_close(t);
         return rc;
     }
-    t->family = family_of(t->source);
-    template_probe(t);
     *out = t;
     return 0;
 }
@@ -116,7 +118,7 @@ static int append(struct buf *out, const struct buf *text, struct err *e)
     size_t before = out->n;
     buf_add(out, text->data ? text->data : "", text->n);
     if (!out->failed) return 0;
-    out->n = before;
+    if (out->data) out->data[out->n = before] = 0;
     return err_memory(e, "a rendered prompt", text->n);
 }
 
@@ -136,15 +138,27 @@ int template_render_context(const struct template *t, const struct json *context
 
 /* ---- a conversation ---- */
 
-static int render_conversation(const struct template *t, const struct conversation *c,
-                               struct buf *out, struct err *e)
+static int render_with(const struct template *t, const struct conversation *c, bool with_dates,
+                       struct buf *out, struct err *e)
 {
     struct render r;
     render_begin(&r, t, &c->limits, c->now, e);
+    if (with_dates) shape_dates(&r);
     shape_conversation(&r, t, c);
     int rc = render_run(&r, t);
     if (rc == 0) rc = append(out, &r.out, e);
     render_end(&r);
+    return rc;
+}
+
+/* Render a conversation. Date variables are quoth's own, so they are defined only for a template
+ * that fails without them: other templates have their own date, with which the model was
+ * trained. */
+static int render_conversation(const struct template *t, const struct conversation *c,
+                               struct buf *out, struct err *e)
+{
+    int rc = render_with(t, c, false, out, e);
+    if (rc == ERR_ARG && shape_names_date(t->source)) rc = render_with(t, c, true, out, e);
     return rc;
 }
 
@@ -154,15 +168,15 @@ static bool ends_with(const struct buf *b, const char *end)
     return b->n >= n && memcmp(b->data + b->n - n, end, n) == 0;
 }
 
-/* Some templates open no turn behind certain messages; the family knows what is missing. */
+/* Append the turn start that some templates omit after certain messages; the family defines it. */
 static void add_missing_turn(const struct template *t, struct buf *out)
 {
     const struct family *f = t->family;
     if (f && f->turn_end && ends_with(out, f->turn_end)) buf_add_text(out, f->turn_begin);
 }
 
-/* What add_generation_prompt adds: the rendering with it behind the prefix it shares with the one
- * without. */
+/* Compute the length of the generation prompt: the rendering with it, without the prefix shared
+ * with the rendering without it. */
 static int generation_prompt(const struct template *t, const struct conversation *c,
                              const char *with, size_t n_with, size_t *n_generation, struct err *e)
 {
@@ -179,8 +193,8 @@ static int generation_prompt(const struct template *t, const struct conversation
     return rc;
 }
 
-/* A generation prompt may have opened (or opened and closed) the thinking block: from there on it
- * is answer. */
+/* Return the length of the answer part of a turn. It begins at a thinking block that the generation
+ * prompt opened (or opened and closed). */
 static size_t answered(const struct template *t, const char *turn, size_t n)
 {
     const char *marks[2] = {t->thinking.open, t->thinking.close};
@@ -201,6 +215,7 @@ static int render_answered(const struct template *t, const struct conversation *
     if (rc != 0) return rc;
     size_t n_rendered = out->n - begin;
     if (c->add_generation_prompt) add_missing_turn(t, out);
+    if (out->failed) return err_memory(e, "a rendered prompt", out->n);
     size_t n_added = out->n - begin - n_rendered;
     if (!turn) return 0;
     *turn = (struct chat_turn){.n_turn = n_added};
@@ -213,7 +228,7 @@ static int render_answered(const struct template *t, const struct conversation *
 
 /* ---- continuing the last message ---- */
 
-/* The text of a message's content, a string or a list of text parts. */
+/* Append the text of a message's content, a string or a list of text parts. */
 static void add_content(struct buf *out, const struct json *content)
 {
     size_t n = 0;
@@ -237,7 +252,7 @@ static enum chat_continue resolve(enum chat_continue how, const struct json *mes
                : CHAT_CONTINUE_CONTENT;
 }
 
-/* The turn's opening: the family's, or the generation prompt up to where it opens the thinking
+/* Append the opening of the turn: the family's, or the generation prompt up to its thinking
  * block. */
 static void add_opening(const struct template *t, struct buf *out, const char *generated, size_t n)
 {
@@ -271,7 +286,7 @@ static int render_continued(const struct template *t, const struct conversation 
     struct conversation rest = *c;
     struct buf with = {0};
     const struct json *last = json_item(c->messages, json_count(c->messages) - 1);
-    size_t n = 0, begin = out->n;
+    size_t n = 0;
     rest.add_generation_prompt = true;
     int rc = render_conversation(t, &rest, &with, e);
     if (rc == 0) rc = generation_prompt(t, &rest, with.data ? with.data : "", with.n, &n, e);
@@ -287,7 +302,6 @@ static int render_continued(const struct template *t, const struct conversation 
             *turn = (struct chat_turn){.n_turn = out->n - n_before, .n_answer = out->n - n_opened};
         if (out->failed) rc = err_memory(e, "a rendered prompt", out->n);
     }
-    if (rc != 0 && out->n > begin) out->n = begin;
     buf_deinit(&with);
     return rc;
 }
@@ -295,10 +309,16 @@ static int render_continued(const struct template *t, const struct conversation 
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e)
 {
-    if (c->continue_final == CHAT_CONTINUE_NO) return render_answered(t, c, out, turn, e);
-    if (json_count(c->messages) == 0)
-        return err_set(e, ERR_ARG, "messages: there is none to continue");
-    return render_continued(t, c, out, turn, e);
+    size_t before = out->n;
+    int rc;
+    if (c->continue_final == CHAT_CONTINUE_NO)
+        rc = render_answered(t, c, out, turn, e);
+    else if (json_count(c->messages) == 0)
+        rc = err_field(e, ERR_ARG, "messages", ": there is none to continue");
+    else
+        rc = render_continued(t, c, out, turn, e);
+    if (rc != 0 && out->data) out->data[out->n = before] = 0;
+    return rc;
 }
 
 int template_clock(const char *date, int64_t *now, struct err *e)
@@ -313,6 +333,5 @@ int template_clock(const char *date, int64_t *now, struct err *e)
         *now = (int64_t)seconds;
         return 0;
     }
-    return err_set(e, ERR_ARG, "the date \"%s\" is not of the form 2026-11-20 or 2026-11-20T14:30",
-                   date);
+    return form_wrong(e, "a date like 2026-11-20 or 2026-11-20T14:30", date);
 }

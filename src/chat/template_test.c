@@ -1,15 +1,16 @@
 /* Goal: templates render byte for byte as recorded. Method: the recorded cases under
- * shared/data/chat, each reported by name where it differs; small cases of our own stand in
+ * shared/data/chat, each reported by name if it differs. Small cases of our own are in
  * jinja_test.c. */
 #include "chat/chat.h"
 #include "base/os.h"
+#include "../../tests/alloc.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
 
 #define DATA "chat/templates-and-cases/"
 
-/* Every line of a JSONL file under the data, parsed. */
+/* Callback for every line of a JSONL file under the data, parsed. */
 typedef bool case_fn(const struct json *c);
 
 static void each_case(const char *name, case_fn *run)
@@ -39,7 +40,7 @@ static const char *field_text(const struct json *c, const char *name)
     return text ? text : "";
 }
 
-/* Where two texts part, with a little of both. */
+/* Compare two texts; report where they differ, with some context of both. */
 static bool same(const struct json *c, const char *name, const char *got, const char *want,
                  const struct err *e)
 {
@@ -74,14 +75,52 @@ TEST(jinja_unit_cases)
     each_case(DATA "jinja_unit_cases.jsonl", unit_case);
 }
 
+/* Render after existing output, which must be kept; a failure must append nothing. */
+static int render_behind_x(const struct template *t, const struct conversation *c, const char *want,
+                           int failure)
+{
+    struct err e = {0};
+    struct buf out = {0};
+    struct chat_turn turn;
+    alloc_spare(true);
+    buf_add_char(&out, 'x');
+    alloc_spare(false);
+    int rc = template_render(t, c, &out, &turn, &e);
+    bool good =
+        rc == failure ? strcmp(out.data, "x") == 0 : rc == 0 && strcmp(out.data + 1, want) == 0;
+    if (!good || out.n != strlen(out.data))
+        test_fail(__FILE__, __LINE__, "code %d: %s; \"%.100s\"", rc, e.text, out.data);
+    buf_deinit(&out);
+    return rc;
+}
+
+/* Goal: a failure of any allocation of a rendering is an error and never another output. Method:
+ * memory limits that grow until one suffices; then each allocation of the process fails once. */
+static void fail_allocations(const struct template *t, const struct conversation *c,
+                             const char *want)
+{
+    int rc = ERR_LIMIT;
+    for (size_t i = 8; rc == ERR_LIMIT; i += 8 + i / 64) {
+        struct conversation limited = *c;
+        limited.limits.n_byte_max = i;
+        rc = render_behind_x(t, &limited, want, ERR_LIMIT);
+    }
+    bool hit = true;
+    for (uint64_t n = 0; hit; n++) {
+        alloc_fail(n, 1);
+        render_behind_x(t, c, want, ERR_MEMORY);
+        hit = alloc_fail_end() > n;
+    }
+}
+
 static bool template_case(const struct json *c)
 {
     struct template *t = NULL;
     struct err e = {0};
     struct buf out = {0};
     const char *source = field_text(c, "template");
-    /* One case needs its tokenizer's list of tokens, which the case does not carry: recovered from
-     * what it expects. */
+    /* One case needs its tokenizer's list of tokens, which it does not contain: recovered from its
+     * expected output. */
     static const char tokens[] =
         "{\"additional_special_tokens\":[\"<|role_sep|>\",\"<|message_sep|>\",\"[\",\"]\"]}";
     struct json *kwargs = NULL;
@@ -97,6 +136,7 @@ static bool template_case(const struct json *c)
     bool ok = template_open(&t, source, strlen(source), &e) == 0 &&
               template_render(t, &conversation, &out, NULL, &e) == 0;
     ok = same(c, field_text(c, "name"), ok ? out.data : NULL, field_text(c, "expected_jinja"), &e);
+    if (ok) fail_allocations(t, &conversation, out.data);
     buf_deinit(&out);
     json_drop(kwargs);
     template_close(t);
@@ -133,7 +173,9 @@ static bool prompt_case(const struct json *c)
     struct buf out = {0};
     struct json *messages = NULL, *kwargs = NULL;
     bool thinking = json_bool(json_field(c, "enable_thinking"), true);
-    const char *options = thinking ? "{\"enable_thinking\":true}" : "{\"enable_thinking\":false}";
+    /* llama.cpp defines date_string for every template; quoth only if a request sets it. */
+    const char *options = thinking ? "{\"enable_thinking\":true,\"date_string\":\"20 Nov 2026\"}"
+                                   : "{\"enable_thinking\":false,\"date_string\":\"20 Nov 2026\"}";
     json_parse(&messages, default_messages, strlen(default_messages), NULL, &e);
     json_parse(&kwargs, options, strlen(options), NULL, &e);
     struct template *t = recorded_template(c, &e);
@@ -151,6 +193,7 @@ static bool prompt_case(const struct json *c)
     ok = same(c, name, ok ? out.data : NULL, field_text(c, "llamacpp_prompt"), &e) &&
          same(c, name, ok ? out.data + out.n - turn.n_turn : NULL,
               field_text(c, "llamacpp_generation_prompt"), &e);
+    if (ok) fail_allocations(t, &conversation, out.data);
     buf_deinit(&out);
     template_close(t);
     json_drop(messages);

@@ -1,5 +1,7 @@
-/* answer.c - one answer: a request to the engine, its events until the end, and what it cost. */
+/* answer.c - one answer: a request to the engine, its events until the end, and its cost. */
 #include "answer.h"
+
+#include "base/os.h"
 
 #include "base/json.h"
 
@@ -11,12 +13,15 @@ static int64_t max_tokens = -1, n_logprob = -1, n_prompt_logprob = -1;
 
 const struct option answer_options[] = {
     INT_OPTION("max-tokens", "N", &max_tokens, -1, 1 << 30,
-               "tokens to generate at most (-1: until the model ends or the context is full)",
+               "maximum number of generated tokens (default -1: until the model ends or the "
+               "context is full)",
                .letter = 'n'),
-    INT_OPTION("logprobs", "N", &n_logprob, -1, TOP_LOGPROB_MAX,
-               "with --json: each token's log probability and the N most likely (-1: none)"),
+    INT_OPTION(
+        "logprobs", "N", &n_logprob, -1, TOP_LOGPROB_MAX,
+        "with --json: log probabilities of each token and the N most likely (default -1: none)"),
     INT_OPTION("prompt-logprobs", "N", &n_prompt_logprob, -1, TOP_LOGPROB_MAX,
-               "with --json: the same for the prompt's tokens (-1: none)"),
+               "with --json: log probabilities of each prompt token and the N most likely (default "
+               "-1: none)"),
     OPTIONS_OF(sample_options),
     OPTIONS_END,
 };
@@ -34,7 +39,7 @@ static void put_logprob(struct buf *b, const struct tokenizer *t, const struct l
     buf_addf(b, ",\"rank\":%d}", p->rank);
 }
 
-/* The token of an event and what else was likely there. */
+/* Append an event's token and its likely alternatives. */
 static void note_logprobs(struct buf *b, const struct tokenizer *t, const struct event *ev)
 {
     buf_add_text(b, b->n ? ",{\"chosen\":" : "{\"chosen\":");
@@ -70,8 +75,8 @@ bool answer_take_interrupt(void)
     return was;
 }
 
-/* Read events until the answer is complete; Ctrl-C cancels the request, which then ends by itself.
- */
+/* Read events until the answer is complete. Ctrl-C cancels the request, whose end event then
+ * follows. */
 static void follow(struct session *s, struct queue *q, struct answer *a, answer_fn *fn, void *ctx)
 {
     struct event ev;
@@ -85,7 +90,7 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
         if (!got) continue;
         size_t from = a->text.n;
         bool shown = ev.kind == EVENT_TOKEN && !a->reply.matched;
-        if (shown) (void)!vec_push(&a->ids, ev.token);
+        if (shown) a->reply.failed |= !vec_push(&a->ids, ev.token);
         if (shown && n_logprob >= 0) note_logprobs(&a->logprob, s->tokenizer, &ev);
         if (ev.kind == EVENT_PROMPT) note_logprobs(&a->prompt_logprob, s->tokenizer, &ev);
         done = reply_event(&a->reply, &ev, &a->text);
@@ -125,6 +130,8 @@ int answer_generate(struct answer *a, struct session *s, const struct ids *promp
         follow(s, q, a, fn, ctx);
     else
         request_close(r);
+    if (rc == 0 && (a->reply.failed || a->logprob.failed || a->prompt_logprob.failed))
+        rc = err_memory(e, "an answer", a->text.n);
     if (rc == 0 && a->reply.finish == FINISH_ERROR)
         rc = err_set(e, ERR_FORMAT, "the model gave no token that may be picked");
     queue_close(q);
@@ -164,18 +171,18 @@ void answer_report(const struct answer *a, const struct session *s)
     if (a->reply.finish == FINISH_LENGTH && max_tokens >= 0 && u->n_output >= max_tokens)
         fprintf(stderr, "[length: cut at --max-tokens %lld]\n", (long long)max_tokens);
     else if (a->reply.finish == FINISH_LENGTH)
-        fprintf(stderr,
-                "[length: the context of %d tokens is full. /clear begins anew; --max-model-len "
-                "gives more]\n",
-                info->context_max);
+        fprintf(stderr, "[length: the context of %d tokens is full. /clear begins anew%s]\n",
+                info->context_max,
+                info->context_max < info->context_train ? "; --max-model-len gives more" : "");
     double prompt = rate(u->n_prompt - u->n_cached, u->prefill_us), decode = decode_rate(u);
+    bool dim = view_may_style(stderr);
     fprintf(stderr,
-            "%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms\n",
-            u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output, decode < 100, decode,
-            first_token_ms(u));
+            "%s%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms%s\n",
+            dim ? "\033[2m" : "", u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output,
+            decode < 100, decode, first_token_ms(u), dim ? "\033[22m" : "");
 }
 
-void answer_print_json(const struct answer *a, const struct chat_message *message)
+int answer_print_json(const struct answer *a, const struct chat_message *message, struct err *e)
 {
     const struct usage *u = &a->reply.usage;
     struct buf b = {0};
@@ -183,7 +190,7 @@ void answer_print_json(const struct answer *a, const struct chat_message *messag
     json_put_text(&b, a->text.data ? a->text.data : "", a->text.n);
     if (message) {
         buf_add_text(&b, ",\"message\":");
-        message_put(&b, message);
+        message_put(&b, message, os_random());
     }
     buf_add_text(&b, ",\"token_ids\":[");
     for (size_t i = 0; i < a->ids.n; i++) buf_addf(&b, "%s%d", i ? "," : "", a->ids.v[i]);
@@ -200,7 +207,5 @@ void answer_print_json(const struct answer *a, const struct chat_message *messag
     buf_add_text(&b, ",\"tokens_per_second\":");
     json_put_real(&b, decode_rate(u));
     buf_add_text(&b, "}\n");
-    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
-    fflush(stdout);
-    buf_deinit(&b);
+    return print_out(&b, e);
 }

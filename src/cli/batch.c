@@ -4,13 +4,12 @@
  *        (custom_id has an answer: skipped)                                       |
  *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
  *
- * One thread reads, waits and writes; the engine computes. So many calls are under way that the
- * engine's steps stay full while this thread is busy. Answers are written as they come. What an
- * answer says does not depend on any of it: a request without a seed gets one made of its
- * custom_id. */
+ * One thread reads, waits and writes; the engine computes. Enough calls are in flight to keep the
+ * engine's steps full while this thread is busy. Answers are written as they complete. Their content
+ * does not depend on that: a request without a seed gets one derived from its custom_id. */
 #include "batch.h"
 
-#include "cli.h"
+#include "answer.h"
 
 #include "api/api.h"
 #include "base/os.h"
@@ -32,15 +31,17 @@ static const struct option options[] = {
                 "answers are appended to it; a request whose custom_id has one is skipped",
                 .letter = 'o'),
     INT_OPTION("seed", "N", &seed, 0, 9e18,
-               "of requests without a seed, mixed with their custom_id (0)"),
+               "seed of requests without one, combined with their custom_id (default 0)"),
     FLAG_OPTION("json", &as_json, "print the summary as one JSON object"),
     FLAG_OPTION("quiet", &quiet, "no progress, no summary", .letter = 'q'),
+    OPTIONS_OF(request_default_options),
     OPTIONS_OF(chat_options),
+    OPTIONS_OF(chat_parser_options),
     OPTIONS_OF(model_options),
     OPTIONS_END,
 };
 
-struct flight {            /* a line under way */
+struct flight {            /* a line in flight */
     struct api_call *call; /* owned */
     char *custom_id;       /* owned */
     size_t n_custom_id;
@@ -55,7 +56,7 @@ struct batch_run {
     struct queue *bell;     /* owned */
     struct flight flight[FLIGHT_MAX];
     int n_flight;
-    struct flight next; /* read, and waiting for room in the engine's queue */
+    struct flight next; /* read, waiting for room in the engine's queue */
     uint64_t n_skipped, n_ok, n_failed, n_prompt, n_output;
     int64_t start_us;
 };
@@ -70,7 +71,8 @@ static void on_stop(int sig)
 
 /* ---- answers ---- */
 
-/* A line that gets no model's answer: its body was refused, or (status 0) it is no request. */
+/* Write a line without a model's answer: the body was rejected, or (status 0) it is not a
+ * request. */
 static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t number, int code,
                        int status, const struct err *why, struct err *e)
 {
@@ -126,7 +128,7 @@ static void flight_close(struct flight *f)
     *f = (struct flight){0};
 }
 
-/* Write what is complete. *any: something was. */
+/* Write complete answers. *any: at least one was. */
 static int land(struct batch_run *b, bool *any, struct err *e)
 {
     int rc = 0;
@@ -164,8 +166,8 @@ static int take_off(struct batch_run *b, const struct batch_line *l, struct err 
     return err_memory(e, "a custom_id", l->n_custom_id);
 }
 
-/* A line is known by its custom_id, or by its number where it has none of its own. *known: it has.
- */
+/* Set a line's key: its custom_id, or its number if it has none. *known: the key already has an
+ * answer. */
 static int identify(struct batch_run *b, const struct batch_line *l, struct batch_key *k,
                     bool *known, struct err *why)
 {
@@ -174,8 +176,8 @@ static int identify(struct batch_run *b, const struct batch_line *l, struct batc
     *known = l->custom_id && !again;
     *k = *known ? id : batch_key_line(b->in.number);
     if (again)
-        return err_set(why, ERR_ARG, "custom_id: \"%.60s\" stands in an earlier line too",
-                       l->custom_id);
+        return err_field(why, ERR_ARG, "custom_id", ": \"%.60s\" stands in an earlier line too",
+                         l->custom_id);
     return !*known || batch_keys_add(&b->seen, id)
                ? 0
                : err_memory(why, "custom_ids", b->seen.n_slot * sizeof id);
@@ -189,9 +191,10 @@ static int take_line(struct batch_run *b, struct err *e)
     bool known;
     const struct buf *text = &b->in.line;
     int refused = batch_line_read(&l, text->data, text->n, &why), rc = 0;
-    if (text->failed) refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu", text->max);
+    if (text->failed) refused = err_memory(&why, "a line", text->n);
+    if (text->limited) refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu", text->max);
     int twice = identify(b, &l, &key, &known, &other);
-    if (twice) refused = err_set(&why, twice, "%s", other.text);
+    if (twice) refused = twice, why = other;
     if (refused == ERR_MEMORY)
         rc = err_set(e, ERR_MEMORY, "%s", why.text);
     else if (batch_keys_has(&b->out.found, key))
@@ -204,7 +207,8 @@ static int take_line(struct batch_run *b, struct err *e)
     return rc;
 }
 
-/* The engine may refuse what was well-formed (it can never fit), or be full for now: *full. */
+/* Submit the next call. The engine may reject a well-formed request that can never fit, or be full
+ * for now: *full. */
 static int submit(struct batch_run *b, bool *full, struct err *e)
 {
     struct flight *f = &b->next;
@@ -223,7 +227,7 @@ static int submit(struct batch_run *b, bool *full, struct err *e)
     return rc;
 }
 
-/* As many requests under way as there may be. */
+/* Start as many requests as permitted. */
 static int fill(struct batch_run *b, struct err *e)
 {
     bool full = false;
@@ -307,13 +311,15 @@ static void run_close(struct batch_run *b)
     free(b);
 }
 
-static int answer_file(const struct api *api, struct err *e)
+/* *all_failed: there were requests, and none of them succeeded. */
+static int answer_file(const struct api *api, bool *all_failed, struct err *e)
 {
     struct batch_run *b = calloc(1, sizeof *b);
     if (!b) return err_memory(e, "the requests under way", sizeof *b);
     int rc = run_open(b, api, e);
     if (rc == 0) rc = answer_all(b, e);
     if (rc == 0 || stopped) report(b);
+    *all_failed = rc == 0 && b->n_failed > 0 && b->n_ok + b->n_skipped == 0;
     run_close(b);
     return rc;
 }
@@ -334,6 +340,7 @@ static int run(int n_arg, char **arg)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     session_flags.offline = true;
+    bool all_failed = false;
     const char *model = n_arg ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? session_open_sized(&s, model, &session_many, &e) : ERR_MISSING;
     if (rc == 0) rc = session_engine(&s, &e);
@@ -343,12 +350,12 @@ static int run(int n_arg, char **arg)
                       .name = rc == 0 ? model_info(s.model)->name : NULL,
                       .seed = (uint64_t)seed,
                       .seeded = true};
-    if (rc == 0) api.defaults = session_sample_defaults(s.checkpoint, 1);
+    if (rc == 0) rc = request_defaults(&api.defaults, s.checkpoint, &e);
     if (rc == 0) rc = session_pooling(&api.pooling, &s, "auto", &e);
-    if (rc == 0) rc = answer_file(&api, &e);
+    if (rc == 0) rc = answer_file(&api, &all_failed, &e);
     chat_close(&chat);
     session_close(&s);
-    return rc ? fail("batch", &e) : 0;
+    return rc ? fail("batch", &e) : all_failed;
 }
 
 const struct command command_batch = {
@@ -360,7 +367,9 @@ const struct command command_batch = {
         "answered gets an "
         "error in its place, and the others go on. Answers are appended as they are complete; "
         "after "
-        "an interruption, whatever it was, the same command goes on where it stopped.",
+        "an interruption, whatever it was, the same command goes on where it stopped. Exits 1 if "
+        "every "
+        "line failed.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

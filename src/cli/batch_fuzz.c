@@ -1,5 +1,5 @@
-/* batch_fuzz.c - mutated lines of a batch file, through the line and into the bodies of the
- * endpoints: refused with a sentence, or a call. */
+/* batch_fuzz.c - mutated lines of a batch file, through the line parser into the endpoints' bodies:
+ * rejected with a sentence, or a call. */
 #include "batch.h"
 #include "cli.h"
 
@@ -14,15 +14,16 @@ static struct session session;
 static struct chat chat;
 static struct api api;
 
-/* Random weights: nothing is computed, but prompts become tokens and ids are checked. */
+/* Open random weights: nothing is computed, but prompts are tokenized and ids are checked. */
 static void open_model(void)
 {
-    static const char source[] = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in "
-                                 "m.tool_calls or [] %}{{ c.function.name }}{% endfor %}{% endfor %}"
-                                 "{% if tools %}{{ tools | tojson }}{% endif %}"
-                                 "{% if add_generation_prompt %}<think>{% endif %}";
+    static const char source[] =
+        "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% for c in "
+        "m.tool_calls or [] %}{{ c.function.name }}{% endfor %}{% endfor %}"
+        "{% if tools %}{{ tools | tojson }}{% endif %}"
+        "{% if add_generation_prompt %}<think>{% endif %}";
     struct session_options o = session_defaults;
-    struct err e = {""};
+    struct err e = {0};
     o.shape = "tiny";
     int rc = session_open_as(&session, "tiny", &o, &session_many, &e);
     if (rc == 0) rc = template_open(&chat.t, source, sizeof source - 1, &e);
@@ -38,12 +39,14 @@ FUZZ(batch_line)
 {
     struct batch_line l;
     struct api_call *call = NULL;
-    struct err e = {""};
+    struct err e = {0};
     struct buf out = {0};
     if (!session.model) open_model();
     int rc = batch_line_read(&l, (const char *)data, n, &e);
     if (rc == 0) rc = api_call_open(&call, &api, l.url, l.body, NULL, &e);
     assert((rc == 0) == (e.text[0] == 0) && (rc == 0) == (call != NULL));
+    assert(!l.custom_id || l.custom_id[l.n_custom_id] == 0); /* after a failure too */
+    assert(!l.url || strlen(l.url) <= n);
     if (rc == 0)
         fuzz_accepted();
     else

@@ -8,6 +8,13 @@
 
 enum { LINE_BYTE_MAX = 64 << 20 };
 
+/* Return true for bytes that may be skipped. NUL is not one: a line of NULs is a request that was
+ * overwritten. */
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
 static void count_lines(struct batch_in *in)
 {
     char chunk[1 << 16];
@@ -18,7 +25,7 @@ static void count_lines(struct batch_in *in)
             if (chunk[i] == '\n') in->n_line += !blank;
             if (chunk[i] == '\n')
                 blank = true;
-            else if (!strchr(" \t\r", chunk[i]))
+            else if (!is_space(chunk[i]))
                 blank = false;
         }
     in->n_line += !blank;
@@ -47,7 +54,7 @@ void batch_in_close(struct batch_in *in)
     *in = (struct batch_in){0};
 }
 
-/* false: the file was at its end. */
+/* Return false at the end of the file. */
 static bool read_line(struct batch_in *in)
 {
     int c = getc_unlocked(in->file);
@@ -61,7 +68,7 @@ static bool read_line(struct batch_in *in)
 static bool is_blank(const struct buf *line)
 {
     for (size_t i = 0; i < line->n; i++)
-        if (!strchr(" \t\r", line->data[i])) return false;
+        if (!is_space(line->data[i])) return false;
     return true;
 }
 
@@ -80,8 +87,9 @@ static int text_field(const char **out, size_t *n, const struct json *root, cons
     const struct json *j = json_field(root, name);
     *out = json_text(j, n);
     if (*out) return 0;
-    if (!j) return err_set(e, ERR_ARG, "%s: it is missing", name);
-    return err_set(e, ERR_ARG, "%s: expected a text, found %s", name, json_kind_name(json_kind(j)));
+    if (!j) return err_field(e, ERR_ARG, name, ": it is missing");
+    if (json_kind(j) == JK_TEXT) return err_field(e, ERR_ARG, name, ": it has a NUL inside");
+    return err_field(e, ERR_ARG, name, ": expected a text, found %s", json_kind_name(json_kind(j)));
 }
 
 int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err *e)
@@ -95,10 +103,10 @@ int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err
     if (rc == 0) rc = text_field(&l->custom_id, &l->n_custom_id, l->root, "custom_id", e);
     if (rc == 0) rc = text_field(&method, NULL, l->root, "method", e);
     if (rc == 0 && strcmp(method, "POST") != 0)
-        rc = err_set(e, ERR_ARG, "method: \"%.40s\" is not POST", method);
+        rc = err_field(e, ERR_ARG, "method", ": \"%.40s\" is not POST", method);
     if (rc == 0) rc = text_field(&l->url, NULL, l->root, "url", e);
     l->body = json_field(l->root, "body");
-    if (rc == 0 && !l->body) rc = err_set(e, ERR_ARG, "body: it is missing");
+    if (rc == 0 && !l->body) rc = err_field(e, ERR_ARG, "body", ": it is missing");
     return rc;
 }
 

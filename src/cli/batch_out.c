@@ -1,14 +1,14 @@
-/* batch_out.c - the output of quoth batch, which is also its memory: what a run has answered is
- * what stands in this file.
+/* batch_out.c - the output of quoth batch, which is also its state: the requests with a line in this
+ * file are done.
  *
- * (1) A line is appended by one write(2). A process that is killed leaves whole lines, and at most
- *     one that is cut, at the end; the next run drops it.
+ * (1) A line is appended by one write(2). A killed process leaves complete lines, and at most one
+ *     truncated line at the end; the next run removes it.
  * (2) A line is only written for a request that has none. So every request is answered once,
  *     however often runs are killed.
- * (3) fdatasync comes at most once a second, and at the end: a power failure takes the answers of
- *     the last second, not more.
- * (4) A file that holds other things is refused before anything is written: a wrong name after -o
- *     must not cost somebody's data. */
+ * (3) fdatasync runs at most once a second, and at the end: a power failure loses the answers of
+ *     the last second at most.
+ * (4) A file with other content is rejected before anything is written: a wrong name after -o
+ *     must not destroy data. */
 #include "batch.h"
 
 #include "base/hash.h"
@@ -96,6 +96,7 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
     bool no_memory = rc == 0 && !batch_keys_add(&o->found, k);
     json_drop(root);
     if (no_memory) return err_memory(e, "answers found", o->found.n_slot * sizeof k);
+    if (rc == ERR_MEMORY) return rc;
     return rc ? err_set(e, ERR_FORMAT,
                         "%s:%llu: this is not a line of quoth batch; give another file with -o, "
                         "or remove it",
@@ -103,7 +104,7 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
               : 0;
 }
 
-/* What stands behind the last newline is the beginning of a line that was cut, or not ours. */
+/* Remove the text after the last newline if it is a truncated line of ours; else fail. */
 static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, struct err *e)
 {
     size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;
@@ -182,7 +183,7 @@ static void put_error(struct buf *b, const struct batch_answer *a)
         buf_add_text(b, "null");
         return;
     }
-    buf_add(b, a->body->data, a->body->n - 1); /* up to its brace */
+    buf_add(b, a->body->data, a->body->n - 1); /* without its closing brace */
     buf_addf(b, ",\"line\":%llu}", (unsigned long long)a->number);
 }
 

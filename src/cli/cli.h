@@ -9,4 +9,6 @@
 #undef COMMAND
 const struct command *const *command_list(void); /* NULL-terminated, in the order of commands.def */
 
+bool program_is_app(void); /* true if quoth pack made it, without --plain */
+
 #endif

@@ -1,8 +1,8 @@
-/* demo.c - quoth demo: half a minute with the packed model. What `./run` without arguments shows.
+/* demo.c - quoth demo: half a minute with the packed model; `./run` without arguments runs it.
  *
  * Six scenes through the same calls that run uses: a raw completion, and five through the chat
- * template. At a terminal the text is paced for reading; elsewhere the same text is printed at
- * once. */
+ * template. On a terminal the text is paced for reading; elsewhere the same text is printed without
+ * pauses. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -19,7 +19,7 @@ struct scene {
     const char *title;
     const char *tools;   /* JSON, or NULL */
     const char *raw;     /* a text to continue, or NULL: a conversation ... */
-    const char *turn[5]; /* ... of these; one that begins with '{' is a tool's result */
+    const char *turn[5]; /* ... of these turns; one that begins with '{' is a tool's result */
 };
 
 static const char weather_tool[] = "[{\"type\":\"function\",\"function\":{\"name\":\"get_weather\","
@@ -42,7 +42,7 @@ static const struct scene scenes[] = {
 };
 enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
 
-/* At a terminal: a pause behind each piece of text, and one before each answer. */
+/* On a terminal: pauses after each piece of text, and before each answer. */
 enum { READING_US = 90000, THINKING_US = 1200000 };
 
 struct totals {
@@ -68,7 +68,7 @@ static void print_title(const char *title)
     printf(colour() ? "\n\033[1m%s\033[0m\n" : "\n%s\n", title);
 }
 
-/* What the user (or a tool) says, marked; the answer follows on lines of its own. */
+/* Print a user's message or a tool's result, marked; the answer follows on separate lines. */
 static void print_turn(const char *text)
 {
     const char *who = text[0] == '{' ? "tool: " : "> ";
@@ -91,7 +91,7 @@ static int say(struct dialog *d, const char *text, struct totals *t, struct err 
     return rc;
 }
 
-/* A raw scene completes a text; the others are conversations of their own. */
+/* Play a scene: a raw one completes a text; the others are separate conversations. */
 static int play(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
 {
     struct dialog d = {0};
@@ -118,7 +118,7 @@ static void print_opening(const struct session *s)
     const struct model_info *i = model_info(s->model);
     printf("quoth %s: %s, %.1f million parameters, %.1f MB, ready after %.0f ms. No network, no "
            "other files.\n",
-           quoth_version(), i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6,
+           QUOTH_VERSION, i->name, (double)i->n_param * 1e-6, (double)i->weight_bytes * 1e-6,
            (double)s->open_us * 1e-3);
 }
 
@@ -127,7 +127,7 @@ static void print_report(const struct session *s, const struct totals *t)
     print_title("Speed");
     printf("%d prompt tokens at %.0f/s, %d generated at %.0f/s (%s)\n", t->n_prompt,
            rate(t->n_prompt, t->prefill_us), t->n_output, rate(t->n_output, t->decode_us),
-           backend_describe(s->backend));
+           s->backend->description);
     printf("\nTalk to it: ./run run      Your own model: ./run run MODEL.gguf      More: ./run "
            "help\n");
 }

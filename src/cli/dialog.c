@@ -1,16 +1,15 @@
-/* dialog.c - a conversation that goes on, turn by turn.
+/* dialog.c - a conversation, turn by turn.
  *
  *   messages (JSON) --template_render--> prompt --continue_prompt--> ids --answer_generate--> raw text
  *        ^                                                                                       |
  *        +-------------------------------- message_put <--chat parser-----------------------------+
  *
- * The engine finds what it computed before by token ids, a page at a time, so a turn must not
- * change the ids of earlier ones. Text that was tokenized in one piece may fall into other tokens
- * when more text follows, and a model need not write the tokens that its text would be read as.
- * Hence (text, ids) of the last prompt and answer are kept, and while the next rendering begins
- * with that text, only the rest is tokenized. Templates that render an answer in another way than
- * the model wrote it (reasoning is often left out) fall back to the last prompt, then to the
- * beginning. */
+ * The engine finds cached prefixes by token ids, a page at a time, so a turn must not change the ids
+ * of earlier ones. Text that was tokenized in one piece may get other tokens when more text follows,
+ * and a model may write other tokens than the tokenizer gives for its text. Therefore (text, ids) of
+ * the last prompt and answer are kept, and if the next rendering begins with that text, only the rest
+ * is tokenized. If the template renders an answer differently from the model's output (reasoning is
+ * often omitted), the kept part is reduced to the last prompt, then to nothing. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -100,7 +99,7 @@ static void add_comma(struct buf *b)
     if (b->n > 0) buf_add_text(b, ",\n");
 }
 
-/* All messages, the system prompt first, as a JSON list. */
+/* Append all messages, the system prompt first, as a JSON list. */
 static void put_conversation(const struct dialog *d, struct buf *b)
 {
     buf_add_char(b, '[');
@@ -123,6 +122,58 @@ int dialog_save(const struct dialog *d, const char *path, struct err *e)
     put_conversation(d, &b);
     int rc = b.failed ? err_memory(e, "a conversation", b.n) : file_write(path, b.data, b.n, e);
     buf_deinit(&b);
+    return rc;
+}
+
+/* ---- the last exchange ---- */
+
+/* Parse the messages, without the system prompt; *n: index of the last user message. */
+static int find_last(const struct dialog *d, struct json **list, size_t *n, struct err *e)
+{
+    struct buf b = {0};
+    *list = NULL;
+    buf_add_char(&b, '[');
+    if (d->messages.n) buf_add(&b, d->messages.data, d->messages.n);
+    buf_add_char(&b, ']');
+    int rc = b.failed ? err_memory(e, "messages", b.n) : json_parse(list, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    for (*n = json_count(*list); *n > 0; (*n)--) {
+        const char *role = json_text(json_field(json_item(*list, *n - 1), "role"), NULL);
+        if (role && strcmp(role, "user") == 0) break;
+    }
+    if (rc == 0 && *n == 0) rc = err_set(e, ERR_MISSING, "there is no message of yours yet");
+    if (rc == 0) (*n)--;
+    return rc;
+}
+
+/* Keep the first n messages. */
+static int keep_messages(struct dialog *d, const struct json *list, size_t n, struct err *e)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < n; i++) {
+        add_comma(&b);
+        json_put(&b, json_item(list, i));
+    }
+    if (b.failed) {
+        buf_deinit(&b);
+        return err_memory(e, "messages", d->messages.n);
+    }
+    buf_deinit(&d->messages);
+    d->messages = b;
+    return 0;
+}
+
+int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
+{
+    struct json *list;
+    size_t n, n_text = 0;
+    int rc = find_last(d, &list, &n, e);
+    const char *said =
+        rc == 0 ? json_text(json_field(json_item(list, n), "content"), &n_text) : NULL;
+    if (text && said) buf_add(text, said, n_text);
+    if (rc == 0 && text && text->failed) rc = err_memory(e, "a message", n_text);
+    if (rc == 0 && !keep) rc = keep_messages(d, list, n, e);
+    json_drop(list);
     return rc;
 }
 
@@ -195,7 +246,8 @@ static bool begins_with(const char *text, size_t n, const struct buf *b, size_t 
     return n_begin <= n && (n_begin == 0 || memcmp(text, b->data, n_begin) == 0);
 }
 
-/* d->ids becomes the ids of `prompt`: as much as may be from the last turn, the rest tokenized. */
+/* Set d->ids to the ids of `prompt`: reuse as much as possible of the last turn, tokenize the
+ * rest. */
 static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struct err *e)
 {
     size_t n_text = d->text.n, n_id = d->ids.n;
@@ -213,7 +265,8 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     return rc;
 }
 
-/* A stop text cuts the answer inside of tokens, so that ids and text no longer correspond. */
+/* Keep the answer's text and ids. A stop text cuts the answer inside a token, so that ids and text
+ * no longer correspond. */
 static void keep_answer(struct dialog *d, const struct answer *a)
 {
     if (a->reply.matched) return;
@@ -227,7 +280,7 @@ static void keep_answer(struct dialog *d, const struct answer *a)
 
 /* ---- the answer ---- */
 
-struct reading { /* what the model writes, on its way to the view and into a message */
+struct reading { /* receives the model's output for the view and a message */
     struct chat_parser *parser;
     struct chat_message message;
     struct view view;
@@ -256,8 +309,7 @@ static int reading_open(struct reading *r, const struct dialog *d, const struct 
     *r = (struct reading){.silent = d->as_json};
     view_begin(&r->view);
     if (!d->chat.t) return 0;
-    int rc =
-        chat_parser_open(&r->parser, chat_tool_parser_of(d->chat.t), chat_reasoning_parser_of(d->chat.t), e);
+    int rc = chat_parser_open(&r->parser, d->chat.tool_parser, d->chat.reasoning_parser, e);
     if (rc == 0 && turn->n_answer)
         chat_parser_push(r->parser, prompt->data + prompt->n - turn->n_answer, turn->n_answer, NULL,
                          NULL);
@@ -274,8 +326,10 @@ static int generate(struct dialog *d, struct reading *r, struct answer *a, struc
 {
     int rc = answer_generate(a, d->s, &d->ids, d->chat.t != NULL, take_text, r, e);
     if (r->parser) chat_parser_finish(r->parser, take_delta, r);
+    if (rc == 0 && ((r->parser && chat_parser_failed(r->parser)) || r->message.failed))
+        rc = err_memory(e, "a message", a->text.n);
     if (!r->silent) view_end(&r->view);
-    if (rc == 0 && r->silent) answer_print_json(a, d->chat.t ? &r->message : NULL);
+    if (rc == 0 && r->silent) rc = answer_print_json(a, d->chat.t ? &r->message : NULL, e);
     return rc;
 }
 
@@ -304,10 +358,33 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
     if (rc == 0) {
         keep_answer(d, a);
         add_comma(&d->messages);
-        message_put(&d->messages, &r.message);
+        message_put(&d->messages, &r.message, os_random());
     }
     reading_close(&r);
     buf_deinit(&prompt);
+    return rc;
+}
+
+int dialog_again(struct dialog *d, struct answer *a, struct err *e)
+{
+    struct json *list;
+    struct buf former = {0};
+    size_t n;
+    int rc = find_last(d, &list, &n, e);
+    if (rc == 0 && d->messages.n) buf_add(&former, d->messages.data, d->messages.n);
+    if (rc == 0 && former.failed) rc = err_memory(e, "messages", d->messages.n);
+    if (rc == 0) rc = keep_messages(d, list, n + 1, e);
+    json_drop(list);
+    if (rc == 0) {
+        rc = answer_messages(d, a, e);
+        if (rc == 0 && d->messages.failed) rc = err_memory(e, "messages", d->messages.n);
+        if (rc != 0 || (a->reply.finish == FINISH_ABORT && a->text.n == 0)) {
+            struct buf cut = d->messages;
+            d->messages = former;
+            former = cut;
+        }
+    }
+    buf_deinit(&former);
     return rc;
 }
 

@@ -1,18 +1,18 @@
-/* draw.c - the line being typed, on the screen: wrapped, redrawn in place, right after a resize.
+/* draw.c - the line being typed, on the screen: wrapped, redrawn in place, correct after a resize.
  *
- * libedit edits but does not draw: what it writes differs with how a text came about (a row may be
- * wrapped by the terminal or by a newline, trailing blanks be written or not), and so does what a
- * resize makes of it. Here every row of a long line ends with a newline of our own, and with a
- * written character, no blank. No terminal joins such rows when it becomes wider; when it becomes
- * narrower each is cut, or folded by itself (enum reflow), into a number of rows that can be
- * counted. So, after a resize:
+ * libedit edits but does not draw: its output depends on how a text was typed (a row may be wrapped
+ * by the terminal or by a newline, trailing blanks may be written or not), and so does the effect of
+ * a resize on it. Here every row of a long line ends with a newline of our own, after a written
+ * character that is not a blank. No terminal joins these rows when it becomes wider; when it becomes
+ * narrower each is truncated, or folded separately (enum reflow), into a number of rows that can be
+ * computed. So, after a resize:
  *
- *   the rows above the cursor, at the new width --> up by as many --> clear from there --> draw
+ *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *
- * (1) A row is full only if the next one exists, so the cursor never waits behind the last column,
+ * (1) A row is full only if the next one exists, so the cursor never waits after the last column,
  *     where terminals differ. (2) A wide character that does not fit begins the next row. (3) Only
- *     relative movements are written, downwards only newlines. (4) Where a text has more rows than
- *     the screen, a window of them around the cursor is shown. */
+ *     relative movements are written, downwards only newlines. (4) If a text has more rows than the
+ *     screen, a window of them around the cursor is shown. */
 #include "draw.h"
 
 #include "base/utf8.h"
@@ -33,7 +33,7 @@ static bool is_blank(wchar_t c)
     return c == L' ' || c == L'\t';
 }
 
-/* Columns of c in a given column; a newline takes none. */
+/* Return the width of c in a given column; 0 for a newline. */
 static int width_of(const struct draw *d, wchar_t c, int column)
 {
     if (c == L'\t') {
@@ -98,7 +98,8 @@ static int column_of(const struct draw *d, int row, size_t i)
     return column;
 }
 
-/* How many rows a terminal of n_column columns folds the characters begin..end of a row into. */
+/* Return the number of rows into which a terminal of n_column columns folds characters begin..end
+ * of a row. */
 static int folds(const struct draw *d, size_t begin, size_t end, int n_column)
 {
     int n = 1, column = 0, folded = 0;
@@ -115,8 +116,8 @@ static int folds(const struct draw *d, size_t begin, size_t end, int n_column)
     return n;
 }
 
-/* Rows from the top of the drawing to the cursor, after the terminal has got n_column columns. A
- * cursor behind the end of a row stays with the row's last character. */
+/* Return the number of rows from the top of the drawing to the cursor after a resize to n_column
+ * columns. A cursor after the end of a row stays with the row's last character. */
 static int rows_above(const struct draw *d, int n_column)
 {
     int above = d->at - d->top;
@@ -131,7 +132,7 @@ static int rows_above(const struct draw *d, int n_column)
 
 /* ---- the screen ---- */
 
-/* The cursor to a row and column; rows that are not yet on the screen come into being. */
+/* Move the cursor to a row and column; rows that are not on the screen yet are created. */
 static void move_to(struct draw *d, int row, int column)
 {
     if (row == d->at && column == d->column) return;
@@ -143,7 +144,7 @@ static void move_to(struct draw *d, int row, int column)
     d->column = column;
 }
 
-/* Draw from the character on, where the cursor is, up to row `last`. */
+/* Draw from the given character, at the cursor, up to row `last`. */
 static void put_rows(struct draw *d, size_t from, int last)
 {
     for (;;) {
@@ -158,7 +159,7 @@ static void put_rows(struct draw *d, size_t from, int last)
     }
 }
 
-/* Everything from row `top` on, where the window's top was. */
+/* Draw all from row `top` on, at the top of the window. */
 static void put_window(struct draw *d, int top)
 {
     int n = (int)d->rows.n, n_row = d->size.n_row;
@@ -168,8 +169,8 @@ static void put_window(struct draw *d, int top)
     put_rows(d, d->rows.v[top].begin, n - top > n_row ? top + n_row - 1 : n - 1);
 }
 
-/* Where drawing must begin, if the first `same` characters of n_old are still there: not behind
- * blanks that ended a row, or do so now, and not behind a row that may go on in another way. */
+/* Return where drawing must begin if the first `same` characters of n_old are unchanged: not after
+ * blanks that end or ended a row, and not after a row that may continue differently. */
 static size_t first_change(const struct draw *d, size_t same, size_t n_old, int *row)
 {
     *row = row_of(d, same);
@@ -193,7 +194,7 @@ static void put_change(struct draw *d, size_t same, size_t n_old)
     put_rows(d, from, last);
 }
 
-/* The window of rows moves no more than it must. */
+/* Return the window's top row, moved only as far as needed. */
 static int window_top(const struct draw *d, int cursor_row)
 {
     if ((int)d->rows.n <= d->size.n_row) return 0;
@@ -227,7 +228,7 @@ void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
     for (size_t i = 0; i < n && vec_push(&d->text, text[i]); i++) continue;
     d->cursor = prompt + cursor < d->text.n ? prompt + cursor : d->text.n;
     lay_out(d);
-    if (d->rows.n == 0) return; /* no memory */
+    if (d->rows.n == 0) return; /* out of memory */
     int row = row_of(d, d->cursor), top = window_top(d, row);
     if (d->blank || top != d->top)
         put_window(d, top);

@@ -1,7 +1,6 @@
-/* Goal: whatever is typed and however the terminal is resized, the screen shows the line once, its
- * cursor in place, and what is above stays. Method: a small terminal of each kind (enum reflow)
- * executes what is written; random edits and sizes; its cells against a plain layout. A few
- * outputs by the byte. */
+/* Goal: for any typing and resizing, the screen shows the line once, with the cursor in place, and the
+ * text above is kept. Method: a small terminal of each kind (enum reflow) executes the output; random
+ * edits and sizes; its cells are compared with a plain layout. A few outputs are compared bytewise. */
 #include "draw.h"
 
 #include "base/utf8.h"
@@ -18,7 +17,7 @@ enum { ROW_MAX = 2000, COLUMN_MAX = 128, TEXT_MAX = 300, N_ABOVE = 5 };
 struct cells {
     wchar_t c[COLUMN_MAX + 1]; /* 0: never written; the right half of a wide one: FILL */
     int n;
-    bool folded; /* goes on in the next row */
+    bool folded; /* continues in the next row */
 };
 
 static const wchar_t FILL = 0xE000;
@@ -26,9 +25,9 @@ static const wchar_t FILL = 0xE000;
 struct terminal {
     enum reflow reflow;
     struct screen_size size;
-    struct cells row[ROW_MAX]; /* scrolled ones too */
+    struct cells row[ROW_MAX]; /* including scrolled ones */
     int n, top, at, column;    /* at: an index of row */
-    bool bad;                  /* was told something that terminals do differently */
+    bool bad;                  /* received an output that terminals handle differently */
 };
 
 static struct terminal term, was;
@@ -92,7 +91,7 @@ static void feed(const char *text, size_t n)
     }
 }
 
-/* Rows i to the end of their line, put into rows anew; that end. A cursor behind the last
+/* Fold rows i to the end of their line into new rows; return that end. A cursor after the last
  * character stays in its row. */
 static int fold_line(int i)
 {
@@ -223,7 +222,7 @@ static bool same_row(const struct cells *a, const struct cells *b)
     return true;
 }
 
-/* The window of wanted rows around the cursor, and nothing below. */
+/* Check that the screen shows the window of wanted rows around the cursor, and nothing below. */
 static bool shows(const struct want *w, int top)
 {
     int begin = term.at - (w->at - top);
@@ -284,7 +283,8 @@ static void edit(wchar_t *text, size_t *n, size_t *cursor)
     }
 }
 
-/* One line, 60 edits, sizes in between. On a low screen what is above may scroll away. */
+/* Test one line with 60 edits and sizes in between. On a low screen the text above may scroll
+ * away. */
 static bool line_goes_well(enum reflow reflow, int n_row)
 {
     static struct want w;
@@ -343,10 +343,10 @@ TEST(draw_random_edits_and_sizes)
 struct shown {
     const wchar_t *text; /* NULL: the line ends, with ^C */
     size_t cursor;
-    const char *written; /* all that the terminal has got by then */
+    const char *written; /* all output up to then */
 };
 
-/* One text after the other, on six columns. */
+/* Show one text after the other, on six columns. */
 static void expect_written(const struct shown *v, size_t n)
 {
     char *out = NULL;
@@ -377,7 +377,7 @@ TEST(draw_writes_only_what_changed)
     expect_written(v, sizeof v / sizeof v[0]);
 }
 
-/* Blanks are on the screen while they end the text, and not while they end a full row. */
+/* Blanks are written at the end of the text, but not at the end of a full row. */
 TEST(draw_blanks_before_a_full_row)
 {
     static const struct shown v[] = {

@@ -1,6 +1,8 @@
-/* health.c - quoth health: is a server there, and ready? For those who watch it: a container's HEALTHCHECK, a
- * probe, a script. Its own few lines of HTTP over a socket, so that it works where nothing else is installed. */
+/* health.c - quoth health: is a server running, and ready? For a container's HEALTHCHECK, a probe,
+ * a script. A minimal HTTP client over a socket, so that it needs no other program. */
 #include "cli.h"
+
+#include "base/os.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -13,11 +15,11 @@
 static int64_t timeout_s = 3;
 
 static const struct option options[] = {
-    INT_OPTION("timeout", "S", &timeout_s, 1, 3600, "seconds to wait for the answer (3)"),
+    INT_OPTION("timeout", "S", &timeout_s, 1, 3600, "seconds to wait for the answer (default 3)"),
     OPTIONS_END,
 };
 
-/* Both directions, and a connection that is not accepted. */
+/* Return a socket with timeouts for reading, writing and connecting. */
 static int patient_socket(int family)
 {
     struct timeval t = {.tv_sec = timeout_s};
@@ -29,11 +31,11 @@ static int patient_socket(int family)
     return fd;
 }
 
-/* fd, connected, or -1 and *why. */
+/* Return a connected fd, or -1 and *why. */
 static int connected(int fd, const void *address, socklen_t n, const char **why)
 {
     if (fd >= 0 && connect(fd, address, n) == 0) return fd;
-    *why = errno == EINPROGRESS ? "no answer" : strerror(errno);
+    *why = errno == EINPROGRESS ? "no answer" : os_connect_error(errno);
     if (fd >= 0) close(fd);
     return -1;
 }
@@ -57,7 +59,8 @@ static int connect_tcp(const char *host, const char *port, const char **why)
     return fd;
 }
 
-/* To "http://host:port/...", "http://[::1]:port" or "unix:/path", as `quoth serve` prints them. */
+/* Connect to "http://host:port/...", "http://[::1]:port" or "unix:/path", the forms that `quoth
+ * serve` prints. */
 static int connect_url(int *fd, const char *url, struct err *e)
 {
     char host[256], port[8] = "80";
@@ -72,7 +75,7 @@ static int connect_url(int *fd, const char *url, struct err *e)
     return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: %s", url, why);
 }
 
-/* The answer's first line into line[n]. */
+/* Read the response's first line into line[n]. */
 static int ask(int fd, const char *url, char *line, size_t n, struct err *e)
 {
     static const char request[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";

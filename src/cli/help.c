@@ -1,4 +1,4 @@
-/* help.c - quoth help: the list of commands, one of them, or the man page. */
+/* help.c - quoth help: the list of commands, the help of one, or the man page. */
 #include "cli.h"
 
 static bool man;

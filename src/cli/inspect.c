@@ -1,10 +1,11 @@
-/* inspect.c - quoth inspect: what a model file holds and what it will cost. Opens the checkpoint
- * and nothing else: it works for models that quoth cannot run, too. --verify reads all of it. */
+/* inspect.c - quoth inspect: a model file's content and memory use. Opens only the checkpoint, so
+ * it works for models that quoth cannot run, too. --verify reads all of it. */
 #include "cli.h"
 
 #include "base/filecache.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,9 @@ static void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t 
     case META_LIST:
         put_list(b, m, n_item);
         break;
+    case META_OBJECT:
+        buf_add_text(b, "{}");
+        break;
     default:
         buf_add_text(b, "null");
     }
@@ -111,7 +115,7 @@ static int64_t key_int(const struct checkpoint *c, const char *key, int64_t othe
     return meta_int(checkpoint_meta(c, full), otherwise);
 }
 
-/* KV bytes per token with f16 pages, or 0 where the metadata does not say. */
+/* Return KV bytes per token with f16 pages, or 0 if the metadata is insufficient. */
 static int64_t kv_token_bytes(const struct checkpoint *c)
 {
     int64_t layers = key_int(c, "block_count", 0), heads = key_int(c, "attention.head_count", 0);
@@ -124,7 +128,7 @@ static int64_t kv_token_bytes(const struct checkpoint *c)
     return layers * kv * (d_k + d_v) * 2;
 }
 
-static void print_text(const struct checkpoint *c)
+static int print_text(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
     struct totals t = total(c);
@@ -153,11 +157,10 @@ static void print_text(const struct checkpoint *c)
              t.n_param ? 8.0 * (double)t.n_byte / (double)t.n_param : 0);
     if (kv_token_bytes(c))
         buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n", (long long)kv_token_bytes(c));
-    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
-    buf_deinit(&b);
+    return print_out(&b, e);
 }
 
-static void print_json(const struct checkpoint *c)
+static int print_json(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
     struct totals t = total(c);
@@ -184,8 +187,7 @@ static void print_json(const struct checkpoint *c)
     }
     buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld}\n",
              (long long)t.n_param, (long long)t.n_byte, (long long)kv_token_bytes(c));
-    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
-    buf_deinit(&b);
+    return print_out(&b, e);
 }
 
 /* ---- --verify ---- */
@@ -195,7 +197,7 @@ enum { NOT_PACKED = -1 };
 struct verification {
     const struct checkpoint *c;
     int *verdict;    /* [n_tensor] enum weights_verdict, or NOT_PACKED */
-    const char *why; /* NULL: packed weights were there to be compared */
+    const char *why; /* NULL: packed weights were compared; else the reason why not */
     int n_packed, n_wrong;
 };
 
@@ -205,11 +207,12 @@ static void note_verdict(void *ctx, const char *tensor, enum weights_verdict v)
     f->verdict[checkpoint_tensor(f->c, tensor) - checkpoint_tensor_at(f->c, 0)] = (int)v;
 }
 
-/* What is kept may be nothing, or of a model that quoth does not run: that is no failure here. */
+/* Compare the kept packed weights. It is not an error if there are none, or if quoth does not run
+ * the model. */
 static int compare_packed(struct verification *f, struct err *e)
 {
     struct backend *b;
-    int rc = backend_open(&b, "cpu", &(struct backend_options){0}, e);
+    int rc = backend_open(&b, session_device_name(&session_flags), &(struct backend_options){0}, e);
     if (rc != 0) return rc;
     struct filecache cache;
     struct model_options o = {.backend = b, .weights = session_weights(&session_flags, &cache)};
@@ -234,7 +237,7 @@ static void put_verdict(struct buf *b, const struct tensor_info *t, int verdict)
     buf_addf(b, ",\"xxh3\":\"%016llx\",\"packed\":\"%s\"}", hash, packed);
 }
 
-static void print_verification(struct verification *f)
+static int print_verification(struct verification *f, struct err *e)
 {
     struct buf b = {0};
     if (!as_json) buf_addf(&b, "%-48s %-8s %-16s  %s\n", "tensor", "type", "XXH3", "packed");
@@ -250,8 +253,7 @@ static void print_verification(struct verification *f)
         buf_addf(&b, "not compared with packed weights: %s\n", f->why);
     else if (f->n_wrong == 0)
         buf_addf(&b, "the packed weights in %s are right\n", pack_cache_dir());
-    if (!b.failed) fwrite(b.data, 1, b.n, stdout);
-    buf_deinit(&b);
+    return print_out(&b, e);
 }
 
 static int run_verify(const struct checkpoint *c, struct err *e)
@@ -261,7 +263,7 @@ static int run_verify(const struct checkpoint *c, struct err *e)
     if (!f.verdict) return err_memory(e, "verdicts", (size_t)n * sizeof *f.verdict);
     for (int i = 0; i < n; i++) f.verdict[i] = NOT_PACKED;
     int rc = compare_packed(&f, e);
-    if (rc == 0) print_verification(&f);
+    if (rc == 0) rc = print_verification(&f, e);
     if (rc == 0 && f.n_wrong)
         rc = err_set(
             e, ERR_FORMAT,
@@ -284,9 +286,9 @@ static int run(int n_arg, char **arg)
     if (verify)
         rc = run_verify(c, &e);
     else if (as_json)
-        print_json(c);
+        rc = print_json(c, &e);
     else
-        print_text(c);
+        rc = print_text(c, &e);
     checkpoint_close(c);
     return rc ? fail("inspect", &e) : 0;
 }

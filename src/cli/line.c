@@ -1,14 +1,12 @@
-/* line.c - what a person types: libedit's native interface, wide characters, emacs keys. libedit
- * edits, draw.c shows.
+/* line.c - the user's input: libedit's native interface, wide characters, emacs keys. libedit edits,
+ * draw.c shows.
  *
  *   READ --line ends in \--> READ (a ". " prompt)    --""" begins--> BLOCK --""" ends--> message
  *   READ --any other line--> message
  *
- * The terminal is asked for bracketed paste, so that pasted newlines do not send a message each: a
- * short paste without newlines is inserted as text, a longer one stands as "[paste 1: 10240
- * characters]" in the line (which stays quick to edit, and fits the screen) until the message is
- * sent.
- */
+ * Bracketed paste is enabled in the terminal, so that a pasted newline does not send a message: a
+ * short paste without newlines is inserted as text, a longer one is shown as "[paste 1: 10240
+ * characters]" in the line (which stays quick to edit, and fits the screen) until the message is sent. */
 #include "answer.h"
 #include "tty.h"
 
@@ -26,7 +24,7 @@ enum { PASTE_INLINE_MAX = 200, PASTE_MAX = 16 << 20, HISTORY_MAX = 1000 };
 typedef VEC(wchar_t) wide_text;
 
 struct paste {
-    char mark[64]; /* what stands for it in the line */
+    char mark[64]; /* its placeholder in the line */
     struct buf text;
 };
 
@@ -34,10 +32,11 @@ struct line {
     EditLine *el;
     HistoryW *history;
     struct draw draw;
-    FILE *screen;    /* owned where it is not stdout */
-    FILE *nowhere;   /* owned; for what libedit would draw */
-    char path[1024]; /* of the history; "" where there is no place for it */
+    FILE *screen;    /* owned unless it is stdout */
+    FILE *nowhere;   /* owned; receives libedit's own drawing */
+    char path[1024]; /* of the history; "" if there is no place for it */
     bool interrupted, was_empty;
+    name_fn *candidate;      /* NULL: Tab does nothing */
     VEC(struct paste) paste; /* of the message being typed */
 };
 
@@ -84,7 +83,7 @@ static bool ends_with(const wide_text *w, const wchar_t *end)
     return w->n >= n && wmemcmp(w->v + w->n - n, end, n) == 0;
 }
 
-/* Up to ESC[201~, which is dropped; all kinds of newlines become \n. */
+/* Read up to ESC[201~, which is dropped; all kinds of newlines become \n. */
 static void read_paste(EditLine *el, wide_text *w)
 {
     static const wchar_t end[] = L"\033[201~";
@@ -136,6 +135,76 @@ static unsigned char on_paste(EditLine *el, wint_t key)
     return CC_REFRESH;
 }
 
+/* ---- Tab ---- */
+
+/* Set `common` to the common prefix of the candidates that begin with n bytes of text; return their
+ * number. */
+static int common_of(const struct line *l, const char *text, size_t n, char *common,
+                     size_t n_common)
+{
+    int n_fit = 0;
+    const char *s;
+    for (int i = 0; (s = l->candidate(i)); i++) {
+        if (strncmp(s, text, n) != 0) continue;
+        size_t same = 0;
+        if (n_fit++ == 0) snprintf(common, n_common, "%s", s);
+        while (common[same] && common[same] == s[same]) same++;
+        common[same] = 0;
+    }
+    return n_fit;
+}
+
+/* List the candidates' last words in a row below the line, then draw the line again. */
+static void list_candidates(struct line *l, const char *text, size_t n)
+{
+    const char *s;
+    tty_show(l->el);
+    draw_end(&l->draw, "");
+    for (int i = 0; (s = l->candidate(i)); i++) {
+        const char *blank = strchr(s, ' '), *word = blank && blank[1] ? blank + 1 : s;
+        if (strncmp(s, text, n) != 0 || (word != s && n < (size_t)(word - s))) continue;
+        fprintf(l->screen, "%.*s  ", (int)strcspn(word, " "), word);
+    }
+    fputs("\r\n", l->screen);
+}
+
+static unsigned char on_tab(EditLine *el, wint_t key)
+{
+    (void)key;
+    struct line *l = line_of(el);
+    const LineInfoW *now = el_wline(el);
+    struct buf typed = {0};
+    char common[128] = "";
+    add_wide(&typed, now->buffer, (size_t)(now->cursor - now->buffer));
+    const char *text = typed.data ? typed.data : "";
+    int n_fit =
+        l->candidate && *text == '/' ? common_of(l, text, typed.n, common, sizeof common) : 0;
+    if (n_fit > 0 && strlen(common) > typed.n)
+        insert_text(el, common + typed.n);
+    else if (n_fit > 1)
+        list_candidates(l, text, typed.n);
+    buf_deinit(&typed);
+    return CC_REFRESH;
+}
+
+void line_complete(struct line *l, name_fn *candidate)
+{
+    l->candidate = candidate;
+}
+
+int line_begin_with(struct line *l, const char *text, struct err *e)
+{
+    (void)l;
+    size_t n = strlen(text) + 1;
+    wchar_t *wide = calloc(n, sizeof *wide);
+    if (!wide || mbstowcs(wide, text, n) == (size_t)-1) {
+        free(wide);
+        return err_set(e, ERR_MEMORY, "the message cannot be edited");
+    }
+    tty_begin_with(wide);
+    return 0;
+}
+
 /* ---- opening ---- */
 
 /* $XDG_STATE_HOME/quoth/history */
@@ -161,11 +230,14 @@ static void bind_keys(EditLine *el)
 {
     el_wset(el, EL_ADDFN, L"quoth-paste", L"insert what is pasted", on_paste);
     el_wset(el, EL_ADDFN, L"quoth-interrupt", L"give up the line", on_interrupt_key);
+    el_wset(el, EL_ADDFN, L"quoth-complete", L"complete a command", on_tab);
+    el_wset(el, EL_BIND, L"^I", L"quoth-complete", NULL);
     el_wset(el, EL_BIND, L"\\e[200~", L"quoth-paste", NULL);
     el_wset(el, EL_BIND, L"^C", L"quoth-interrupt", NULL);
 }
 
-/* Editing is shown on standard output, or where that goes elsewhere, on standard error. */
+/* Return the stream for editing: standard output, or standard error if standard output is not a
+ * terminal. */
 static FILE *open_screen(void)
 {
     if (isatty(STDOUT_FILENO)) return stdout;
@@ -233,7 +305,7 @@ void line_close(struct line *l)
 
 /* ---- a message ---- */
 
-/* Append the line with its pastes put in; true if there were any. */
+/* Append the line with its pastes expanded; true if there were any. */
 static bool add_expanded(struct line *l, struct buf *message, const char *text)
 {
     bool any = false;
@@ -252,7 +324,8 @@ static bool add_expanded(struct line *l, struct buf *message, const char *text)
     return any;
 }
 
-/* One line without its newline, to the history too (but for pastes, which would not fit there). */
+/* Read one line without its newline, and add it to the history, without pastes, which would not fit
+ * there. */
 static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message)
 {
     HistEventW ev;

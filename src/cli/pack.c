@@ -7,9 +7,13 @@
 #include <stdio.h>
 
 static const char *out_path;
+static bool plain;
 
 static const struct option options[] = {
     TEXT_OPTION("output", "FILE", &out_path, "the program to write", .letter = 'o'),
+    FLAG_OPTION(
+        "plain", &plain,
+        "the program stays quoth: without a command it lists them, instead of running the model"),
     OPTIONS_END,
 };
 
@@ -18,14 +22,20 @@ static int run(int n_arg, char **arg)
     if (n_arg != 1 || !out_path)
         return fprintf(stderr, "quoth pack: usage: quoth pack MODEL.gguf -o FILE\n"), 2;
     struct err e = {0};
-    return checkpoint_pack(os_self_path(), arg[0], out_path, &e) ? fail("pack", &e) : 0;
+    return checkpoint_pack(os_self_path(), arg[0], out_path, !plain, &e) ? fail("pack", &e) : 0;
+}
+
+bool program_is_app(void)
+{
+    return checkpoint_is_app(os_self_path());
 }
 
 const struct command command_pack = {
     .name = "pack",
     .summary = "write this program and a model as one executable file",
     .usage = "MODEL.gguf -o FILE",
-    .detail = "The new program's run and serve use that model when none is named. The model is "
+    .detail = "The new program's run and serve use that model when none is named. Without a "
+              "command it runs: alone it chats at a terminal, a text is answered. The model is "
               "mapped from there, not unpacked.",
     .options = options,
     .n_arg_max = 1,

@@ -1,12 +1,13 @@
 /* perplexity.c - quoth perplexity: how well a model predicts a text.
  *
- * The text is cut into windows of the context's length (BOS in front of each where the tokenizer
- * adds one) and the tokens in a window's second half are scored, each with all before it in the
- * window as context: the same protocol as llama.cpp's tool, so that figures can be compared. */
+ * The text is split into windows of the context's length (BOS before each if the tokenizer adds one).
+ * The tokens in a window's second half are scored, each with all preceding tokens of the window as
+ * context: the same protocol as llama.cpp's tool, so that figures can be compared. */
 #include "cli.h"
 
 #include "base/json.h"
 #include "base/os.h"
+#include "session/session.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -40,7 +41,7 @@ struct tally {
     bool write_failed;
 };
 
-/* -log softmax(logits)[id], in f64. */
+/* Return -log softmax(logits)[id], in f64. */
 static double surprise(const float *logits, int n_vocab, int32_t id)
 {
     double top = -INFINITY, sum = 0;
@@ -110,6 +111,7 @@ static int measure(struct session *s, const char *path, struct err *e)
     int window = model_info(s->model)->context_max;
     struct tally t = {.n = window, .first = window / 2, .n_vocab = model_info(s->model)->n_vocab};
     int rc = file_read(&text, path, 1u << 30, e);
+    if (rc == 0 && text.n == 0) rc = err_set(e, ERR_ARG, "%s: the file is empty", path);
     if (rc == 0)
         rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
     if (rc == 0 && ids.n < (size_t)window)

@@ -1,7 +1,7 @@
-/* run.c - quoth run: answer one prompt (an argument, or standard input), or talk at the terminal.
+/* run.c - quoth run: answer one prompt (an argument, or standard input), or chat at the terminal.
  *
- * With a chat template the prompt is a user's message; with --raw, or without a template, it is
- * completed as it stands, and standard output is the completion byte for byte. */
+ * With a chat template the prompt is a user's message. With --raw, or without a template, it is
+ * completed unchanged, and standard output is the completion byte for byte. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -19,6 +19,7 @@ static const struct option options[] = {
     FLAG_OPTION("quiet", &quiet, "no speed report", .letter = 'q'),
     OPTIONS_OF(answer_options),
     OPTIONS_OF(chat_options),
+    OPTIONS_OF(chat_parser_options),
     OPTIONS_OF(model_options),
     OPTIONS_END,
 };
@@ -39,7 +40,7 @@ static int run_once(struct dialog *d, const char *prompt, size_t n)
     return rc || stopped ? fail("run", &e) : 0;
 }
 
-/* An editor ends a file in a newline; a message does not mean it. */
+/* Answer standard input, without the newline with which editors end a file. */
 static int run_stdin(struct dialog *d)
 {
     struct buf text = {0};
@@ -64,13 +65,32 @@ static int talk_or_answer(struct dialog *d, const char *prompt)
     return screen ? run_talk(d) : run_stdin(d);
 }
 
-/* MODEL PROMPT, MODEL alone, PROMPT alone (the bundled model answers), or nothing. */
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+/* Return true if a word is a model rather than a prompt: a model file, a URL, OWNER/NAME. */
+static bool looks_like_model(const char *text)
+{
+    static const char part[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (file_exists(text) || dir_exists(text)) return true;
+    if (strpbrk(text, " \t\n")) return false;
+    size_t n_owner = strspn(text, part);
+    bool named = n_owner > 0 && text[n_owner] == '/' && text[n_owner + 1] &&
+                 text[n_owner + 1 + strspn(text + n_owner + 1, part)] == 0;
+    return named || strstr(text, "://") || strncmp(text, "hf:", 3) == 0 ||
+           ends_with(text, ".gguf") || ends_with(text, ".safetensors");
+}
+
+/* Arguments: MODEL PROMPT, MODEL alone, PROMPT alone (the bundled model answers), or nothing. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
     struct session s = {0};
     struct dialog d = {0};
-    bool named = n_arg == 2 || (n_arg == 1 && (file_exists(arg[0]) || dir_exists(arg[0])));
+    bool named = n_arg == 2 || (n_arg == 1 && looks_like_model(arg[0]));
     const char *prompt = n_arg > named ? arg[named] : NULL,
                *model = named ? arg[0] : session_bundled(prompt, &e);
     int rc = model ? session_open(&s, model, 1, 64, 0, &e) : ERR_MISSING;

@@ -2,9 +2,9 @@
  *
  *   flags -> session, engine, chat -> server_open ... until SIGTERM or SIGINT ... server_drain -> all closed
  *
- * The first signal stops taking requests and lets those being answered end (--shutdown-timeout); a second one ends the
- * program at once. */
-#include "cli.h"
+ * The first signal (also SIGHUP) stops accepting requests and lets responses in flight finish
+ * (--shutdown-timeout); a second one ends the program immediately. */
+#include "answer.h"
 
 #include "api/api.h"
 #include "base/log.h"
@@ -20,11 +20,13 @@
 #include <unistd.h>
 
 static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file,
-                               *access_log = "-", *log_format = "text", *pooling = "auto";
+                               *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
 static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, head_s = 15, body_s = 30, idle_s = 75, write_s = 30;
-static bool no_access_log, separate;
+static bool no_access_log, separate, any_name, no_peaks, check_only;
 static struct text_list keys, origins, hosts, names;
+
+NAMES(log_formats, "text", "json")
 
 static const struct option options[] = {
     TEXT_OPTION("model", "MODEL", &model_flag, "the same as MODEL; for config files"),
@@ -38,48 +40,63 @@ static const struct option options[] = {
     LIST_OPTION("api-key", "KEY", &keys,
                 "only requests with this key are answered; may be repeated (other users of the "
                 "machine can see flags: "
-                "better --api-key-file)"),
+                "better --api-key-file)",
+                .secret = true, .form = net_key_form),
     TEXT_OPTION(
         "api-key-file", "FILE", &key_file,
         "a key per line: KEY [name=TEXT] [rate=REQUESTS PER MINUTE] [share=WEIGHT] [role=admin]"),
     FLAG_OPTION("separate-caches", &separate,
-                "keys do not share cached prefixes: times would tell what others have asked"),
-    LIST_OPTION("served-model-name", "NAME", &names,
-                "what clients call the model; may be repeated (default: its own name)"),
-    TEXT_OPTION(
-        "pooling", "KIND", &pooling,
-        "what /v1/embeddings makes of a text's tokens: mean, last or first (auto: what the model "
-        "says, else last)"),
-    LIST_OPTION(
-        "allowed-origins", "ORIGIN", &origins,
-        "web pages of this origin may use the server, as those of this machine may; *: all"),
+                "do not share cached prefixes between keys, whose response times could reveal "
+                "other prompts"),
+    WORDS_OPTION("served-model-name", "NAME...", &names,
+                 "what clients call the model; *: any name (default: its own name)"),
+    NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
+                "pooling of /v1/embeddings: mean, last, first or auto, as the model says, else "
+                "last (default auto)"),
+    LIST_OPTION("allowed-origins", "ORIGIN", &origins,
+                "web pages of this origin may use the server, as those of this machine may; *: all",
+                .json = true, .form = net_origin_form),
     LIST_OPTION(
         "allowed-hosts", "NAME", &hosts,
         "another name of this machine, for a server that listens on loopback behind a proxy"),
+    FORM_OPTION(
+        "forwarded-allow-ips", "ADDRESSES", &proxies, net_proxies_form,
+        "proxies (addresses, networks, unix; *: all) whose X-Forwarded-For names the client"),
     INT_OPTION("max-queued-requests", "N", &n_queue, 0, 1 << 20,
                "requests that may wait; more get 429 (0: 1024)"),
     INT_OPTION("max-connections", "N", &n_conn, 0, 1 << 20,
-               "connections at once; more get 503 (0: 1024)"),
-    INT_OPTION("max-body-size", "MIB", &body_mib, 1, 4096, "of a request's body (32)"),
+               "connections at once; more close the oldest idle one, or get 503 (0: 1024)"),
+    INT_OPTION("max-body-size", "MIB", &body_mib, 1, 4096,
+               "maximum size of a request body (default 32)"),
     INT_OPTION("h11-max-incomplete-event-size", "KIB", &head_kib, 1, 1024,
-               "of a request's line and headers (32)"),
+               "maximum size of request line and headers (default 32)"),
     INT_OPTION("timeout-keep-alive", "S", &idle_s, 1, 86400,
-               "seconds that a connection may be idle (75)"),
+               "close a connection that is idle for S seconds (default 75)"),
     INT_OPTION("timeout-head", "S", &head_s, 1, 86400,
-               "seconds that a request's line and headers may take to arrive (15)"),
+               "close a connection whose request line and headers take longer than S seconds "
+               "(default 15)"),
     INT_OPTION("timeout-body", "S", &body_s, 1, 86400,
-               "seconds that a body may fall behind 4 KiB a second (30)"),
+               "close a connection whose body is more than S seconds behind a rate of 4 KiB/s "
+               "(default 30)"),
     INT_OPTION("timeout-write", "S", &write_s, 1, 86400,
-               "seconds that a client may read nothing of its answer (30)"),
+               "close a connection whose client reads nothing for S seconds (default 30)"),
     INT_OPTION("shutdown-timeout", "S", &drain_s, 0, 86400,
-               "seconds that answers have to end after SIGTERM (30)"),
-    INT_OPTION("handler-threads", "N", &n_handler, 1, 256,
-               "threads that read requests: JSON, templates, tokens (2)"),
+               "seconds for responses in flight to finish after SIGTERM (default 30)"),
+    INT_OPTION(
+        "handler-threads", "N", &n_handler, 1, 256,
+        "threads for JSON, templates and tokenization of one client's short requests (default 2)"),
     TEXT_OPTION("access-log", "FILE", &access_log,
                 "a line per answer (-: standard error, the default)"),
     FLAG_OPTION("disable-access-log", &no_access_log, "no line per answer"),
-    TEXT_OPTION("log-format", "FORMAT", &log_format, "text or json"),
+    FLAG_OPTION("no-peaks", &no_peaks,
+                "do not measure the machine's peaks, the basis of utilization in /metrics"),
+    NAME_OPTION("log-format", "FORMAT", &log_format, log_formats, "text or json (default text)"),
+    FLAG_OPTION("check", &check_only,
+                "print the configuration in force as a file for --config, check the files that it "
+                "names, and exit"),
+    OPTIONS_OF(request_default_options),
     OPTIONS_OF(chat_options),
+    OPTIONS_OF(chat_parser_options),
     OPTIONS_OF(model_options),
     OPTIONS_END,
 };
@@ -92,8 +109,7 @@ static void on_stop(int sig)
 {
     static volatile sig_atomic_t n_stop;
     uint64_t one = 1;
-    (void)sig;
-    if (n_stop++ > 0) _exit(1);
+    if (n_stop++ > 0 && sig != SIGHUP) _exit(1); /* the shell and the system may both send SIGHUP */
     ssize_t put = write(stop_fd, &one, sizeof one);
     (void)put;
 }
@@ -105,10 +121,15 @@ static int catch_stop(struct err *e)
     if (stop_fd < 0) return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    /* nohup */
+    bool ignored = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+    if (!ignored) sigaction(SIGHUP, &action, NULL); /* its terminal was closed */
     return 0;
 }
 
-/* By poll, which a signal always ends: the thread sanitizer runs handlers only between calls. */
+/* Wait with poll, which a signal always interrupts: the thread sanitizer runs handlers only between
+ * calls. */
 static void wait_for_stop(void)
 {
     struct pollfd p = {.fd = stop_fd, .events = POLLIN};
@@ -127,6 +148,16 @@ static int read_keys(struct net_keys *k, struct err *e)
     return rc;
 }
 
+/* Return the maximum memory of all bodies together. --memory-limit: a quarter of what the plan
+ * left, but at least one body. */
+static size_t body_total(void)
+{
+    size_t one = (size_t)body_mib << 20, all = (size_t)(body_mib > 32 ? body_mib : 32) << 23;
+    size_t most = os_memory_limited() ? os_memory_free() / 4 : all;
+    if (all > most) all = most;
+    return all > one ? all : one;
+}
+
 static struct net_options net_flags(struct net_keys *k)
 {
     return (struct net_options){
@@ -140,12 +171,13 @@ static struct net_options net_flags(struct net_keys *k)
         .n_origin = (int)origins.n,
         .hosts = hosts.v,
         .n_host = (int)hosts.n,
+        .proxies = proxies,
         .access_log = no_access_log ? NULL : access_log,
         .n_handler = (int)n_handler,
         .n_conn_max = (int)n_conn,
         .n_head_max = (size_t)head_kib << 10,
         .n_body_max = (size_t)body_mib << 20,
-        .n_body_total_max = (size_t)(body_mib > 32 ? body_mib : 32) << 23,
+        .n_body_total_max = body_total(),
         .head_ms = (int)head_s * 1000,
         .body_ms = (int)body_s * 1000,
         .idle_ms = (int)idle_s * 1000,
@@ -153,16 +185,21 @@ static struct net_options net_flags(struct net_keys *k)
     };
 }
 
-/* Until a signal comes. */
+/* maximum delay by a slow reader of the log */
+enum { LOG_END_MS = 1000, LOG_READY_MS = 500 };
+
+/* Serve until a signal arrives. */
 static void serve(struct server *s, const char *name)
 {
     const struct net *n = server_net(s);
     if (net_public(n) && keys.n == 0 && !key_file)
         log_warn("everybody who reaches %s may use it: there is no --api-key", net_url(n));
     enum log_level level = log_level_max;
-    log_level_max = level > LOG_INFO ? level : LOG_INFO; /* where it is, is what was asked for */
+    log_level_max = level > LOG_INFO ? level : LOG_INFO; /* always log the address */
     log_info("%s at %s", name, net_url(n));
     log_level_max = level;
+    log_flush(
+        LOG_READY_MS); /* log the address before systemd starts units that depend on this one */
     net_notify("READY=1");
     wait_for_stop();
     net_notify("STOPPING=1");
@@ -170,42 +207,108 @@ static void serve(struct server *s, const char *name)
 }
 
 static int serve_session(const struct session *s, const struct chat *chat, struct net_keys *k,
-                         struct err *e)
+                         const struct sample_params *defaults, struct err *e)
 {
     struct server *server = NULL;
+    struct peaks *peaks = NULL;
     const char *own = model_info(s->model)->name;
     char fingerprint[40];
-    snprintf(fingerprint, sizeof fingerprint, "quoth-%s", quoth_version());
+    snprintf(fingerprint, sizeof fingerprint, "quoth-%s", QUOTH_VERSION);
     struct api api = {.session = s,
                       .chat = chat,
                       .name = names.n ? names.v[0] : own,
                       .fingerprint = fingerprint,
-                      .defaults = session_sample_defaults(s->checkpoint, 1),
+                      .defaults = *defaults,
                       .streams = true};
     struct server_options o = {.net = net_flags(k),
                                .api = &api,
                                .name = names.n ? names.v : &own,
                                .n_name = names.n ? (int)names.n : 1,
-                               .version = quoth_version(),
+                               .any_name = any_name,
+                               .version = QUOTH_VERSION,
                                .separate_caches = separate};
     int rc = session_pooling(&api.pooling, s, pooling, e);
+    if (rc == 0 && !no_peaks) rc = peaks_open(&peaks, s, &session_flags, e);
+    o.peaks = peaks;
     if (rc == 0) rc = catch_stop(e);
+    if (rc == 0) rc = log_begin(e);
     if (rc == 0) rc = server_open(&server, &o, e);
     if (rc == 0) serve(server, api.name);
     server_close(server);
+    peaks_close(peaks);
     return rc;
 }
 
-/* As session_start, but that the metrics call the model what clients do. */
+/* Return the last word of --served-model-name if it is a file, NULL if it is a name: the flag takes
+ * words up to the next flag, as vLLM's, so in "--served-model-name NAME MODEL" it takes MODEL
+ * too. */
+static const char *model_behind_names(void)
+{
+    if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;
+    return names.v[--names.n];
+}
+
+/* Remove "*" from the names: every name is then accepted, and the remaining ones are kept. */
+static void take_star(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < names.n; i++) {
+        bool star = strcmp(names.v[i], "*") == 0;
+        any_name |= star;
+        if (!star) names.v[n++] = names.v[i];
+    }
+    names.n = n;
+}
+
+/* Start the engine as session_start does, but with the served name in the metrics. */
 static int start_engine(struct session *s, struct err *e)
 {
     struct engine_options eo;
-    int rc = session_engine_options(&eo, s, &session_flags, e);
+    session_engine_options(&eo, s, &session_flags);
     if (names.n) eo.executor.name = names.v[0];
     eo.queue_max = (int)n_queue;
     eo.byte_max = session_request_bytes();
-    if (rc == 0) rc = engine_open(&s->engine, &eo, e);
+    int rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
+}
+
+static void prepare(void)
+{
+    log_as_json = strcmp(log_format, "json") == 0;
+}
+
+/* Check files that are read only after the model is loaded, to reject them before. */
+static int check_files(struct err *e)
+{
+    const struct {
+        const char *flag, *path;
+    } file[] = {{"ssl-certfile", cert}, {"ssl-keyfile", cert_key}};
+    for (int i = 0; i < 2; i++)
+        if (file[i].path && access(file[i].path, R_OK) != 0)
+            return err_set(e, ERR_ARG, "--%s %s: cannot open: %s", file[i].flag, file[i].path,
+                           strerror(errno));
+    if (!cert != !cert_key)
+        return err_set(e, ERR_ARG, "--%s: needs --%s beside it", file[!cert].flag,
+                       file[!!cert].flag);
+    return 0;
+}
+
+/* --check: read the model's header, tokenizer and template, but not its weights. */
+static int check(const char *model, struct err *e)
+{
+    struct session s = {0};
+    struct chat chat = {0};
+    struct sample_params p;
+    model_flag = model;
+    check_only = false; /* so that the printed file starts a server */
+    options_print(options, stdout);
+    int rc = session_checkpoint(&s.checkpoint, model, &session_flags, true, e);
+    if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, e);
+    if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
+    if (rc == 0) rc = request_defaults(&p, s.checkpoint, e);
+    chat_close(&chat);
+    session_close(&s);
+    return rc;
 }
 
 static int run(int n_arg, char **arg)
@@ -214,20 +317,29 @@ static int run(int n_arg, char **arg)
     struct session s = {0};
     struct chat chat = {0};
     struct net_keys k = {0};
+    struct sample_params defaults;
     os_return_memory();
-    log_as_json = strcmp(log_format, "json") == 0;
-    if (!log_as_json && strcmp(log_format, "text") != 0)
-        return fprintf(stderr, "quoth serve: --log-format is text or json\n"), 2;
-    const char *model = n_arg ? arg[0] : model_flag ? model_flag : session_bundled(NULL, &e);
+    const char *named = n_arg ? arg[0] : model_flag ? model_flag : model_behind_names();
+    const char *model = named ? named : session_bundled(NULL, &e);
     int rc = model ? read_keys(&k, &e) : ERR_MISSING;
-    if (k.n > 1 && strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
+    if (rc == 0) rc = check_files(&e);
+    if (rc == 0 && check_only) {
+        rc = check(model, &e);
+        net_keys_deinit(&k);
+        log_end(LOG_END_MS);
+        return rc ? fail("serve", &e) : 0;
+    }
+    take_star();
+    if (strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
     if (rc == 0) rc = session_open_sized(&s, model, &session_many, &e);
     if (rc == 0) rc = start_engine(&s, &e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
-    if (rc == 0) rc = serve_session(&s, &chat, &k, &e);
+    if (rc == 0) rc = request_defaults(&defaults, s.checkpoint, &e);
+    if (rc == 0) rc = serve_session(&s, &chat, &k, &defaults, &e);
     chat_close(&chat);
     session_close(&s);
     net_keys_deinit(&k);
+    log_end(LOG_END_MS);
     return rc ? fail("serve", &e) : 0;
 }
 
@@ -235,10 +347,12 @@ const struct command command_serve = {
     .name = "serve",
     .summary = "answer OpenAI's clients over HTTP",
     .usage = "[MODEL] [OPTIONS]",
-    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models, "
-              "/tokenize, /detokenize, /apply-template, /reset_prefix_cache, "
+    .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models "
+              "(also without /v1), /tokenize, /detokenize, /tokenizer_info, /apply-template, "
+              "/reset_prefix_cache, "
               "/health, /metrics, /load, /version. SIGTERM lets what is being answered end.",
     .options = options,
     .n_arg_max = 1,
+    .prepare = prepare,
     .run = run,
 };

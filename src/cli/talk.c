@@ -1,8 +1,8 @@
 /* talk.c - quoth run at a terminal: messages and commands in turn.
  *
- * A line that begins with / is a command, everything else goes to the model; without a chat
- * template each message is a prompt that is completed by itself. The prompt, commands' answers and
- * reports go to the terminal's standard error, so that standard output holds the answers alone. */
+ * A line that begins with / is a command, everything else goes to the model; without a chat template
+ * each message is a prompt that is completed on its own. The prompt, commands' output and reports go
+ * to standard error, so that standard output contains only the answers. */
 #include "answer.h"
 
 #include <ctype.h>
@@ -13,8 +13,9 @@
 struct talk {
     struct dialog *dialog;
     struct line *line;
-    struct arena values; /* of /set, which options borrow */
+    struct arena values; /* values of /set, borrowed by the options */
     bool quiet, leaving;
+    bool editing; /* the next message replaces the last one */
 };
 
 /* ---- commands ---- */
@@ -49,7 +50,7 @@ static int do_clear(struct talk *t, char *arg, struct err *e)
     return 0;
 }
 
-/* ~/x -> $HOME/x */
+/* Expand ~/x to $HOME/x. */
 static int home_path(struct buf *b, const char *path, struct err *e)
 {
     const char *home = getenv("HOME");
@@ -82,7 +83,7 @@ static int do_load(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
-/* The next word of *text, which moves behind it. */
+/* Return the next word of *text, and advance *text past it. */
 static char *next_word(char **text)
 {
     char *word = *text;
@@ -94,14 +95,12 @@ static char *next_word(char **text)
 
 static int do_set(struct talk *t, char *arg, struct err *e)
 {
-    if (!*arg) {
-        options_show(answer_options, stderr);
-        return 0;
-    }
+    if (!*arg) return sample_show(t->dialog->s, stderr);
     char *name = next_word(&arg), *value = *arg ? arena_text(&t->values, arg, strlen(arg)) : NULL;
     while (*name == '-') name++;
     if (*arg && !value) return err_memory(e, "a value", strlen(arg));
-    return options_set(answer_options, name, value, e);
+    int rc = options_set(answer_options, name, value, e);
+    return rc == ERR_MISSING ? err_set(e, ERR_ARG, "unknown option %s; /set lists them", name) : rc;
 }
 
 static int do_think(struct talk *t, char *arg, struct err *e)
@@ -111,6 +110,27 @@ static int do_think(struct talk *t, char *arg, struct err *e)
     int rc = dialog_think(t->dialog, on, e);
     if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
         fprintf(stderr, "This model's template knows no thinking; it will not heed that.\n");
+    return rc;
+}
+
+static int do_regenerate(struct talk *t, char *arg, struct err *e);
+
+static int do_undo(struct talk *t, char *arg, struct err *e)
+{
+    (void)arg;
+    int rc = dialog_undo(t->dialog, NULL, false, e);
+    if (rc == 0) fprintf(stderr, "Your last message and its answer are taken back.\n");
+    return rc;
+}
+
+static int do_edit(struct talk *t, char *arg, struct err *e)
+{
+    (void)arg;
+    struct buf text = {0};
+    int rc = dialog_undo(t->dialog, &text, true, e);
+    if (rc == 0) rc = line_begin_with(t->line, text.data ? text.data : "", e);
+    t->editing = rc == 0;
+    buf_deinit(&text);
     return rc;
 }
 
@@ -126,9 +146,12 @@ static const struct verb verbs[] = {
     {"system", "TEXT", "set the system prompt (\"\": none; without TEXT: show it)", true,
      do_system},
     {"clear", "", "begin a new conversation", true, do_clear},
+    {"regenerate", "", "answer the last message again", true, do_regenerate},
+    {"edit", "", "change the last message and send it again", true, do_edit},
+    {"undo", "", "take back the last message and its answer", true, do_undo},
     {"save", "FILE", "write the conversation as JSON messages", true, do_save},
     {"load", "FILE", "go on with a saved conversation", true, do_load},
-    {"set", "NAME VALUE", "change a sampling option (without: show them all)", false, do_set},
+    {"set", "NAME VALUE", "change a sampling option (without: show those in force)", false, do_set},
     {"think", "on|off", "let the model think before it answers", true, do_think},
     {"quit", "", "leave (so does Ctrl-D)", false, do_quit},
 };
@@ -139,11 +162,12 @@ static int do_help(struct talk *t, char *arg, struct err *e)
 {
     (void)t, (void)arg, (void)e;
     for (int i = 0; i < N_VERB; i++)
-        fprintf(stderr, "  /%-7s%-12s%s\n", verbs[i].name, verbs[i].arg, verbs[i].help);
+        fprintf(stderr, "  /%-12s%-12s%s\n", verbs[i].name, verbs[i].arg, verbs[i].help);
     fprintf(
         stderr,
         "A line that ends in \\ goes on in the next; \"\"\" opens and closes a block of lines.\n"
-        "Ctrl-C stops an answer. A message that begins with / needs a blank before it.\n");
+        "Ctrl-C stops an answer, Tab completes a command. A message that begins with / needs a "
+        "blank before it.\n");
     return 0;
 }
 
@@ -158,6 +182,22 @@ static int find_verb(const struct verb **v, const char *name, struct err *e)
     const char *near = nearest_name(name, names, N_VERB);
     if (near) return err_set(e, ERR_ARG, "unknown command; did you mean /%s?", near);
     return err_set(e, ERR_ARG, "unknown command; /help lists them");
+}
+
+/* Return the i-th completion for Tab: commands, then the names of /set and the values of /think. */
+static const char *completion(int i)
+{
+    static char text[80];
+    static const char *const other[] = {"/think on", "/think off"};
+    if (i < N_VERB) {
+        snprintf(text, sizeof text, "/%s%s", verbs[i].name, *verbs[i].arg ? " " : "");
+        return text;
+    }
+    i -= N_VERB;
+    if (i < 2) return other[i];
+    const char *name = option_name(answer_options, i - 2);
+    if (name) snprintf(text, sizeof text, "/set %s ", name);
+    return name ? text : NULL;
 }
 
 static void command(struct talk *t, char *text)
@@ -178,21 +218,36 @@ static void command(struct talk *t, char *text)
 
 /* ---- messages ---- */
 
+/* Answer a message; NULL: answer the last one again. */
 static void say(struct talk *t, const struct buf *message)
 {
     struct answer a = {0};
     struct err e = {0};
-    int rc = dialog_say(t->dialog, "user", message->data, message->n, &a, &e);
+    bool instead = t->editing;
+    t->editing = false;
+    int rc = instead ? dialog_undo(t->dialog, NULL, false, &e) : 0;
+    if (rc == 0)
+        rc = message ? dialog_say(t->dialog, "user", message->data, message->n, &a, &e)
+                     : dialog_again(t->dialog, &a, &e);
     if (rc == 0 && !isatty(STDOUT_FILENO) && !t->dialog->as_json) putchar('\n');
     fflush(stdout);
     if (rc != 0)
         fprintf(stderr, "%s%s\n", e.text,
                 rc == ERR_LIMIT ? ". /clear begins a new conversation" : "");
     if (rc == 0 && a.reply.finish == FINISH_ABORT)
-        fprintf(stderr, a.text.n ? "[stopped]\n"
-                                 : "[stopped before it began; your message is taken back]\n");
+        fprintf(stderr, a.text.n  ? "[stopped]\n"
+                        : message ? "[stopped before it began; your message is taken back]\n"
+                                  : "[stopped before it began; the answer stays]\n");
     if (rc == 0 && !t->quiet) answer_report(&a, t->dialog->s);
     answer_deinit(&a);
+}
+
+static int do_regenerate(struct talk *t, char *arg, struct err *e)
+{
+    (void)arg;
+    int rc = dialog_undo(t->dialog, NULL, true, e);
+    if (rc == 0) say(t, NULL);
+    return rc;
 }
 
 static bool is_command(const struct buf *m)
@@ -204,7 +259,8 @@ static void greet(const struct dialog *d)
 {
     fprintf(stderr, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n",
             model_info(d->s->model)->name,
-            d->chat.t ? "Talk to it." : "Without a chat template, each message is completed by itself.");
+            d->chat.t ? "Talk to it."
+                      : "Without a chat template, each message is completed by itself.");
 }
 
 int talk(struct dialog *d, bool quiet)
@@ -213,12 +269,17 @@ int talk(struct dialog *d, bool quiet)
     struct buf message = {0};
     struct err e = {0};
     if (line_open(&t.line, &e) != 0) return fail("run", &e);
+    line_complete(t.line, completion);
     greet(d);
     while (!t.leaving) {
         enum line_result r = line_read(t.line, &message);
         if (r == LINE_END) break;
         if (r == LINE_INTERRUPTED) fprintf(stderr, "Ctrl-D or /quit leaves.\n");
-        if (r != LINE_MESSAGE || message.n == 0) continue;
+        if (r != LINE_MESSAGE || message.n == 0) {
+            if (t.editing) fprintf(stderr, "Nothing was changed.\n");
+            t.editing = false;
+            continue;
+        }
         if (is_command(&message))
             command(&t, message.data + 1);
         else

@@ -31,7 +31,7 @@ int chat_template_of(struct template **t, struct checkpoint **c, const char *pat
     return rc;
 }
 
-/* What a prompt is rendered with. */
+/* The template and its variables. */
 struct source {
     struct checkpoint *checkpoint;
     struct tokenizer *tokenizer;
@@ -66,7 +66,7 @@ static int read_conversation(struct json **root, const char *path, struct err *e
     return rc;
 }
 
-/* With --system before them, where they have no system message of their own. */
+/* Insert --system before the messages if they have no system message. */
 static int with_system(struct json **root, const struct json *messages, struct err *e)
 {
     struct buf b = {0};

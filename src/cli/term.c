@@ -1,8 +1,8 @@
-/* term.c - the whole screen of a terminal: the alternate one, so that what was there comes back; see term.h.
+/* term.c - a terminal's whole screen: the alternate one, so that the former contents return; see term.h.
  *
  *   term_begin --> term_show, term_wait ... --> term_end
- *                     ^    Ctrl-Z: as found, stopped, and taken again
- *                     '--- SIGTERM, SIGHUP, SIGINT, SIGQUIT: as found, and dead */
+ *                     ^    Ctrl-Z: restored, stopped, and taken over again
+ *                     '--- SIGTERM, SIGHUP, SIGINT, SIGQUIT: restored, and terminated */
 #include "term.h"
 
 #include <errno.h>
@@ -16,13 +16,13 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* the alternate screen, without a cursor; lines that are too long are cut */
+/* the alternate screen, no cursor; long lines are truncated */
 static const char enter[] = "\033[?1049h\033[?25l\033[?7l",
                   leave[] = "\033[?7h\033[?25h\033[?1049l";
 
 static struct termios found;
 static bool has_keys;    /* standard input is a terminal */
-static sigset_t waiting; /* what may come while term_wait waits: SIGWINCH comes then alone */
+static sigset_t waiting; /* signal mask during term_wait: the only time SIGWINCH is delivered */
 
 static void put(const char *s, size_t n)
 {
@@ -37,7 +37,7 @@ static void put(const char *s, size_t n)
 
 static void on_resize(int sig)
 {
-    (void)sig; /* it ends ppoll */
+    (void)sig; /* only interrupts ppoll */
 }
 
 static void on_end(int sig)
@@ -104,7 +104,7 @@ void term_show(const char *rows, size_t n)
 {
     struct buf b = {0};
     buf_add_text(&b, "\033[H");
-    for (size_t at = 0; at < n;) { /* a last newline would scroll a full screen */
+    for (size_t at = 0; at < n;) { /* a final newline would scroll a full screen */
         const char *end = memchr(rows + at, '\n', n - at);
         size_t len = end ? (size_t)(end - rows) - at : n - at;
         if (at) buf_add_text(&b, "\r\n");

@@ -1,22 +1,24 @@
-/* term.h - private to cli: a terminal that is drawn on as a whole, again and again; it comes back as it was. */
+/* term.h - private to cli: a terminal used as a full-screen display; its contents are restored at
+ * the end. */
 #ifndef QUOTH_CLI_TERM_H
 #define QUOTH_CLI_TERM_H
 
 #include "draw.h"
 
-/* Take standard output's screen, and standard input's keys if that is a terminal too. false: standard output is none,
- * or knows no escape sequences. */
+/* Take over standard output's screen, and standard input's keys if it is a terminal too. Returns
+ * false if standard output is not a terminal with escape sequences. */
 bool term_begin(void);
 void term_end(void);
 struct screen_size term_size(void);
-bool term_utf8(void);   /* does the locale say so?                    */
-bool term_colour(void); /* standard output is a terminal, without NO_COLOR */
+bool term_utf8(void);   /* true if the locale is UTF-8                */
+bool term_colour(void); /* true if standard output is a terminal and NO_COLOR is not set */
 
-/* Show rows that end with newlines in place of what is there. */
+/* Replace the screen's contents by rows that end with newlines. */
 void term_show(const char *rows, size_t n);
 
-/* Wait for a key, or for `fd` to be readable, or until the window has another size, wait_ms at most. The key (Ctrl-C and
- * Ctrl-D too; the terminal's end is Ctrl-D), or 0. Ctrl-Z stops the program here, and the screen comes back with it. */
+/* Wait until a key is pressed, `fd` is readable or the window has another size, wait_ms at most.
+ * Return the key (including Ctrl-C and Ctrl-D; the terminal's end is Ctrl-D), or 0. Ctrl-Z stops
+ * the program here; the screen is restored when it continues. */
 int term_wait(int fd, int wait_ms);
 
 #endif

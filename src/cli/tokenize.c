@@ -1,4 +1,4 @@
-/* tokenize.c - quoth tokenize: text -> ids and back, for scripts and tests. */
+/* tokenize.c - quoth tokenize: text to ids and back, for scripts and tests. */
 #include "cli.h"
 
 #include "base/json.h"
@@ -20,7 +20,7 @@ static const struct option options[] = {
     FLAG_OPTION("decode", &decode, "ids on standard input -> text"),
     FLAG_OPTION("no-special", &no_special,
                 "add no BOS or EOS, and take special tokens in the text as text"),
-    TEXT_OPTION("family", "NAME", &hint,
+    FORM_OPTION("family", "NAME", &hint, tokenizer_family_form,
                 "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."),
     FLAG_OPTION("json", &as_json, "one JSON list of ids (and pieces)"),
     OPTIONS_END,
@@ -67,11 +67,11 @@ static int decode_one(const struct tokenizer *t, const char *text, struct err *e
         rc = err_memory(e, "text", out.n);
     if (rc == 0 && by_line) {
         json_put_text(&quoted, out.data ? out.data : "", out.n);
-        printf("%s\n", quoted.data);
+        buf_add_char(&quoted, '\n');
+        rc = print_out(&quoted, e);
     } else if (rc == 0) {
-        fwrite(out.data, 1, out.n, stdout);
+        rc = print_out(&out, e);
     }
-    buf_deinit(&quoted);
     buf_deinit(&out);
     vec_deinit(&ids);
     return rc;

@@ -1,9 +1,9 @@
-/* top.c - quoth top: how a running server does, on the screen, once a second; or once, for a file or a program.
+/* top.c - quoth top: a running server's state, on the screen, once a second; or once, for a file or a program.
  *
- *   reader thread   GET /metrics --> a queue of pages, and a byte for whoever waits with poll
+ *   reader thread   GET /metrics --> a queue of pages, and a byte that wakes the main thread's poll
  *   main thread     keys, the window's size, pages --> struct top --> the screen
  *
- * A server that does not answer holds up the reader alone: keys work meanwhile. It is asked again until it does. */
+ * A server that does not answer blocks only the reader: keys still work. The reader retries until it answers. */
 #include "cli.h"
 #include "term.h"
 #include "top.h"
@@ -24,15 +24,15 @@ static bool once, as_json, insecure;
 static const char *api_key, *uds, *ca_file;
 
 static const struct option options[] = {
-    REAL_OPTION("interval", "S", &interval, 0.1, 3600, "seconds between two readings (1)",
+    REAL_OPTION("interval", "S", &interval, 0.1, 3600, "seconds between two readings (default 1)",
                 .letter = 'd'),
     FLAG_OPTION("once", &once,
                 "print one report of two readings; also where standard output is no terminal"),
-    FLAG_OPTION("json", &as_json, "that report as a JSON object"),
-    TEXT_OPTION("api-key", "KEY", &api_key, "the server wants one (default: $OPENAI_API_KEY)"),
-    TEXT_OPTION("uds", "PATH", &uds, "the server listens on this unix socket"),
-    TEXT_OPTION("ca-cert", "FILE", &ca_file, "certificates to trust, PEM (default: the system's)"),
-    FLAG_OPTION("insecure", &insecure, "trust any certificate", .letter = 'k'),
+    FLAG_OPTION("json", &as_json, "print the report of --once as a JSON object"),
+    TEXT_OPTION("api-key", "KEY", &api_key, "API key of the server (default: $OPENAI_API_KEY)"),
+    TEXT_OPTION("uds", "PATH", &uds, "unix socket of the server"),
+    TEXT_OPTION("ca-cert", "FILE", &ca_file, "trusted certificates, PEM (default: the system's)"),
+    FLAG_OPTION("insecure", &insecure, "accept any certificate", .letter = 'k'),
     OPTIONS_END,
 };
 
@@ -43,7 +43,7 @@ struct target {
     struct fetch_options how;
 };
 
-/* "host:8000", "http://host:8000/", "unix:/path", or the address of the metrics themselves. */
+/* Parse "host:8000", "http://host:8000/", "unix:/path", or the URL of the metrics. */
 static int find_target(struct target *t, const char *url, struct err *e)
 {
     static const char unix_scheme[] = "unix:", tail[] = "/metrics";
@@ -67,7 +67,7 @@ static int find_target(struct target *t, const char *url, struct err *e)
     return 0;
 }
 
-/* One reading; the sentence says why there is none. */
+/* Take one reading; on failure the sentence gives the reason. */
 static int read_sample(const struct target *t, struct top_sample *s, struct err *e)
 {
     struct buf page = {0};
@@ -120,8 +120,8 @@ struct reading {
 
 struct reader {
     const struct target *target;
-    struct queue *quit, *readings; /* of bytes, of struct reading */
-    int event;                     /* readable: there is a reading */
+    struct queue *quit, *readings; /* elements are bytes; struct reading */
+    int event;                     /* readable if there is a reading */
     pthread_t thread;
 };
 
@@ -134,11 +134,12 @@ static void *read_on(void *arg)
     for (int64_t due = time_us(); one;) {
         one->e = (struct err){0};
         one->rc = read_sample(r->target, &one->s, &one->e);
-        (void)queue_push(r->readings, one); /* a full one: nobody looks, as a stopped program */
+        (void)queue_push(r->readings,
+                         one); /* full if the main thread is stopped: drop the reading */
         (void)!write(r->event, &bell, sizeof bell);
         int64_t period = (int64_t)(interval * 1e6), now = time_us();
         due += period;
-        if (due < now + period / 2) due = now + period / 2; /* rates of shorter times are noise */
+        if (due < now + period / 2) due = now + period / 2; /* shorter intervals give noisy rates */
         if (queue_pop(r->quit, &byte, due - now)) break;
     }
     free(one);
@@ -152,7 +153,7 @@ static int reader_open(struct reader *r, struct err *e)
     r->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for who waits with poll */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are handled by the thread that polls */
     bool ok = r->quit && r->readings && r->event >= 0 &&
               pthread_create(&r->thread, NULL, read_on, r) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -198,7 +199,7 @@ static int live(const struct target *t, struct top *top, struct err *e)
     }
     if (running) {
         queue_push(r.quit, "");
-        pthread_join(r.thread, NULL); /* a server that does not answer is given up after seconds */
+        pthread_join(r.thread, NULL); /* returns within the timeout of a request */
     }
     queue_close(r.quit);
     queue_close(r.readings);

@@ -1,5 +1,5 @@
-/* top_fuzz.c - mutated pages of metrics: every sample is found again (fetch/scrape.c), histograms add up, and top draws
- * what it has. */
+/* top_fuzz.c - mutated pages of metrics: every sample is found again (fetch/scrape.c), histograms
+ * add up, and top draws the page. */
 #include "top.h"
 
 #include "../../tests/fuzz/fuzz.h"
@@ -30,7 +30,7 @@ FUZZ(scrape)
 {
     struct scrape p = {0};
     struct err e;
-    char *page = malloc(n + 1); /* of the heap, so that a sanitizer sees its end */
+    char *page = malloc(n + 1); /* on the heap, so that a sanitizer detects reads past its end */
     assert(page);
     memcpy(page, data, n);
     bool ok = scrape_read(&p, page, n);

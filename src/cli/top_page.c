@@ -1,5 +1,6 @@
-/* top_page.c - a server's figures on a screen: queues, curves of the last minutes, latencies, what ended how; see top.h.
- * Rows are put together in full and then cut at the screen's edge, so nothing here knows how wide it is but the curves. */
+/* top_page.c - a server's figures on a screen: queues, curves of the last minutes, latencies,
+ * request outcomes; see top.h. Rows are built in full and then truncated at the screen's edge, so
+ * only the curves depend on its width. */
 #include "top.h"
 
 #include "base/json.h"
@@ -21,7 +22,8 @@ struct page {
 
 /* ---- rows ---- */
 
-/* Bytes of s [n] that take at most n_column columns; escape sequences take none. */
+/* Return the number of bytes of s [n] that take at most n_column columns; escape sequences take
+ * none. */
 static size_t cut(const char *s, size_t n, int n_column)
 {
     size_t i = 0;
@@ -132,13 +134,12 @@ static const char *level_text(const struct page *p, double x)
 {
     static const char *const high[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const plain[] = {"_", ".", "-", "~", "+", "=", "*", "#"};
-    int i = (int)(x * 8);
-    i = i < 0 ? 0 : i > 7 ? 7 : i;
+    int i = x >= 1 ? 7 : x > 0 ? (int)(x * 8) : 0; /* the lowest for NAN */
     return p->look->utf8 ? high[i] : plain[i];
 }
 
-/* The last points, the newest at the right; full: what fills a column's height, NAN: the highest of them,
- * which then is told behind. */
+/* Append the last points, the newest at the right. full: value of a full column; NAN: their
+ * maximum, which is then printed after the curve. */
 static void put_curve(struct page *p, enum top_curve c, double full, const char *unit)
 {
     enum { TAIL = 18 }; /* "  max 10929 tok/s" */
@@ -189,7 +190,7 @@ static void put_lines(struct page *p)
 
 /* ---- latencies ---- */
 
-/* What lies in the first bucket is known to be no more than its bound. */
+/* Append a quantile. For the first bucket only its upper bound is known. */
 static void put_quantile(struct page *p, const struct histogram *h, double q)
 {
     char text[24], less[32];
@@ -220,7 +221,7 @@ static void put_times(struct page *p, const char *label, enum top_times i)
     end_row(p);
 }
 
-/* Of the window, and behind the bar of all time. */
+/* Append latencies of the window, and after the bar those since the server's start. */
 static void put_latencies(struct page *p)
 {
     char window[40];
@@ -257,7 +258,7 @@ static void put_title(struct page *p)
     end_row(p);
 }
 
-/* A row even where nothing is to be said, so that the rest stays where it is. */
+/* Append the trouble, or an empty row, so that the layout stays fixed. */
 static void put_trouble(struct page *p)
 {
     if (p->t->trouble[0]) {
@@ -291,11 +292,20 @@ static void put_ends(struct page *p)
     put_label(p, "scheduler");
     put_count(p, "preempted", v[TOP_preempted]);
     put_count(p, "refused", v[TOP_refused]);
+    if (v[TOP_swapped] > 0) put_count(p, "swapped", v[TOP_swapped]);
     put_count(p, "pages", v[TOP_pages]);
     put_count(p, "of them cached", v[TOP_cached]);
     if (!isnan(p->f.accept_rate))
         buf_addf(&p->row, "drafts accepted %s", percent_text(p->f.accept_rate, text));
     end_row(p);
+}
+
+/* Append a share of the machine's peak; nothing if the server does not report it. */
+static void put_use(struct page *p, const char *label, double x)
+{
+    char text[24];
+    if (isnan(x)) return;
+    buf_addf(&p->row, "   %s %s", label, x > 1 ? "in cache" : percent_text(x, text));
 }
 
 static void put_machine(struct page *p)
@@ -310,6 +320,8 @@ static void put_machine(struct page *p)
     put_label(p, "process");
     buf_addf(&p->row, "%s   ", bytes_text(p->f.now->v[TOP_memory], text));
     buf_addf(&p->row, "CPU %s", percent_text(p->f.cpu, text));
+    put_use(p, "FLOPs", p->f.now->v[TOP_mfu]);
+    put_use(p, "bandwidth", p->f.now->v[TOP_mbu]);
     end_row(p);
 }
 
@@ -364,6 +376,8 @@ void top_json(const struct top *t, struct buf *out)
         json_member_real(out, "requests_per_second", f.per_s[TOP_answers]);
         json_member_real(out, "prefix_cache_hit_rate", f.hit_rate);
         json_member_real(out, "spec_decode_acceptance_rate", f.accept_rate);
+        json_member_real(out, "model_flops_utilization", f.now->v[TOP_mfu]);
+        json_member_real(out, "memory_bandwidth_utilization", f.now->v[TOP_mbu]);
         for (int i = 0; i < TOP_TIMES; i++) json_times(out, times[i], &f.recent[i]);
     }
     buf_add_text(out, "}\n");

@@ -1,12 +1,25 @@
-/* top_sample.c - pages of metrics become readings, readings become rates; see top.h. */
+/* top_sample.c - turns pages of metrics into readings, and readings into rates; see top.h. */
 #include "top.h"
+
+#include "base/utf8.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char *const times_name[TOP_TIMES] = {
-    "vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds",
-    "vllm:request_queue_time_seconds", "vllm:e2e_request_latency_seconds"};
+/* Names in order of preference: quoth's own have finer buckets; the last is an older vLLM's. */
+enum { N_NAME = 3 };
+static const char *const times_name[TOP_TIMES][N_NAME] = {
+    [TOP_TTFT] = {"vllm:time_to_first_token_seconds"},
+    [TOP_ITL] = {"quoth:inter_token_seconds", "vllm:inter_token_latency_seconds",
+                 "vllm:time_per_output_token_seconds"},
+    [TOP_QUEUE] = {"quoth:request_queue_seconds", "vllm:request_queue_time_seconds"},
+    [TOP_E2EL] = {"quoth:request_e2e_seconds", "vllm:e2e_request_latency_seconds"},
+};
+
+static void read_times(struct scrape_times *t, const struct scrape *p, const char *const *name)
+{
+    for (int i = 0; i < N_NAME && name[i] && t->n_bound == 0; i++) scrape_times(p, name[i], t);
+}
 
 int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err *e)
 {
@@ -22,12 +35,9 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
     bool ok = scrape_read(&p, page, n);
     *s = (struct top_sample){.time_us = time_us};
     for (int i = 0; i < TOP_COUNT; i++) s->v[i] = scrape_sum(&p, series[i].name, series[i].label);
-    for (int i = 0; i < TOP_TIMES; i++) scrape_times(&p, times_name[i], &s->times[i]);
-    if (s->times[TOP_ITL].n_bound == 0) /* an older vLLM */
-        scrape_times(&p, "vllm:time_per_output_token_seconds", &s->times[TOP_ITL]);
+    for (int i = 0; i < TOP_TIMES; i++) read_times(&s->times[i], &p, times_name[i]);
     scrape_label(&p, "vllm:num_requests_running", "model_name", s->model, sizeof s->model);
-    for (char *c = s->model; *c; c++) /* it is for a terminal */
-        if ((unsigned char)*c < ' ' || *c == 127) *c = '?';
+    utf8_show(s->model, strlen(s->model)); /* replace control characters: it goes to a terminal */
     scrape_deinit(&p);
     if (!ok) return err_memory(e, "a page of metrics", n);
     if (isnan(s->v[TOP_running]))
@@ -111,7 +121,7 @@ void top_figures(const struct top *t, struct top_figures *f)
     for (int i = 0; i < TOP_COUNT; i++) f->per_s[i] = window ? rate(a, b, i) : NAN;
     for (int i = 0; i < TOP_TIMES; i++)
         f->recent[i] = window ? scrape_since(&a->times[i], &b->times[i]) : b->times[i];
-    double of[TOP_COUNT]; /* the window's, or all there ever was */
+    double of[TOP_COUNT]; /* the window's increase, or totals without a window */
     for (int i = 0; i < TOP_COUNT; i++) of[i] = window ? f->per_s[i] : b->v[i];
     double all = of[TOP_schedule] + of[TOP_forward] + of[TOP_sample] + of[TOP_commit];
     f->forward = share(of[TOP_forward], all);

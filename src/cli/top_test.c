@@ -1,5 +1,5 @@
-/* top_test.c - goal: quoth top shows what pages of metrics say, on any screen. Method: pages made here, whose rates and
- * quantiles are worked out by hand; screens of many sizes. */
+/* top_test.c - goal: quoth top shows the figures of metrics pages, on any screen. Method: pages
+ * made here, with rates and quantiles computed by hand; screens of many sizes. */
 #include "../../tests/unit.h"
 
 #include "base/json.h"
@@ -73,12 +73,24 @@ TEST(top_makes_rates_of_the_last_seconds)
     EXPECT_INT(f.per_s[TOP_generation], 50);
     EXPECT(fabs(f.hit_rate - 0.4) < 1e-9 && isnan(f.accept_rate));
     struct histogram h = scrape_histogram(&f.recent[TOP_ITL]);
-    EXPECT_INT(h.n, 400); /* the million before is not of these seconds */
+    EXPECT_INT(h.n, 400); /* the million before is not in the window */
     EXPECT(fabs(histogram_quantile(&h, 0.5) - (10000 + 40000 / 3.0)) < 1);
     EXPECT(fabs(histogram_mean(&h) - 23000) < 1);
     EXPECT_INT(t->n_point, 30);
     EXPECT(isnan(t->point[0][TOP_CURVE_GENERATION]) && t->point[1][TOP_CURVE_GENERATION] == 50);
     free(t);
+}
+
+/* The model's name is chosen by the server, and printed on a terminal. */
+TEST(top_shows_no_controls_of_the_server)
+{
+    static const char page[] = "vllm:num_requests_running{model_name=\"a\x1b[31m\xc2\x9b"
+                               "31m\xe2\x80\xae"
+                               "b\"} 1\n";
+    struct top_sample s = {0};
+    struct err e;
+    NEED_OK(top_sample_read(&s, page, sizeof page - 1, &e), &e);
+    EXPECT_TEXT(s.model, "a?[31m??31m???b");
 }
 
 TEST(top_goes_on_when_the_server_does)
@@ -96,7 +108,7 @@ TEST(top_goes_on_when_the_server_does)
     NEED_OK(read_server(&s, &v, &e), &e);
     top_add(t, &s);
     EXPECT(t->restarted && !t->trouble[0]);
-    EXPECT_INT(t->n_sample, 1); /* no rate across two lives */
+    EXPECT_INT(t->n_sample, 1); /* no rate across a restart */
     EXPECT_INT(t->n_point, 9);
     EXPECT(isnan(t->point[7][TOP_CURVE_KV]) && isnan(t->point[8][TOP_CURVE_GENERATION]));
     v.second++;
@@ -113,7 +125,7 @@ TEST(top_goes_on_when_the_server_does)
 
 /* ---- screens ---- */
 
-/* Columns of the longest row, without escape sequences; -1: a row is no UTF-8. */
+/* Return the columns of the longest row, without escape sequences; -1 if a row is not UTF-8. */
 static int widest(const struct buf *page, int *n_row)
 {
     int most = 0, column = 0;

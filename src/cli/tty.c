@@ -1,15 +1,15 @@
-/* tty.c - the terminal below the line editor: modes, signals, resizing, bytes to characters.
+/* tty.c - the terminal under the line editor: modes, signals, resizing, bytes to characters.
  *
- *   el_wgets --read_key--> wait_key --nothing typed ahead--> draw_show --> ppoll
+ *   el_wgets --read_key--> wait_key --no key pending--> draw_show --> ppoll
  *                             ^---- draw_resize <---- SIGWINCH ----|
  *
- * libedit's own signal handling (EL_SIGNAL) redraws inside of signal handlers and resends signals
- * to the whole process group, so it stays off: handlers set a flag here, read_key sees it.
+ * libedit's own signal handling (EL_SIGNAL) redraws inside signal handlers and resends signals to the
+ * whole process group, so it stays off: handlers set a flag here, read_key checks it.
  *
  *   editing          raw; Ctrl-C and Ctrl-Z are keys
- *   everything else  Ctrl-C is a signal, but keys are neither shown nor gathered into lines: what
- *                    is typed during an answer, or before libedit has changed modes, is for it
- *   outside          as it was found: at the end, while suspended, when a signal ends the program */
+ *   everything else  Ctrl-C is a signal; keys are not echoed and not collected into lines, and are
+ *                    kept for libedit: those typed during an answer, or before it has changed modes
+ *   outside          restored: at the end, while suspended, when a signal ends the program */
 #include "tty.h"
 
 #include "answer.h"
@@ -20,6 +20,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
@@ -37,7 +38,7 @@ static volatile sig_atomic_t resized;
 
 /* ---- signals ---- */
 
-/* Any thread may get it, but only the one that waits in ppoll is to be woken. */
+/* Any thread may get the signal, but only the one in ppoll must be woken. */
 static void on_resize(int sig)
 {
     resized = 1;
@@ -78,9 +79,9 @@ void tty_show(EditLine *el)
               (size_t)(now->cursor - now->buffer));
 }
 
-/* A window that is dragged gets many sizes. What is drawn for one must not reach a terminal that
- * has folded its rows for the next already, and tmux tells of a size up to 250 ms late: wait until
- * it stays. Meanwhile the terminal's own folding is there to read. */
+/* Handle a resize. A window that is dragged has many sizes. Output for one size must not reach a
+ * terminal that has already folded its rows for the next, and tmux reports a size up to 250 ms
+ * late: wait until it is stable. Meanwhile the terminal's own folding is readable. */
 static void follow_resize(const sigset_t *open)
 {
     const struct timespec pause = {.tv_nsec = RESIZE_PAUSE_MS * 1000000L};
@@ -91,8 +92,8 @@ static void follow_resize(const sigset_t *open)
     draw_resize(line, tty_size());
 }
 
-/* Terminals are asked who they are (DA2) when they are about to wait for the first key; the answer
- * comes as if it was typed. Those that say nothing are taken for one of the many that fold. */
+/* Query the terminal's identity (DA2) before waiting for the first key; the answer arrives as if
+ * typed. A terminal that does not answer is assumed to fold, as most do. */
 static void ask_identity(void)
 {
     static bool asked;
@@ -132,8 +133,8 @@ static unsigned char on_clear_key(EditLine *el, wint_t key)
 
 enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_GONE };
 
-/* Wait for a key. Signals are blocked but for the wait itself, so that none is missed; a Ctrl-C
- * that came before libedit had changed modes is one of them. */
+/* Wait for a key. Signals are blocked except during the wait, so that none is missed; a Ctrl-C that
+ * was pressed before libedit changed modes is one of them. */
 static enum wait wait_key(EditLine *el)
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -154,11 +155,21 @@ static enum wait wait_key(EditLine *el)
     return interrupted ? WAIT_INTERRUPT : rc > 0 ? WAIT_KEY : WAIT_GONE;
 }
 
-/* One character; bytes that are no UTF-8 are dropped. */
+static wchar_t *first_text; /* owned; initial text of the next line, or NULL */
+
+void tty_begin_with(wchar_t *take_text)
+{
+    free(first_text);
+    first_text = take_text;
+}
+
+/* Read one character; invalid UTF-8 is dropped. */
 static int read_key(EditLine *el, wchar_t *key)
 {
     char bytes[4];
     size_t n = 0;
+    if (first_text) el_winsertstr(el, first_text);
+    tty_begin_with(NULL);
     for (;;) {
         uint32_t cp;
         enum wait w = wait_key(el);

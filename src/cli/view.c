@@ -1,24 +1,31 @@
-/* view.c - what a person sees of an answer while it comes.
+/* view.c - prints an answer while it is generated.
  *
- * Content as it is, reasoning dim, a tool call as name(arguments). Where standard output is no
- * terminal it gets the content and the calls alone, and the reasoning goes to standard error. A
- * model's text is not trusted on a terminal: control characters that could move the cursor or worse
- * are shown as their pictures (U+2400 ...). */
+ * On a terminal content is wrapped at words and its Markdown rendered (paint.c), reasoning is dim; a
+ * tool call is shown as name(arguments). If standard output is not a terminal, it gets only content
+ * and calls, and reasoning goes to standard error. A model's text is untrusted on a terminal: control
+ * characters, which could move the cursor or worse, are shown as their pictures (U+2400 ...). */
 #include "answer.h"
 
 #include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 int view_pace_us;
 
-/* NO_COLOR and terminals without colours get no escape sequences. */
-static bool may_dim(void)
+bool view_may_style(FILE *out)
 {
     const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
-    return !(no && *no) && term && strcmp(term, "dumb") != 0;
+    return isatty(fileno(out)) && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+/* Return the terminal's current width in columns; 0 if unknown. */
+static int terminal_width(FILE *out)
+{
+    struct winsize w = {0};
+    return ioctl(fileno(out), TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
 void view_begin(struct view *v)
@@ -27,7 +34,8 @@ void view_begin(struct view *v)
     *v = (struct view){.out = stdout,
                        .aside = terminal ? stdout : stderr,
                        .terminal = terminal,
-                       .dim = terminal && may_dim()};
+                       .dim = view_may_style(stdout)};
+    if (terminal) v->paint = (struct paint){.out = stdout};
 }
 
 static bool is_control(uint32_t cp)
@@ -41,7 +49,7 @@ static uint32_t picture_of(uint32_t control)
     return control == 0x7F ? 0x2421 : 0xFFFD;
 }
 
-/* Text is valid UTF-8 (struct reply sees to it); what is not is left out. */
+/* Write valid UTF-8 (guaranteed by struct reply); invalid bytes are dropped. */
 static void put_safely(FILE *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -59,6 +67,21 @@ static FILE *stream(const struct view *v)
     return v->begun && v->kind == CHAT_REASONING ? v->aside : v->out;
 }
 
+/* Write text wrapped at words; content as Markdown if the terminal has styles. */
+static void paint(struct view *v, const char *text, size_t n)
+{
+    v->paint.width = terminal_width(v->out);
+    v->paint.markdown = v->dim && v->kind == CHAT_CONTENT;
+    for (size_t i = 0; i < n;) {
+        uint32_t cp;
+        int len = utf8_decode(text + i, n - i, &cp);
+        if (len > 0) paint_glyph(&v->paint, is_control(cp) ? picture_of(cp) : cp);
+        i += len > 0 ? (size_t)len : 1;
+    }
+    fflush(v->out);
+    if (n) v->last = text[n - 1];
+}
+
 static void put(struct view *v, const char *text, size_t n)
 {
     FILE *out = stream(v);
@@ -71,9 +94,10 @@ static void put(struct view *v, const char *text, size_t n)
     v->last = text[n - 1];
 }
 
-/* What was under way ends; the next kind begins on a line of its own where it shares the stream. */
+/* End the current kind; the next one begins on a new line if it uses the same stream. */
 static void leave(struct view *v)
 {
+    if (v->paint.out) paint_flush(&v->paint);
     if (v->calling) put(v, ")", 1);
     if (v->begun && v->kind == CHAT_REASONING && v->dim) fputs("\033[22m", v->out);
     v->calling = false;
@@ -107,7 +131,10 @@ void view_delta(void *view, const struct chat_delta *d)
         put(v, "(", 1);
         v->calling = true;
     }
-    put(v, d->text, d->n);
+    if (v->paint.out && d->kind != CHAT_CALL)
+        paint(v, d->text, d->n);
+    else
+        put(v, d->text, d->n);
     keep_pace(v);
 }
 
@@ -122,4 +149,5 @@ void view_end(struct view *v)
     leave(v);
     if (v->last && v->last != '\n' && (v->terminal || stream(v) == v->aside)) put(v, "\n", 1);
     fflush(v->out);
+    paint_deinit(&v->paint);
 }

@@ -1,6 +1,5 @@
-/* Goal: reasoning, content and calls are told apart on a terminal, a pipe gets content and calls
- * alone. Method: deltas of one answer into temporary files; a message as JSON; options set by
- * name. */
+/* Goal: reasoning, content and calls are distinguishable on a terminal; a pipe gets only content and
+ * calls. Method: deltas of one answer into temporary files; a message as JSON; options set by name. */
 #include "answer.h"
 
 #include "../../tests/unit.h"
@@ -61,9 +60,9 @@ TEST(message_in_openai_form)
     struct buf b = {0};
     struct chat_delta call = {.kind = CHAT_CALL, .text = "{\"x\":\"\"}", .n = 8, .name = "f"};
     chat_message_add(&m, &call);
-    message_put(&b, &m);
+    message_put(&b, &m, 0);
     EXPECT_TEXT(b.data,
-                "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"call_0\","
+                "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"7Ry57Bg7V\","
                 "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":"
                 "\"{\\\"x\\\":\\\"\\\"}\"}}]}");
     buf_deinit(&b);
@@ -93,9 +92,11 @@ TEST(options_set_by_name)
     NEED_OK(options_set(table, "no-word", NULL, &e), &e);
     EXPECT(!flag && list.n == 0);
     EXPECT(options_set(table, "a-number", "10", &e) == ERR_ARG);
+    EXPECT(strncmp(e.text, "a-number: ", 10) == 0); /* set by name, so the error has no dashes */
+    EXPECT(options_set(table, "nothing-like-it", "1", &e) == ERR_MISSING);
     EXPECT(options_set(table, "a-number", NULL, &e) == ERR_ARG);
     EXPECT(options_set(table, "a-numbre", "1", &e) == ERR_ARG);
-    EXPECT(strstr(e.text, "did you mean --a-number") != NULL);
+    EXPECT(strstr(e.text, "did you mean a-number") != NULL);
     EXPECT(number == 7 && share == 0);
     vec_deinit(&list);
 }

@@ -1,16 +1,18 @@
-/* beam.c - beam search: the `width` most likely beginnings go on together, each a sequence.
+/* beam.c - beam search: the `width` most likely beginnings continue together, each as a
+ * sequence.
  *
  *   rows of all beams --beam_pick--> each beam's best continuations
  *        --beam_advance, when all have theirs--> finished ones, and the beams of the next token
  *
- * What is kept, what counts as finished and when to stop are transformers' (generation/utils.py,
- * _beam_search), of the model's own distribution: max(2, 1 + stop tokens) x width continuations are
- * considered, so that width of them can go on whatever stops; those among the first width that stop
- * are finished and ranked by their sum of logprobs / length ^ length_penalty.
+ * What is kept, what counts as finished and when to stop follow transformers (generation/utils.py,
+ * _beam_search), with the model's own distribution. max(2, 1 + stop tokens) x width continuations
+ * are considered, so that width of them can continue whatever stops. Those among the first width
+ * that stop are finished and ranked by their sum of logprobs / length ^ length_penalty.
  *
- * Beams are scheduled like any sequences, one by one: one that has its continuations waits for the
- * others, and may be preempted meanwhile. A continuation stays in its parent's sequence; further ones
- * of the same parent move into sequences that did not go on, sharing its pages (hold_fork). */
+ * Beams are scheduled like other sequences, one by one: one that has its continuations waits for
+ * the others and may be preempted meanwhile. A continuation stays in its parent's sequence. Further
+ * ones of the same parent move into sequences that did not continue and share its pages
+ * (hold_fork). */
 #include "engine_impl.h"
 
 #include <math.h>
@@ -23,7 +25,7 @@ struct continuation {
     struct logprob chosen;
     const struct logprob *top; /* the parent's best, [n_top] */
     float score;
-    bool stops; /* with a stop token, or at the length limit */
+    bool stops; /* by a stop token, or at the length limit */
 };
 
 struct beam {
@@ -31,10 +33,11 @@ struct beam {
     float *score;              /* [width] sum of logprobs of each sequence */
     struct continuation *next; /* [width * n_keep] */
     int n_next;
-    struct answer *hyp;      /* [width] finished, best first; their tokens: */
+    struct answer *hyp;      /* [width] finished, best first; their tokens are in token */
     int32_t **token;         /* [width + 1][max_tokens], the last one spare */
-    struct logprob **record; /* [width + 1][max_tokens, 1 + n_logprob]      */
+    struct logprob **record; /* [width + 1][max_tokens, 1 + n_logprob] */
     bool improving;
+    bool failed; /* a constraint failed: there is no answer */
 };
 
 static int n_stop(const struct engine *en, const struct request *r)
@@ -59,33 +62,37 @@ static int n_keep(const struct engine *en, const struct request *r)
 int beam_check(const struct engine *en, const struct request *r, struct err *e)
 {
     int rows = pages_rows(en->pages), n_prompt = (int)r->prompt.n;
-    int64_t each = hold_least(en, n_prompt + r->max_tokens);
+    int n_token = n_prompt + engine_max_tokens(en, r);
+    int64_t each = hold_least(en, n_token);
     int shared = en->keep_prefixes && en->executor.window == 0 ? (n_prompt - 1) / rows : 0;
     if (r->beam_width < 0 || r->beam_width > CHOICES_MAX || r->n > r->beam_width)
-        return err_set(e, ERR_ARG, "beam_width: %d is not from n = %d to %d", r->beam_width, r->n,
-                       CHOICES_MAX);
-    if (r->best_of) return err_set(e, ERR_ARG, "best_of: beam search has beam_width instead");
+        return err_field(e, ERR_ARG, "beam_width", ": %d is not from n = %d to %d", r->beam_width,
+                         r->n, CHOICES_MAX);
+    if (r->best_of) return err_field(e, ERR_ARG, "best_of", ": beam search has beam_width instead");
     if (!isfinite(r->length_penalty))
-        return err_set(e, ERR_ARG, "length_penalty: it is not a number");
+        return err_field(e, ERR_ARG, "length_penalty", ": it is not a number");
     if (n_keep(en, r) > CONTINUATIONS_MAX || n_keep(en, r) > en->executor.n_vocab)
-        return err_set(e, ERR_LIMIT,
-                       "beam_width: %d beams with %d stop tokens need more than %d "
-                       "continuations",
-                       r->beam_width, n_stop(en, r), CONTINUATIONS_MAX);
+        return err_field(e, ERR_LIMIT, "beam_width",
+                         ": %d beams with %d stop tokens need more than %d "
+                         "continuations",
+                         r->beam_width, n_stop(en, r), CONTINUATIONS_MAX);
     if (r->beam_width > en->batch.limits.n_seq)
-        return err_set(e, ERR_LIMIT,
-                       "beam_width: %d is above the %d sequences of a step "
-                       "(--max-num-seqs)",
-                       r->beam_width, en->batch.limits.n_seq);
+        return err_field(e, ERR_LIMIT, "beam_width",
+                         ": %d is above the %d sequences of a step "
+                         "(--max-num-seqs)",
+                         r->beam_width, en->batch.limits.n_seq);
+    if (en->states && states_least(r->beam_width) > pages_n_total(en->states))
+        return err_field(e, ERR_LIMIT, "beam_width", ": %d beams need %d recurrent states, and there are %d",
+                         r->beam_width, states_least(r->beam_width), pages_n_total(en->states));
     if (shared + (each - shared + 1) * r->beam_width > pages_n_total(en->pages))
-        return err_set(e, ERR_LIMIT,
-                       "beam_width: %d beams of %d tokens do not fit into the KV cache "
-                       "(raise --kv-cache-memory)",
-                       r->beam_width, n_prompt + r->max_tokens);
+        return err_field(e, ERR_LIMIT, "beam_width",
+                         ": %d beams of %d tokens do not fit into the KV cache "
+                         "(raise --kv-cache-memory)",
+                         r->beam_width, n_token);
     return 0;
 }
 
-/* Memory, in the group's arena. */
+/* Allocate the state in the group's arena. */
 bool beam_open(struct group *g, const struct engine *en)
 {
     const struct request *r = g->request;
@@ -113,7 +120,9 @@ bool beam_open(struct group *g, const struct engine *en)
 
 void beam_pick(struct engine *en, struct seq *s, const float *logits)
 {
-    sample_logprobs(en->work, logits, en->vocab.n_vocab, s->token[s->n_token - 1],
+    const uint32_t *mask = constraint_mask(s, 0);
+    s->group->beam->failed |= s->constraint && s->n_masked == 0;
+    sample_logprobs(en->work, logits, en->vocab.n_vocab, mask, s->token[s->n_token - 1],
                     s->group->beam->n_keep, s->pick);
     s->picked = true;
 }
@@ -126,7 +135,7 @@ static bool goes_before(const struct continuation *a, const struct continuation 
     return a->parent != b->parent ? a->parent < b->parent : a->chosen.id < b->chosen.id;
 }
 
-/* The best n_keep of all beams, best first. */
+/* Collect the best n_keep continuations of all beams, best first. */
 static void gather(const struct engine *en, struct group *g)
 {
     struct beam *b = g->beam;
@@ -146,7 +155,7 @@ static void gather(const struct engine *en, struct group *g)
     }
 }
 
-/* ---- finished ones ---- */
+/* ---- finished beams ---- */
 
 static int n_top_of(const struct group *g)
 {
@@ -181,13 +190,14 @@ static struct answer copy_answer(const struct engine *en, struct group *g,
                            .score = score};
 }
 
-/* Length to the power of the penalty. */
+/* Return the length to the power of the penalty. */
 static float length_of(const struct group *g, int n)
 {
     return (float)pow((double)n, (double)g->request->length_penalty);
 }
 
-/* Among the best `width` finished ones, if it is. Memory of those is token[0 .. n_hyp), in any order. */
+/* Insert c into the best `width` finished ones if it ranks among them. Their memory is token[0 ..
+ * n_hyp), in any order. */
 static void finish(const struct engine *en, struct group *g, const struct continuation *c)
 {
     struct beam *b = g->beam;
@@ -211,7 +221,7 @@ static void finish(const struct engine *en, struct group *g, const struct contin
     b->hyp[at] = x;
 }
 
-/* Could a beam that goes on, the best of which has this score after n tokens, still matter? */
+/* Return whether a continuing beam could still matter; best: highest score after n tokens. */
 static bool may_improve(const struct group *g, float best, int n)
 {
     const struct beam *b = g->beam;
@@ -222,9 +232,9 @@ static bool may_improve(const struct group *g, float best, int n)
     return best / length_of(g, n) > b->hyp[b->width - 1].score;
 }
 
-/* ---- those that go on ---- */
+/* ---- continuing beams ---- */
 
-/* The sequence of a beam that does not go on becomes its neighbour's second continuation. */
+/* Use the sequence of a beam that does not continue for a further continuation of parent. */
 static void move(struct engine *en, struct seq *s, const struct seq *parent)
 {
     int row = 1 + n_top_of(s->group);
@@ -234,7 +244,8 @@ static void move(struct engine *en, struct seq *s, const struct seq *parent)
     seq_follow(en, s, parent);
 }
 
-/* The sequence of continuation i: its parent's, if it is the parent's first, else one that has none. */
+/* Return the sequence of continuation i: its parent's if it is the parent's first, else one without
+ * continuation. */
 static int place(struct group *g, const int *place_of, const struct continuation *const *go, int i,
                  int n)
 {
@@ -246,7 +257,7 @@ static int place(struct group *g, const int *place_of, const struct continuation
         for (int k = 0; k < n; k++) taken |= go[k]->parent == s || (k < i && place_of[k] == s);
         if (!taken) return s;
     }
-    return -1; /* not with as many sequences as beams */
+    return -1; /* impossible with as many sequences as beams */
 }
 
 static void go_on(struct engine *en, struct group *g, const struct continuation *const *go, int n)
@@ -259,6 +270,8 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     }
     for (int i = 0; i < n; i++) {
         struct seq *s = &g->seq[place_of[i]];
+        if (s->constraint && !s->constraint->op->accept(s->constraint, go[i]->chosen.id))
+            g->beam->failed = true;
         put_record(g, s->record + (int64_t)s->n_output * (1 + n_top_of(g)), go[i]);
         s->token[s->n_token++] = go[i]->chosen.id;
         emit_count(en, s);
@@ -276,11 +289,12 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
 static void tell(struct engine *en, struct group *g)
 {
     struct beam *b = g->beam;
-    bool some = b->n_hyp > 0;
+    bool some = b->n_hyp > 0 && !b->failed;
     for (int i = 0; i < g->n_answer && some; i++)
         g->answer[i] = b->hyp[i < b->n_hyp ? i : b->n_hyp - 1];
     if (!some) stats_count(en->stats, STAT_corrupted, 1);
-    sched_end_group(en, g, some ? FINISH_NONE : FINISH_ERROR); /* no logit was a number */
+    /* else no logit was a number, or no allowed token has a finite one */
+    sched_end_group(en, g, some ? FINISH_NONE : FINISH_ERROR);
 }
 
 static void advance(struct engine *en, struct group *g)
@@ -296,10 +310,8 @@ static void advance(struct engine *en, struct group *g)
     }
     g->forked = true;
     b->improving = b->improving && n > 0 && may_improve(g, go[0]->score, n_output);
-    if (b->improving)
-        go_on(en, g, go, n);
-    else
-        tell(en, g);
+    if (b->improving && !b->failed) go_on(en, g, go, n);
+    if (!b->improving || b->failed) tell(en, g);
 }
 
 void beam_advance(struct engine *en)

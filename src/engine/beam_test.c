@@ -1,6 +1,6 @@
-/* beam_test.c - goal: beam search finds what transformers finds, and best_of what computing all choices and
- * ranking them finds; whatever the pool. Method: golden answers (tests/golden/make_beam.py), with room for
- * all, where few fit at once, and preempted by force all the time. */
+/* beam_test.c - goal: beam search finds what transformers finds, and best_of what computing and
+ * ranking all choices finds, with every pool. Method: golden answers (tests/golden/make_beam.py),
+ * with room for all, with room for few, and with forced preemption. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -82,7 +82,7 @@ static bool close_to(float a, float b)
     return fabsf(a - b) <= 1e-4f * (1 + fabsf(b));
 }
 
-/* The sequences as they should be, the stop token at the end. */
+/* Check the sequences against the golden ones, with the stop token at the end. */
 static void check_beams(const struct beam_case *c, struct queue *q)
 {
     static struct told t[16];
@@ -115,7 +115,7 @@ static void check_beams(const struct beam_case *c, struct queue *q)
     }
 }
 
-/* All cases of a model at once, so that they are in each other's way. */
+/* Run all cases of a model concurrently. */
 static void check_model(const char *model, int n_page, enum preempt how, bool force,
                         int64_t *n_preempted)
 {

@@ -1,6 +1,7 @@
-/* Goal: prompts leave those who decode their pace, on any machine, also when it changes, and still
- * get on. Method: a machine whose step time is a stated function of the step, with noise and hiccups,
- * and the engine's loop around it: 8 sequences decode, then a prompt of 16 k tokens comes. */
+/* Goal: prompts do not slow down decodes beyond the target, on any machine, also when it changes,
+ * and still make progress. Method: a machine whose step time is a known function of the step, with
+ * noise and hiccups, and the engine's loop around it: 8 sequences decode, then a prompt of 16 k
+ * tokens arrives. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -11,9 +12,9 @@
 
 /* us = slow * max(weights + row * rows + few rows' bonus, floor) + kv + pairs, times noise */
 struct machine {
-    double fixed, row, least, kv, pair; /* us; least: what a step takes even with few rows */
+    double fixed, row, least, kv, pair; /* us; least: minimum time of a step with few rows */
     double slow, noise;
-    int hiccup; /* one step in so many takes four times as long; 0: none */
+    int hiccup; /* one step in this number takes four times as long; 0: none */
     uint64_t rng;
 };
 
@@ -46,7 +47,7 @@ static struct step_load decodes(int n_seq, int pos)
     return l;
 }
 
-/* Microseconds that a prompt of n tokens takes alone, in chunks of 512. */
+/* Return the microseconds of a prompt of n tokens without decodes, in chunks of 512. */
 static double prompt_alone(const struct machine *m, struct budget *b, int n)
 {
     double us = 0;
@@ -67,14 +68,16 @@ static int by_size(const void *a, const void *b)
 
 enum { N_STEP_MAX = 1 << 16 };
 struct course {
-    double step_us[N_STEP_MAX], idle_us[N_STEP_MAX]; /* idle: exactly, of the same decodes */
+    /* idle: the exact time of the same decodes alone */
+    double step_us[N_STEP_MAX], idle_us[N_STEP_MAX];
     int n_step;
-    double us, rate; /* all of it; of what the prompt has alone */
+    double us, rate; /* total time; rate relative to the prompt alone */
 };
 
-static int n_prompt = 1; /* that are there; the others are not computed */
+static int n_prompt = 1; /* prompts present; only the first one is computed */
 
-/* The prompt among n_seq that decode at 1 k; slow: times from step `slow_from` on. */
+/* Run a prompt next to n_seq sequences that decode at 1 k; slow: factor on times from step
+ * `slow_from` on. */
 static void course_run(struct course *c, struct machine m, const struct budget_options *o,
                        int n_seq, int slow_from, double slow)
 {
@@ -93,7 +96,7 @@ static void course_run(struct course *c, struct machine m, const struct budget_o
         struct step_load l = decodes(n_seq, 1064 + c->n_step);
         c->idle_us[c->n_step] = exact_us(&m, &l);
         budget_share(&b, n_seq, n_prompt);
-        int left = PROMPT - pos, n = budget_rows(&b, &l, pos, left < 512 ? left : 512);
+        int left = PROMPT - pos, n = budget_rows(&b, &l, pos, 0, left < 512 ? left : 512);
         EXPECT(n >= 0 && n <= 512);
         if (n) step_load_add(&l, pos, n, true);
         pos += n;
@@ -103,7 +106,7 @@ static void course_run(struct course *c, struct machine m, const struct budget_o
     c->rate = alone / c->us;
 }
 
-/* The 99th percentile of step time over what it would be idle, from step `from` on. */
+/* Return the 99th percentile of step time / idle time, from step `from` on. */
 static double p99(const struct course *c, int from)
 {
     static double ratio[N_STEP_MAX];
@@ -177,18 +180,18 @@ TEST(nothing_is_known_at_first)
     struct budget b;
     budget_init(&b, &(struct budget_options){0});
     struct step_load none = {0}, one = decodes(1, 0);
-    EXPECT_INT(budget_rows(&b, &none, 0, 512), 512); /* nobody decodes: no limit */
-    int n = budget_rows(&b, &one, 0, 512);
-    EXPECT_INT(n, 0);         /* a step without prompts is to be seen first */
-    budget_told(&b, &one, 0); /* a clock that stands still */
+    EXPECT_INT(budget_rows(&b, &none, 0, 0, 512), 512); /* no sequence decodes: no limit */
+    int n = budget_rows(&b, &one, 0, 0, 512);
+    EXPECT_INT(n, 0);         /* a step without prompts must be observed first */
+    budget_told(&b, &one, 0); /* a clock that does not advance */
     budget_told(&b, &none, 100);
     EXPECT(budget_us(&b, &one) == 0);
-    /* the first prompts ever come while others decode: chunks grow as far as the target goes */
+    /* the first prompts arrive while others decode: chunks grow up to the target */
     struct machine m = cores;
     struct step_load l = {0};
     for (int i = 0, pos = 0; i < 60; i++, pos += n) {
         l = decodes(8, 100 + i);
-        n = budget_rows(&b, &l, pos, 512);
+        n = budget_rows(&b, &l, pos, 0, 512);
         if (n) step_load_add(&l, pos, n, true);
         run_step(&m, &b, &l);
     }
@@ -211,13 +214,13 @@ TEST(without_a_target_prompts_get_all_they_ask_for)
     budget_init(&b, &(struct budget_options){.target_us = INFINITY});
     for (int i = 0; i < 200; i++) {
         struct step_load l = decodes(8, 100 + i);
-        EXPECT_INT(budget_rows(&b, &l, 512 * i, 512), 512);
+        EXPECT_INT(budget_rows(&b, &l, 512 * i, 0, 512), 512);
         step_load_add(&l, 512 * i, 512, true);
         budget_told(&b, &l, 1000 * (i + 1));
     }
 }
 
-/* A model whose steps take 1 ms may take 10 of them: as fast for a reader, and prompts come in. */
+/* A model whose steps take 1 ms may take 10 ms: as fast for a reader, and prompts progress. */
 TEST(small_models_need_not_hurry)
 {
     double rate[2];
@@ -232,7 +235,7 @@ TEST(small_models_need_not_hurry)
     EXPECT(rate[1] > 1.5 * rate[0]);
 }
 
-/* Time by heads, between the two multiples. */
+/* Time per sequence, between the two multiples. */
 TEST(many_prompts_get_more_than_half_of_the_time)
 {
     static const struct {
@@ -260,7 +263,7 @@ TEST(many_prompts_get_more_than_half_of_the_time)
     EXPECT(rate[1] > 1.5 * rate[0]);
 }
 
-/* Whatever it is told, it stays in its bounds; the same told gives the same answers. */
+/* Any observations keep it within its bounds; equal observations give equal results. */
 TEST(any_clock_is_survived)
 {
     static const int64_t odd[] = {0, 1, 17, 1000, 33333, 1000000, 1000000000000, -5};
@@ -270,7 +273,7 @@ TEST(any_clock_is_survived)
         uint64_t rng = 9;
         for (int i = 0; i < 20000; i++) {
             struct step_load l = decodes((int)rng_below(&rng, 40), (int)rng_below(&rng, 1 << 20));
-            int pos = (int)rng_below(&rng, 1 << 20), n = budget_rows(&b[k], &l, pos, 2048);
+            int pos = (int)rng_below(&rng, 1 << 20), n = budget_rows(&b[k], &l, pos, 0, 2048);
             if (n < 0 || n > 2048 || !isfinite(budget_us(&b[k], &l))) {
                 test_fail(__FILE__, __LINE__, "step %d: %d rows", i, n);
                 return;
@@ -282,4 +285,67 @@ TEST(any_clock_is_survived)
     }
     EXPECT_BITS(b[0].weight, b[1].weight, sizeof b[0].weight);
     EXPECT(b[0].speed == b[1].speed && b[0].margin == b[1].margin);
+}
+
+TEST(prompts_alone_take_short_steps_while_others_come)
+{
+    for (int i = 0; i < 2; i++) {
+        struct machine m = i ? wide : cores;
+        struct budget b;
+        budget_init(&b, &(struct budget_options){0});
+        double whole = prompt_alone(&m, &b, 1 << 13), all = 0, most = 0;
+        const struct step_load none = {0};
+        EXPECT_INT(budget_rows(&b, &none, 0, 0, 512), 512);
+        budget_contended(&b, true);
+        EXPECT_INT(budget_rows(&b, &none, 0, 0, 5), 5);
+        for (int pos = 0, n; pos < 1 << 13; pos += n) {
+            struct step_load step = {0};
+            int left = (1 << 13) - pos;
+            n = budget_rows(&b, &none, pos, 0, left < 512 ? left : 512);
+            NEED(n > 0);
+            step_load_add(&step, pos, n, true);
+            most = fmax(most, exact_us(&m, &step));
+            all += (double)run_step(&m, &b, &step);
+        }
+        test_note("%.0f ms at most, %.0f %% of the prompt's rate alone", most * 1e-3, 100 * whole / all);
+        EXPECT(most <= (i ? 40e3 : 700e3)); /* 64 rows take this long on cores, 512 rows 5 s */
+        EXPECT(all <= 1.5 * whole);
+    }
+}
+
+/* 1 to 32 sequences of 64 to 8 k decode, replaced at intervals of `every` steps, next to prompts of
+ * 2 k that are always present or now and then. */
+static void sizes_run(struct course *c, struct machine m, int every, bool always)
+{
+    enum { N_STEP = 6000, PROMPT = 2048 };
+    struct budget b;
+    uint64_t rng = 3;
+    int n_seq = 1, at = 64, pos = 0;
+    budget_init(&b, &(struct budget_options){.multiple = 2});
+    prompt_alone(&m, &b, 8192);
+    for (c->n_step = 0; c->n_step < N_STEP; c->n_step++) {
+        int i = c->n_step;
+        if (i % every == 0) n_seq = 1 << rng_below(&rng, 6), at = 64 << rng_below(&rng, 8);
+        struct step_load l = decodes(n_seq, at + i % every);
+        c->idle_us[i] = exact_us(&m, &l);
+        bool here = always || i / 40 % 4 == 0;
+        int n = here ? budget_rows(&b, &l, pos, 0, 512) : 0;
+        if (n) step_load_add(&l, pos, n, true);
+        pos = (pos + n) % PROMPT;
+        c->step_us[i] = (double)run_step(&m, &b, &l);
+    }
+}
+
+TEST(decodes_of_changing_sizes_keep_their_pace)
+{
+    const struct machine *const all[] = {&cores, &wide};
+    for (int k = 0; k < 2; k++)
+        for (int every = 5; every <= 500; every *= 10)
+            for (int always = 0; always < 2; always++) {
+                sizes_run(&course, *all[k], every, always);
+                double slowest = p99(&course, 100);
+                test_note("%s, others every %d steps, prompts %s: p99 %.2f times idle",
+                          k ? "wide" : "cores", every, always ? "always" : "now and then", slowest);
+                EXPECT(slowest <= (every == 500 ? 2.2 : 2));
+            }
 }

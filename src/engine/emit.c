@@ -1,12 +1,13 @@
 /* emit.c - logits become picked tokens, picked tokens become events.
  *
- * A sequence is only given rows while its reply queue has room for what they will say (sched.c) and
- * for the ends of the request and its choices, and the engine is the only one that pushes, so a push
- * here never fails. Groups that are ranked at their end keep their tokens until then, and tell them
- * as the queue has room. */
+ * A sequence gets rows only while its reply queue has room for their events (sched.c) and for the
+ * ends of the request and its choices. Only the engine pushes into it, so a push here never fails.
+ * Groups that are ranked at their end keep their tokens until then and emit them as the queue has
+ * room. */
 #include "engine_impl.h"
 
-#include <assert.h>
+#include "base/check.h"
+
 #include <string.h>
 
 enum { REPLY_EVENTS = 512 };
@@ -28,10 +29,22 @@ int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
     return n_prompt_out + (g->held ? 0 : n_pick * (g->forked ? 1 : g->n_seq));
 }
 
+/* A part for each live sequence, so that none of a group leaves the others without room for a
+ * token. */
+int emit_part(const struct seq *s)
+{
+    return emit_room(s->group) / s->group->n_live;
+}
+
+bool emit_needs_logits(const struct seq *s)
+{
+    return s->group->held || s->group->request->params.n_logprob >= 0;
+}
+
 static void push(const struct group *g, const struct event *ev)
 {
     bool ok = queue_push(g->request->reply, ev);
-    assert(ok), (void)ok;
+    CHECK(ok, "the reply queue of request %llu is full", (unsigned long long)ev->request_id);
 }
 
 static struct event event_of(const struct engine *en, const struct group *g, enum event_kind kind)
@@ -43,7 +56,7 @@ static struct event event_of(const struct engine *en, const struct group *g, enu
                           .stop_id = -1};
 }
 
-/* ---- what was computed ---- */
+/* ---- picks ---- */
 
 static void fill_logprobs(struct event *ev, const struct pick *p)
 {
@@ -55,7 +68,7 @@ static void fill_logprobs(struct event *ev, const struct pick *p)
 static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *logits)
 {
     struct pick p;
-    sample_logprobs(en->work, logits, en->vocab.n_vocab, s->token[pos],
+    sample_logprobs(en->work, logits, en->vocab.n_vocab, NULL, s->token[pos],
                     s->group->request->n_prompt_logprob, &p);
     struct event ev = event_of(en, s->group, EVENT_PROMPT);
     ev.token = s->token[pos];
@@ -74,7 +87,7 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
     return false;
 }
 
-/* Keep the token for the end, or tell it. */
+/* Emit the token, or keep it if the group emits at its end. */
 static void tell(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
@@ -97,26 +110,54 @@ void emit_count(struct engine *en, struct seq *s)
     int64_t now = engine_now(en);
     if (s->n_output++ == 0) {
         s->first_us = now;
-        stats_first_token(en->stats, now - s->group->request->submit_us);
+        stats_first_token(en->stats, now - s->group->request->arrival_us);
     } else {
         stats_token(en->stats, now - s->last_us);
     }
     s->last_us = now;
 }
 
+static void fail(struct engine *en, struct seq *s)
+{
+    s->finish = FINISH_ERROR;
+    stats_count(en->stats, STAT_corrupted, 1);
+}
+
+/* Return whether the mask allows only tokens that stop r. */
+static bool only_stops(const struct engine *en, const struct request *r, const uint32_t *mask)
+{
+    bool some = false;
+    for (int id = 0; id < en->vocab.n_vocab; id++) {
+        if (!(mask[id / 32] >> id % 32 & 1)) continue;
+        if (!emit_is_stop(en, r, id)) return false;
+        some = true;
+    }
+    return some;
+}
+
+/* Handle a pick without candidates: everything is masked, or no logit is a number. A text that its
+ * constraint has completed ends, even if min_tokens forbids it. */
+static void stop_or_fail(struct engine *en, struct seq *s, const uint32_t *mask)
+{
+    const struct request *r = s->group->request;
+    if (mask && s->n_output < r->params.min_tokens && only_stops(en, r, mask))
+        s->finish = FINISH_STOP;
+    else
+        fail(en, s);
+}
+
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
-    if (p->id < 0) {
-        s->finish = FINISH_ERROR; /* everything masked, or logits that are not numbers */
-        stats_count(en->stats, STAT_corrupted, 1);
-        return;
-    }
     emit_count(en, s);
     s->sum_logprob += (double)p->chosen.logprob;
     if (emit_is_stop(en, r, p->id)) {
         s->finish = FINISH_STOP;
         s->stop_id = p->id;
+        return;
+    }
+    if (s->constraint && !s->constraint->op->accept(s->constraint, p->id)) {
+        fail(en, s);
         return;
     }
     s->token[s->n_token++] = p->id;
@@ -125,50 +166,92 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
     if (s->n_output == r->max_tokens) s->finish = FINISH_LENGTH;
 }
 
-void emit_pick(struct engine *en, struct seq *s, const float *logits)
+void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint32_t *mask)
 {
     struct pick p;
-    sampler_pick(s->sampler, en->work, logits, NULL, &p);
-    accept(en, s, &p);
+    sampler_pick(s->sampler, en->work, logits, mask, &p);
+    if (p.id < 0)
+        stop_or_fail(en, s, mask);
+    else
+        accept(en, s, &p);
+}
+
+/* Pick forced tokens without running the model: the mask allows one token, whatever the logits are.
+ * The sampler still processes them, since it may forbid one or learn from it. */
+void emit_forced(struct engine *en, struct seq *s)
+{
+    int32_t token[FORCED_MAX];
+    if (s->n_more == 0 || s->finish != FINISH_NONE) return;
+    int n = constraint_forced(en, s, token, s->n_more);
+    for (int i = 0; i < n && s->finish == FINISH_NONE; i++)
+        emit_pick(en, s, en->flat, constraint_mask_of(s, token[i]));
+}
+
+/* Return whether the row at pos, the i-th that picks, belongs to the sequence: its token may be a
+ * wrong guess. */
+static bool stands(const struct seq *s, int i, int pos)
+{
+    if (i == 0) return true;
+    return s->finish == FINISH_NONE && s->n_token == pos + 1 && s->token[pos] == s->draft[i - 1];
+}
+
+/* Pick token i from the logits at position pos. Returns false after the last pick. */
+static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const float *logits)
+{
+    struct group *g = s->group;
+    if (!stands(s, i, pos)) return false;
+    s->n_kv = pos + 1;
+    if (i > 0) state_stands(en, s, i);
+    if (g->beam) {
+        beam_pick(en, s, logits);
+        return true;
+    }
+    if (s->constraint && i >= s->n_masked) {
+        fail(en, s);
+        return false;
+    }
+    const uint32_t *mask = constraint_mask(s, i);
+    if (!g->forked) group_fork(en, g, logits, mask);
+    emit_pick(en, s, logits, mask);
+    return true;
 }
 
 static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
 {
     struct group *g = s->group;
+    int n_picked = 0;
     if (s->choice == 0 && s->n_reached < s->n_prompt && s->n_kv >= s->n_prompt)
         stats_prompt(en->stats, s->n_prompt, s->n_cached);
     for (int i = 0; i < s->n_out; i++) {
-        int64_t result = s->result0 + i;
         int pos = en->batch.pos[en->batch.out_row[s->out0 + i]];
         if (g->request->pooling) {
-            pooling_row(en, s, pos, out.hidden + result * en->executor.d_hidden);
+            pooling_row(en, s, pos, out.hidden + (int64_t)(s->hidden0 + i) * en->executor.d_hidden);
             continue;
         }
-        const float *logits = out.logits + result * en->vocab.n_vocab;
+        const float *logits = out.logits + (int64_t)(s->logits0 + i) * en->vocab.n_vocab;
         if (pos < s->n_prompt - 1) {
             emit_prompt(en, s, pos + 1, logits);
             continue;
         }
-        if (g->beam) {
-            beam_pick(en, s, logits);
-            continue;
-        }
-        if (!g->forked) group_fork(en, g, logits);
-        emit_pick(en, s, logits);
+        if (!pick_row(en, s, n_picked++, pos, logits)) break;
     }
+    if (n_picked == 0 || g->beam) return;
+    emit_forced(en, s);
+    s->n_fresh = s->n_token > s->n_kv ? s->n_token - s->n_kv : 1;
 }
 
 void sample_rows(struct engine *en, struct model_out out)
 {
-    int n = en->n_running; /* forks join behind, or before: their n_row is 0 */
-    for (int i = 0; i < n; i++)
-        if (!en->running[i]->spent) en->running[i]->n_kv += en->running[i]->n_row;
-    for (int i = 0; i < en->n_running; i++) {
-        struct seq *s = en->running[i];
-        if (s->n_row == 0 || s->spent) continue;
-        sample_seq(en, s, out);
-        s->n_out = 0;
+    struct seq **v = en->order; /* forks join the running ones during the loop */
+    int n = 0;
+    for (int i = 0; i < en->n_running; i++)
+        if (en->running[i]->n_row > 0 && !en->running[i]->spent) v[n++] = en->running[i];
+    constraint_masks(en, v, n);
+    for (int i = 0; i < n; i++) {
+        v[i]->n_kv += v[i]->n_row - v[i]->n_draft;
+        state_stands(en, v[i], 0);
     }
+    for (int i = 0; i < n; i++) sample_seq(en, v[i], out);
     beam_advance(en);
 }
 
@@ -182,7 +265,7 @@ static struct usage usage_of(const struct engine *en, const struct seq *s)
     return (struct usage){.n_prompt = s->n_prompt,
                           .n_output = s->n_output,
                           .n_cached = first->n_cached,
-                          .queue_us = sched - s->group->request->submit_us,
+                          .queue_us = sched - s->group->request->arrival_us,
                           .prefill_us = began - sched,
                           .decode_us = s->first_us ? s->last_us - s->first_us : 0};
 }
@@ -251,7 +334,7 @@ static void count_answer(const struct engine *en, const struct group *g, const s
     int n_longest = s->n_output;
     for (int i = 1; i < g->n_seq; i++)
         if (g->seq[i].n_output > n_longest) n_longest = g->seq[i].n_output;
-    stats_done(en->stats, &(struct answer_times){.submit_us = g->request->submit_us,
+    stats_done(en->stats, &(struct answer_times){.arrival_us = g->request->arrival_us,
                                                  .sched_us = s->sched_us,
                                                  .first_us = s->first_us,
                                                  .last_us = s->first_us + done->usage.decode_us,
@@ -282,7 +365,7 @@ void emit_done(struct engine *en, const struct group *g)
         int64_t us = g->seq[i].last_us - s->first_us;
         if (us > ev.usage.decode_us) ev.usage.decode_us = us;
     }
-    count_answer(en, g, &ev);
+    if (ev.finish != FINISH_REFUSED) count_answer(en, g, &ev);
     record_done(en, g, &ev);
     push(g, &ev);
 }

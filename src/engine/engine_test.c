@@ -1,6 +1,6 @@
-/* engine_test.c - goal: many requests at once each get the answer they would get alone; nothing
- * leaks; a decode step allocates nothing. Method: the golden models under a hand-stepped engine,
- * with known greedy continuations. */
+/* engine_test.c - goal: many concurrent requests each get the answer that they would get alone;
+ * nothing leaks; a decode step allocates nothing. Method: the golden models under a hand-stepped
+ * engine, with known greedy continuations. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 static bool no_prefix_cache;
+static int64_t byte_max;
 
 static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq,
                     struct err *e)
@@ -22,7 +23,7 @@ static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int
                                   .n_page = n_page,
                                   .context_max = 256,
                                   .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}},
-                            .e = {.queue_max = 32, .no_prefix_cache = no_prefix_cache}};
+                            .e = {.queue_max = 32, .byte_max = byte_max, .no_prefix_cache = no_prefix_cache}};
     return golden_open(r, &o, e);
 }
 
@@ -91,7 +92,7 @@ TEST(greedy_continuation_equals_transformers)
 
 enum { N_REQUEST = 20 };
 
-/* Request i: its own stretch of the tokens, length, temperature and seed. */
+/* Make request i: its own part of the tokens, length, temperature and seed. */
 static struct request *request_i(int i, const struct buf *ids, struct queue *q)
 {
     struct request *r = make((const int32_t *)ids->data + i, 3 + i * 7 % 50, 5 + i % 13, q);
@@ -181,7 +182,7 @@ TEST(a_static_batch_computes_everyone_until_the_last_is_done)
             listen(q[i], &t[i]), n_done += i < 4 && t[i].n_done && n_full < 19;
     }
     EXPECT_INT(n_full, 19); /* after the prompts' step, until the longest is done */
-    EXPECT_INT(n_done, 0);  /* and nobody is before */
+    EXPECT_INT(n_done, 0);  /* and none is before */
     for (int i = 0; i < 5; i++) {
         EXPECT(t[i].n == length[i] && t[i].n_done == 1 && t[i].finish == FINISH_LENGTH);
         queue_close(q[i]);
@@ -322,20 +323,44 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     rq = make(ids, 5, 1, q);
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_BUSY);
     request_close(rq);
-    golden_close(&r); /* with all of them still in the inbox */
+    golden_close(&r); /* while all of them are still in the inbox */
     queue_close(q);
+}
+
+/* Goal: validation has no effect. max_tokens beyond the context is clamped at submission. */
+TEST(whether_a_request_may_come_changes_nothing)
+{
+    static struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens */
+    struct request *fits = slow_request(&r, 0, 20, 200, &e), *too_long = slow_request(&r, 1, 128, 1, &e);
+    fits->params.min_tokens = 150;
+    NEED_OK(engine_may_take(r.engine, fits, &e), &e);
+    EXPECT_INT(fits->max_tokens, 200);
+    EXPECT_INT(fits->params.min_tokens, 150);
+    EXPECT_INT(engine_max_tokens(r.engine, fits), 108);
+    EXPECT_INT(engine_may_take(r.engine, too_long, &e), ERR_LIMIT);
+    request_close(too_long);
+    slow_run(&r);
+    EXPECT_INT(r.view.value[STAT_refused_long], 0);
+    NEED_OK(engine_submit(r.engine, fits, &e), &e);
+    EXPECT_INT(fits->max_tokens, 108);
+    EXPECT_INT(fits->params.min_tokens, 108);
+    slow_run(&r);
+    slow_close(&r);
 }
 
 TEST(requests_hold_so_much_memory_at_most)
 {
-    /* Goal: what requests hold besides pages is bounded, whatever n they ask for, and given back; one
-     * that alone needs more is refused for good. The limit is met before the memory is taken. */
+    /* Goal: memory of requests besides pages is bounded, for every n, and released; a request that
+     * alone needs more is rejected for good. The limit applies before the memory is allocated. */
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
-    NEED_OK(rig_open(&r, "llama3", 64, 8, 8, &e), &e);
     enum { LIMIT = 40000 };
-    r.en->byte_max = LIMIT;
+    byte_max = LIMIT;
+    NEED_OK(rig_open(&r, "llama3", 64, 8, 8, &e), &e);
+    byte_max = 0;
     struct queue *q = engine_reply_queue();
     int32_t ids[5] = {0};
     struct request *rq = make(ids, 5, 200, q);
@@ -343,30 +368,34 @@ TEST(requests_hold_so_much_memory_at_most)
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_LIMIT);
     EXPECT(strstr(e.text, "n: 128 sequences"));
     rq->n = 1;
-    rq->best_of = 2; /* what is told at the end is kept until then */
+    rq->best_of = 2; /* answers emitted at the end are kept until then */
     rq->params.n_logprob = 20;
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_LIMIT);
     request_close(rq);
-    EXPECT_INT(r.en->n_byte, 0);
+    EXPECT_INT(door_bytes(&r.en->door), 0);
     int n = 0, rc = 0;
     for (; rc == 0; n += rc == 0) {
         rq = make(ids, 5, 200, q);
         rc = engine_submit(r.en, rq, &e);
         if (rc != 0) request_close(rq);
-        EXPECT(r.en->n_byte <= LIMIT);
+        EXPECT(door_bytes(&r.en->door) <= LIMIT);
         if (rc == 0) engine_cancel(r.en, rq->id);
     }
     EXPECT_INT(rc, ERR_BUSY);
     EXPECT(strstr(e.text, "MiB") && n > 1 && n < 32);
     while (engine_step(r.en)) continue;
-    EXPECT_INT(r.en->n_byte, 0);
+    EXPECT_INT(door_bytes(&r.en->door), 0);
     NEED_OK(engine_submit(r.en, make(ids, 5, 200, q), &e), &e);
-    EXPECT(r.en->n_byte > 0);
-    EXPECT_INT(engine_reserve(r.en, LIMIT / 4 + 1, &e), ERR_LIMIT); /* what answers may take besides */
-    NEED_OK(engine_reserve(r.en, LIMIT / 4, &e), &e);
-    EXPECT_INT(engine_reserve(r.en, 1, &e), ERR_BUSY);
-    engine_unreserve(r.en, LIMIT / 4);
-    EXPECT_INT(r.en->n_byte_reserved, 0);
+    EXPECT(door_bytes(&r.en->door) > 0);
+    const struct request own = {.share_id = 1, .share_weight = 1}, other = {.share_id = 2, .share_weight = 1};
+    enum { ANSWERS = LIMIT / 4, MOST = ANSWERS - ANSWERS / 8 }; /* limits of the answers */
+    EXPECT_INT(engine_reserve(r.en, &own, ANSWERS + 1, &e), ERR_LIMIT);
+    NEED_OK(engine_reserve(r.en, &own, MOST, &e), &e);
+    EXPECT_INT(engine_reserve(r.en, &own, 1, &e), ERR_BUSY);
+    NEED_OK(engine_reserve(r.en, &other, ANSWERS - MOST, &e), &e); /* one holder leaves room to others */
+    engine_unreserve(r.en, 1, MOST);
+    engine_unreserve(r.en, 2, ANSWERS - MOST);
+    EXPECT_INT(door_answer_bytes(&r.en->door), 0);
     golden_close(&r);
     queue_close(q);
 }

@@ -1,5 +1,5 @@
-/* executor.c - a model as the engine's executor. Tests and simulations put their own in its place:
- * whatever computes a batch and has a clock. */
+/* executor.c - a model as the engine's executor. Tests and simulations substitute their own:
+ * anything that computes a batch and has a clock. */
 #include "engine.h"
 
 #include "base/os.h"
@@ -15,8 +15,8 @@ static int64_t now_us(void *ctx)
     return time_us();
 }
 
-/* Until the engine has measured it; and copies between pages and host memory, 4 GB/s: one thread's
- * memcpy beside others that compute. Both only decide how a sequence is preempted. */
+/* Until the engine has measured it, and the rate of copies between pages and host memory, 4 GB/s:
+ * one thread's memcpy while others compute. Both only decide how a sequence is preempted. */
 static const double prefill_rate = 1e-4, copy_rate = 4000;
 
 struct executor executor_of_model(struct model *m)
@@ -29,6 +29,7 @@ struct executor executor_of_model(struct model *m)
         .n_page = info->n_page,
         .page_rows = info->page_rows,
         .context_max = info->context_max,
+        .context_train = info->context_train,
         .n_host_page = info->n_host_page,
         .page_bytes = info->page_bytes,
         .copy_rate = copy_rate,
@@ -43,6 +44,7 @@ struct executor executor_of_model(struct model *m)
                  .layer_bytes = info->layer_bytes,
                  .head_bytes = info->head_bytes,
                  .kv_row_bytes = info->kv_token_bytes},
+        .pool = model_pool(m),
         .forward = forward,
         .now_us = now_us,
     };

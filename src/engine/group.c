@@ -1,14 +1,14 @@
-/* group.c - several choices of one request: n of them told as they come, or best_of computed and the n of
- * highest mean logprob told at the end.
+/* group.c - several choices of one request: n of them emitted as they are generated, or best_of
+ * computed and the n with the highest mean logprob emitted at the end.
  *
- * The prompt is computed once, by the first sequence. Its first logits serve all: each choice picks
- * from them with its own random stream, and goes on from the same pages, which the first one to write
- * into the open page copies (hold.c). */
+ * The prompt is computed once, by the first sequence. Its first logits serve all choices: each
+ * picks from them with its own random stream and continues from the same pages. The first one to
+ * write into the open page copies it (hold.c). */
 #include "engine_impl.h"
 
 #include <string.h>
 
-/* The child knows the tokens that its parent knows. */
+/* Copy the parent's tokens and its state to the child. */
 void seq_copy(struct seq *child, const struct seq *parent)
 {
     child->n_token = parent->n_token;
@@ -17,14 +17,17 @@ void seq_copy(struct seq *child, const struct seq *parent)
     child->first_us = parent->first_us;
     child->last_us = parent->last_us;
     child->n_cached = parent->n_cached;
+    if (child->constraint) child->constraint->op->follow(child->constraint, parent->constraint);
     memcpy(child->token, parent->token, (size_t)parent->n_token * sizeof *child->token);
     memcpy(child->name, parent->name, (size_t)parent->n_name * sizeof *child->name);
 }
 
-/* It goes on from its parent's pages, or waits for a place among the running ones. */
+/* Run the child on its parent's pages, or let it wait if there is no place. */
 void seq_follow(struct engine *en, struct seq *child, const struct seq *parent)
 {
-    if (parent->state == SEQ_RUNNING && en->n_running < en->batch.limits.n_seq) {
+    bool beam = child->group->beam; /* they advance together */
+    if (parent->state == SEQ_RUNNING && en->n_running < en->batch.limits.n_seq &&
+        (beam || !portion_full(en, parent))) {
         hold_fork(en, child, parent);
         seq_run(en, child);
     } else {
@@ -32,13 +35,16 @@ void seq_follow(struct engine *en, struct seq *child, const struct seq *parent)
     }
 }
 
-void group_fork(struct engine *en, struct group *g, const float *logits)
+void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask)
 {
     g->forked = true;
     for (int i = 1; i < g->n_seq; i++) {
         struct seq *s = &g->seq[i];
         seq_copy(s, &g->seq[0]);
-        emit_pick(en, s, logits);
+        s->n_more = g->seq[0].n_more;
+        emit_pick(en, s, logits, mask);
+        emit_forced(en, s);
+        s->n_fresh = s->n_token - g->seq[0].n_kv;
         if (s->finish != FINISH_NONE)
             seq_end(en, s, s->finish);
         else
@@ -46,7 +52,7 @@ void group_fork(struct engine *en, struct group *g, const float *logits)
     }
 }
 
-/* Mean logprob of what it said, the stop token included. */
+/* Return the mean logprob of its output, the stop token included. */
 static float score_of(const struct seq *s)
 {
     return s->n_output ? (float)(s->sum_logprob / s->n_output) : 0;

@@ -1,22 +1,23 @@
-/* hold.c - which pages a sequence holds: what a prefix already has, growth as it goes on, copies on
- * write, and preemption when there are none left.
+/* hold.c - pages of a sequence: cached prefixes, growth, copy on write, and preemption.
  *
  *              hold_begin: found by name (hold_catch_up: later), or copied in from host memory
  *   (nothing) ------------------------------------------------------> pages [n_hole, n_page)
  *       ^                                                              | hold_rows: one more, when
  *       '------ hold_drop; hold_preempt: dropped, or copied out -------'   a row needs it
  *
- * Preemption costs what is cheaper: computing the tokens again, (n_kv - what others keep alive of its
- * prefix) / prefill_rate, or copying its pages out and in, 2 * n_page * page_bytes / copy_rate. The
- * first rate is measured, the second the executor's. A sequence that comes back looks its full pages
- * up in the prefix cache before anything is computed or copied. Neither changes a bit of its output
- * (docs/design.md 5).
+ * Preemption takes the cheaper way: recomputing the tokens, (n_kv - tokens of its prefix that other
+ * sequences hold) / prefill_rate, or copying its pages out and in, 2 * n_page * page_bytes /
+ * copy_rate. The first rate is measured, the second is the executor's. A sequence that returns
+ * looks its full pages up in the prefix cache before anything is computed or copied. Neither way
+ * changes a bit of its output (docs/design.md 5).
  *
- * Where every layer has a window, pages behind it are dropped and leave holes (-1) in the table: no
- * row of the sequence sees them any more. A prefix is then found by the pages inside the window. */
+ * If every layer has a window, pages before it are dropped and leave holes (-1) in the table: no
+ * row of the sequence attends to them any more. A prefix is then found by the pages inside the
+ * window. */
 #include "engine_impl.h"
 
-#include <assert.h>
+#include "base/check.h"
+
 #include <string.h>
 
 static int ceil_div(int n, int d)
@@ -24,7 +25,7 @@ static int ceil_div(int n, int d)
     return (n + d - 1) / d;
 }
 
-/* The first page that a row at position pos sees. */
+/* Return the first page that a row at position pos attends to. */
 static int first_page(const struct engine *en, int pos)
 {
     int w = en->executor.window, from = w > 0 && pos >= w ? pos - w + 1 : 0;
@@ -50,7 +51,8 @@ static int32_t look(const struct engine *en, const struct seq *s, int i)
     return page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
 
-/* Leading pages of s that may be found: no row's result is wanted of them, and one token at least is left over. */
+/* Return the leading pages of s that may be found: none with wanted results, and at least one token
+ * is left to compute. */
 static int most_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), most = (s->n_token - 1) / rows;
@@ -59,32 +61,38 @@ static int most_found(const struct engine *en, const struct seq *s)
     return most < s->n_name ? most : s->n_name;
 }
 
-/* How many leading pages of s need not be computed: those that the cache has. Only pages that row n * page_rows sees have
- * to be there. */
+/* Return how many leading pages of s the cache has. Only the pages that row n * page_rows attends
+ * to must be there, and the recurrent state before it. */
 static int n_found(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), most = most_found(en, s);
     if (en->executor.window == 0) {
         int n = 0;
         while (n < most && look(en, s, n) >= 0) n++;
+        while (!state_there(en, s, n)) n--;
         return n;
     }
     for (int n = most; n > 0;) {
         int i = n - 1, first = first_page(en, n * rows);
+        if (!state_there(en, s, n)) {
+            n--;
+            continue;
+        }
         while (i >= first && look(en, s, i) >= 0) i--;
         if (i < first) return n;
-        n = i; /* page i is missing: a prefix that ends before it */
+        n = i; /* page i is missing: try a prefix that ends before it */
     }
     return 0;
 }
 
-/* An estimate, from the one before: it is asked for every waiting sequence in every step. */
+/* An estimate from the last one: it is called for every waiting sequence in every step. */
 int hold_cached(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), n = s->turn.n_cached / rows, most = (s->n_token - 1) / rows;
     if (most > s->n_name) most = s->n_name;
     while (n > 0 && look(en, s, n - 1) < 0) n--;
     while (n < most && look(en, s, n) >= 0) n++;
+    while (!state_there(en, s, n)) n--;
     return n * rows;
 }
 
@@ -96,17 +104,20 @@ static void find_prefix(struct engine *en, struct seq *s)
     s->n_page = s->n_sealed = n;
     s->n_hole = first < n ? first : n;
     s->n_kv = n * rows;
+    state_find(en, s, n);
 }
 
-/* What others have sealed of s's prompt since it was admitted, in the place of what it has of the next page: requests that come
- * at once with one system prompt wait behind the first one's rows, and find its pages when they get theirs. */
+/* Adopt prompt pages that other sequences sealed after s was admitted, replacing s's own partial
+ * page. Concurrent requests with one system prompt therefore compute it once. */
 int hold_catch_up(struct engine *en, struct seq *s)
 {
-    int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows, before = s->n_kv;
+    int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows, before = s->n_kv, n = i;
     if (s->n_sealed != i || s->n_page > i + (s->n_kv % rows > 0)) return 0;
-    for (; i < most; i++) {
+    for (int k = i; k < most && look(en, s, k) >= 0; k++)
+        if (state_there(en, s, k + 1)) n = k + 1;
+    if (n > i) state_find(en, s, n);
+    for (; i < n; i++) {
         int32_t page = page_find(en->pages, s->name[i], tokens_of(en, s, i));
-        if (page < 0) break;
         if (i < s->n_page) page_drop(en->pages, s->page[i]);
         s->page[i] = page;
         s->n_page = s->n_sealed = i + 1;
@@ -126,10 +137,20 @@ static void seal(struct engine *en, struct seq *s)
     }
 }
 
+/* Drop pages of rejected draft rows. */
+static void give_back(struct engine *en, struct seq *s)
+{
+    int n = ceil_div(s->n_kv, pages_rows(en->pages));
+    while (s->n_page > n && s->n_page > s->n_hole) page_drop(en->pages, s->page[--s->n_page]);
+}
+
 void hold_commit(struct engine *en, struct seq *s)
 {
+    if (s->n_draft > 0) give_back(en, s);
     seal(en, s);
-    bool stays = s->finish != FINISH_NONE && policy_holds(en->policy); /* its last row again */
+    state_commit(en, s);
+    /* its last row is recomputed */
+    bool stays = s->finish != FINISH_NONE && policy_holds(en->policy);
     int first = first_page(en, s->n_kv - stays);
     for (; s->n_hole < first && s->n_hole < s->n_page; s->n_hole++) {
         page_drop(en->pages, s->page[s->n_hole]);
@@ -139,66 +160,73 @@ void hold_commit(struct engine *en, struct seq *s)
 
 /* ---- growth ---- */
 
-/* A page for s; the last of the running sequences that holds some gives its own up. -1: none behind s
- * does. */
-static int32_t take_page(struct engine *en, struct seq *s)
+/* Return the copies that the step has room for, without those reserved for a sequence about to
+ * return. */
+static int copies_left(const struct engine *en)
 {
-    for (;;) {
-        int32_t page = page_take(en->pages);
-        if (page >= 0) return page;
-        int i = en->n_running - 1;
-        while (en->running[i] != s && en->running[i]->n_page == 0) i--;
-        if (en->running[i] == s) return -1;
-        seq_preempt(en, en->running[i]);
-    }
+    return en->batch.limits.n_copy - en->batch.n_copy - en->plan.n_copy_kept;
 }
 
-static bool copy_add(struct engine *en, int kind, int32_t src, int32_t dst)
+/* A missing copy would leave a page with another sequence's K and V, so the caller checks that
+ * there is room. */
+void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst)
 {
     struct batch *b = &en->batch;
-    if (b->n_copy == b->limits.n_copy) return false;
+    CHECK(src >= 0 && dst >= 0 && b->n_copy < b->limits.n_copy, "from %d to %d, %d copies", src, dst,
+          b->n_copy);
     b->copy[b->n_copy++] = (struct batch_copy){.src = src, .dst = dst, .kind = kind};
-    return true;
 }
 
-/* The open page becomes the sequence's own. */
-static bool own_page(struct engine *en, struct seq *s, int i)
+/* Replace the shared open page by a copy of the sequence's own. */
+static bool own_page(struct engine *en, struct seq *s, int i, bool *lacks)
 {
-    if (en->batch.n_copy == en->batch.limits.n_copy) return false;
-    int32_t own = take_page(en, s);
-    if (own < 0) return false;
-    /* those who shared it may have been preempted for it */
-    if (page_refs(en->pages, s->page[i]) == 1) {
-        page_drop(en->pages, own);
-        return true;
-    }
-    if (!copy_add(en, COPY_KV, s->page[i], own)) {
-        page_drop(en->pages, own);
-        return false;
-    }
+    if (copies_left(en) == 0) return false;
+    int32_t own = page_take(en->pages);
+    *lacks = own < 0;
+    if (*lacks) return false;
+    hold_copy(en, COPY_KV, s->page[i], own);
     page_drop(en->pages, s->page[i]);
     s->page[i] = own;
     stats_count(en->stats, STAT_pages_copied, 1);
     return true;
 }
 
-int hold_rows(struct engine *en, struct seq *s, int n)
+/* Acquire pages for up to n rows from position `from` on. Returns for how many rows there are
+ * pages. */
+static int grow(struct engine *en, struct seq *s, int from, int n)
 {
-    int rows = pages_rows(en->pages), open = s->n_kv / rows;
-    if (open < s->n_page && page_refs(en->pages, s->page[open]) > 1 && !own_page(en, s, open))
-        return 0;
-    while (s->n_page * rows < s->n_kv + n) {
-        int32_t page = take_page(en, s);
+    int rows = pages_rows(en->pages);
+    while (s->n_page * rows < from + n) {
+        int32_t page = page_take(en->pages);
         if (page < 0) break;
         s->page[s->n_page++] = page;
     }
-    int room = s->n_page * rows - s->n_kv;
+    int room = s->n_page * rows - from;
     return n < room ? n : room;
 }
 
-/* ---- what admission asks ---- */
+int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks)
+{
+    int open = s->n_kv / pages_rows(en->pages);
+    *lacks = false;
+    if (open < s->n_page && page_refs(en->pages, s->page[open]) > 1 && !own_page(en, s, open, lacks))
+        return 0;
+    *lacks = !state_may_own(en, s);
+    if (*lacks) return 0;
+    int n_has = grow(en, s, s->n_kv, n);
+    if (n_has > 0) state_own(en, s);
+    *lacks = n_has < n;
+    return n_has;
+}
 
-/* Pages that s holds at most while it computes its known tokens. */
+int hold_more(struct engine *en, struct seq *s, int n)
+{
+    return grow(en, s, s->n_kv + s->n_row, state_more(en, s, n));
+}
+
+/* ---- for admission ---- */
+
+/* Return the most pages that s holds while it computes its known tokens. */
 static int most_pages(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), w = en->executor.window, chunk = en->batch.limits.n_row;
@@ -210,11 +238,17 @@ static int most_pages(const struct engine *en, const struct seq *s)
                                            : pages_n_total(en->pages); /* in smaller chunks */
 }
 
+/* Return the end of the pages [*first, end) that s would look up if it were admitted now. */
+static int would_find(const struct engine *en, const struct seq *s, int *first)
+{
+    int n = s->n_host ? (s->n_name < s->n_page ? s->n_name : s->n_page) : n_found(en, s);
+    *first = s->n_host ? s->n_hole : first_page(en, n * pages_rows(en->pages));
+    return n;
+}
+
 int hold_need(const struct engine *en, const struct seq *s)
 {
-    int rows = pages_rows(en->pages), need = most_pages(en, s);
-    int n = s->n_host ? (s->n_name < s->n_page ? s->n_name : s->n_page) : n_found(en, s);
-    int first = s->n_host ? s->n_hole : first_page(en, n * rows);
+    int need = most_pages(en, s), first, n = would_find(en, s, &first);
     for (int i = first; i < n; i++) {
         int32_t page = look(en, s, i);
         need -= page >= 0 && page_refs(en->pages, page) > 0;
@@ -228,21 +262,27 @@ int hold_reserved(const struct engine *en, const struct seq *s)
     return n > 0 ? n : 0;
 }
 
-int hold_private(const struct engine *en, const struct seq *s)
+int hold_freed(const struct engine *en, const struct seq *last, const struct seq *s)
 {
-    int n = 0;
-    for (int i = s->n_hole; i < s->n_page; i++) n += page_refs(en->pages, s->page[i]) == 1;
-    return n;
+    int n_freed = 0, first, n = would_find(en, s, &first);
+    for (int i = last->n_hole; i < last->n_page; i++)
+        n_freed += page_refs(en->pages, last->page[i]) == 1 && !(i >= first && i < n && look(en, s, i) == last->page[i]);
+    return n_freed;
+}
+
+int hold_copies(const struct seq *s)
+{
+    return s->n_host + (s->host_state >= 0);
 }
 
 bool hold_can_begin(const struct engine *en, const struct seq *s)
 {
-    return s->n_host <= en->batch.limits.n_copy - en->batch.n_copy;
+    return hold_copies(s) <= copies_left(en);
 }
 
 /* ---- begin, preempt, end ---- */
 
-/* Its pages again: those that the cache still has as they are, the others from host memory. */
+/* Restore its pages: those that the cache still has, the others from host memory. */
 static void swap_in(struct engine *en, struct seq *s)
 {
     int n = s->n_page;
@@ -250,7 +290,7 @@ static void swap_in(struct engine *en, struct seq *s)
         int32_t page = i < s->n_name ? page_find(en->pages, s->name[i], tokens_of(en, s, i)) : -1;
         if (page < 0) {
             page = page_take(en->pages);
-            copy_add(en, COPY_IN, s->host[i], page);
+            hold_copy(en, COPY_IN, s->host[i], page);
             stats_count(en->stats, STAT_pages_in, 1);
         }
         s->page[i] = page;
@@ -258,7 +298,9 @@ static void swap_in(struct engine *en, struct seq *s)
         s->host[i] = -1;
     }
     s->n_host = 0;
+    en->n_swapped--;
     s->n_sealed = s->n_hole; /* sealed again once the copies are done */
+    state_return(en, s);
 }
 
 void hold_begin(struct engine *en, struct seq *s)
@@ -271,13 +313,16 @@ void hold_begin(struct engine *en, struct seq *s)
 
 static void drop_host(struct engine *en, struct seq *s)
 {
+    en->n_swapped -= s->n_host > 0;
     for (int i = 0; i < s->n_page && s->n_host; i++)
         if (s->host[i] >= 0) spill_give(&en->spill, s->host[i]), s->host[i] = -1, s->n_host--;
+    state_forget(en, s);
 }
 
 static void drop_pages(struct engine *en, struct seq *s)
 {
     for (int i = s->n_page - 1; i >= s->n_hole; i--) page_drop(en->pages, s->page[i]);
+    state_drop(en, s);
 }
 
 void hold_drop(struct engine *en, struct seq *s)
@@ -289,13 +334,13 @@ void hold_drop(struct engine *en, struct seq *s)
     s->n_page = s->n_hole = s->n_sealed = s->n_kv = 0;
 }
 
-/* Pages that hold something: a page taken for rows that were not computed is empty. */
+/* Return the pages that hold K and V: a page taken for rows that were not computed is empty. */
 static int n_full(const struct engine *en, const struct seq *s)
 {
     return ceil_div(s->n_kv, pages_rows(en->pages));
 }
 
-/* Tokens that would have to be computed again: those in pages that nobody else holds. */
+/* Return the cost of recomputing its tokens, without those in pages that other sequences hold. */
 static double recompute_us(const struct engine *en, const struct seq *s)
 {
     int n = 0;
@@ -307,11 +352,13 @@ static double swap_us(const struct engine *en, const struct seq *s)
 {
     const struct executor *x = &en->executor;
     int n = n_full(en, s) - s->n_hole;
-    if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0) return -1;
-    /* out now, and in some day, beside a copy on write of every sequence */
+    if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_may_leave(en, s)) return -1;
+    /* out now and in later, in addition to a copy on write of every sequence */
     const struct batch_limits *l = &en->batch.limits;
-    if (n > l->n_copy - en->batch.n_copy || n > l->n_copy - l->n_seq) return -1;
-    return 2.0 * n * (double)x->page_bytes / x->copy_rate;
+    int n_copy = n + (s->state_at >= 0);
+    if (n_copy > copies_left(en) || n_copy > l->n_copy - l->n_seq) return -1;
+    double n_byte = n * (double)x->page_bytes + (s->state_at >= 0 ? (double)x->state_bytes : 0);
+    return 2.0 * n_byte / x->copy_rate;
 }
 
 int64_t hold_return_us(const struct engine *en, const struct seq *s)
@@ -325,11 +372,13 @@ static void swap_out(struct engine *en, struct seq *s)
     int n = n_full(en, s);
     for (int i = s->n_hole; i < n; i++) {
         s->host[i] = spill_take(&en->spill);
-        copy_add(en, COPY_OUT, s->page[i], s->host[i]);
+        hold_copy(en, COPY_OUT, s->page[i], s->host[i]);
         s->n_host++;
     }
+    state_leave(en, s);
     drop_pages(en, s);
     s->n_page = n;
+    en->n_swapped += s->n_host > 0;
     stats_count(en->stats, STAT_pages_out, s->n_host);
     stats_count(en->stats, STAT_swapped, 1);
 }
@@ -344,7 +393,7 @@ void hold_preempt(struct engine *en, struct seq *s)
     hold_drop(en, s);
 }
 
-/* ---- several sequences of a group ---- */
+/* ---- sequences of a group ---- */
 
 void hold_fork(struct engine *en, struct seq *child, const struct seq *parent)
 {
@@ -357,4 +406,5 @@ void hold_fork(struct engine *en, struct seq *child, const struct seq *parent)
         child->page[i] = parent->page[i];
         if (i >= parent->n_hole) page_ref(en->pages, child->page[i]);
     }
+    state_fork(en, child, parent);
 }

@@ -1,11 +1,11 @@
-/* policy.c - the table of policies, and what all of them share: defaults, and that nobody starves.
+/* policy.c - the table of policies, and their common part: defaults, and a starvation bound.
  *
- * Any order but first come, first served can leave a turn waiting for ever. So a turn that has
- * waited for starvation_us is overdue: it ranks before all that are not, whatever the policy says,
- * and keeps that rank while it runs, since a turn that is displaced again at once has gained
- * nothing. A prompt that runs and had no row for so long waits too: those that rank before it may take all
- * rows there are. Overdue turns go by who has waited longest, so that from an overload on every policy is
- * at worst first come, first served. */
+ * Any order but first come, first served can keep a turn waiting forever. So a turn that has waited
+ * for starvation_us is overdue: it ranks before all that are not, under every policy, and keeps
+ * that rank while it runs, since immediate displacement would make it useless. A running prompt
+ * without a row for that long waits too: turns ranked before it may take all rows. Overdue turns
+ * are ordered by waiting time, longest first, so in overload every policy is at worst first come,
+ * first served. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
@@ -61,7 +61,9 @@ int policy_open(struct policy **out, const struct policy_options *o, struct err 
     p->type = t;
     p->options = *o;
     if (!p->options.window_us) p->options.window_us = 10 * 1000;
-    if (!p->options.window_n) p->options.window_n = p->options.n_seq;
+    if (!p->options.window_max) p->options.window_max = p->options.n_seq;
+    if (!p->options.window_min) p->options.window_min = p->options.window_max;
+    if (!p->options.slice_tokens) p->options.slice_tokens = 128;
     if (!p->options.starvation_us) p->options.starvation_us = 120 * 1000 * 1000;
     int rc = t->open ? t->open(p, e) : 0;
     if (rc != 0) {
@@ -82,13 +84,14 @@ void policy_close(struct policy *p)
 
 static bool is_overdue(const struct policy *p, const struct turn *t, int64_t now_us)
 {
-    /* where arrival alone ranks, nobody passes who came later */
+    /* if only arrival ranks, no later turn can overtake */
     if (t->running && (t->overdue || t->n_left <= 1 || !p->type->rank)) return t->overdue;
     return now_us - t->ready_us >= p->options.starvation_us &&
            (!p->type->promotes || p->type->promotes(t));
 }
 
-/* It is admitted, or had a row: it waits no more, but who was overdue by then stays so. */
+/* Restart the waiting time of a turn that was admitted or had a row. A turn overdue by then stays
+ * overdue. */
 static void feed(const struct policy *p, struct turn *t, int64_t now_us)
 {
     t->overdue = is_overdue(p, t, now_us);
@@ -111,7 +114,7 @@ void policy_admitted(struct policy *p, struct turn *t, int64_t now_us)
 
 void policy_preempted(struct policy *p, struct turn *t, int64_t now_us)
 {
-    /* one that was overdue is so at once again, in its old place */
+    /* an overdue turn is overdue again at once, in its old place */
     if (!t->overdue) t->ready_us = now_us;
     if (p->type->preempted) p->type->preempted(p, t);
     t->running = false;
@@ -141,6 +144,16 @@ int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us
 bool policy_preempts(const struct policy *p)
 {
     return p->type->preempts;
+}
+
+bool policy_yields(const struct policy *p, const struct turn *running, const struct turn *waiting, int n_gone)
+{
+    return p->type->yields && p->type->yields(running, waiting, n_gone);
+}
+
+bool policy_divides(const struct policy *p)
+{
+    return p->type->divides;
 }
 
 bool policy_holds(const struct policy *p)

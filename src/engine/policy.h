@@ -1,8 +1,8 @@
-/* policy.h - who goes first: the order in which sequences get pages and rows. Engine thread only.
+/* policy.h - the order in which sequences get pages and rows. Engine thread only.
  *
- * A policy knows sequences only as turns, and says three things: how a turn ranks now, whether
- * waiting ones may be admitted at this moment, and whether a waiting one may displace a running
- * one that ranks behind it. Pages, rows and preemption itself are the scheduler's (sched.c). */
+ * A policy sees sequences as turns and decides three things: how a turn ranks now, whether waiting
+ * turns may be admitted at this moment, and whether a waiting turn may displace a running one that
+ * ranks after it. Pages, rows and preemption are the scheduler's (sched.c). */
 #ifndef QUOTH_ENGINE_POLICY_H
 #define QUOTH_ENGINE_POLICY_H
 
@@ -11,65 +11,76 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct share; /* what one key or user was served so far (weighted fair sharing) */
+struct payer; /* service that one key or user received (weighted fair sharing) */
 
-/* What a policy sees of a sequence; part of struct seq. Filled by the scheduler before
- * policy_arrive, n_left and n_cached kept true by it afterwards. */
+/* A policy's view of a sequence; part of struct seq. The scheduler fills it in before policy_arrive
+ * and keeps n_left and n_cached up to date. */
 struct turn {
-    uint64_t arrival;    /* unique, ascending: ties go to the lower                         */
-    int64_t submit_us;   /* when it was submitted                                           */
-    int priority;        /* the request's; lower goes first                                 */
-    uint64_t share_id;   /* the key or user who pays; 0: nobody in particular               */
-    double share_weight; /* > 0; of that key                                                */
-    int n_prompt;        /* tokens of its prompt                                            */
-    int n_left;          /* tokens known but not yet computed: 1 while it decodes           */
-    int n_cached;        /* leading tokens that the prefix cache would give it, while it waits */
-    bool running;        /* between policy_admitted and policy_preempted or policy_leave    */
-    /* the policy's own */
-    int64_t ready_us;    /* waiting since; a prompt that runs: without a row since          */
-    bool overdue;        /* was admitted, or had rows, when its starvation bound was reached */
-    int level, n_served; /* mlfq: its queue, 0 first; rows it had there                     */
-    int n_done, n_redo;  /* mlfq: rows of its own so far; of these lost when it was preempted */
-    struct share *share; /* fair: borrowed from the policy                                  */
-    double prepaid_us;   /* fair: paid for its prompt in advance and not yet used           */
+    uint64_t arrival;    /* unique, ascending: the lower one wins a tie */
+    int64_t submit_us;   /* time of submission */
+    int priority;        /* of the request; lower goes first */
+    uint64_t share_id;   /* key or user charged; 0: none */
+    double share_weight; /* > 0; weight of that key */
+    int n_prompt;        /* prompt tokens */
+    int n_left;          /* known tokens not yet computed; 1 while it decodes */
+    bool decodes;        /* its rows of the served step were decoded ones */
+    int n_cached;        /* while it waits: leading tokens in the prefix cache */
+    bool running;        /* from policy_admitted to policy_preempted or policy_leave */
+    /* of the policy */
+    int64_t ready_us;    /* start of its wait; running prompt: time of its last row */
+    bool overdue;        /* its starvation bound was reached when it was admitted or had rows */
+    int level, n_served; /* mlfq: queue, 0 first; rows in it. round_robin: tokens of the slice */
+    int64_t ticket;      /* round_robin: place in the round */
+    int n_done, n_redo;  /* mlfq: rows of its own so far; rows lost by preemption */
+    struct payer *payer; /* fair: borrowed from the policy */
+    double prepaid_us;   /* fair: payment for its prompt that is not used yet */
 };
 
 struct policy; /* opaque */
 
 struct policy_options {
-    const char *name;      /* NULL: fcfs                                             */
-    int64_t window_us;     /* window: wait so long for a batch to fill; 0: 10 ms     */
-    int window_n;          /* window: or until so many wait; 0: n_seq                */
-    int64_t starvation_us; /* no turn waits longer before it goes first; 0: 120 s    */
-    int n_seq;             /* sequences a batch may hold                             */
+    const char *name;      /* NULL: fcfs */
+    int64_t window_us;     /* window: maximum wait for a full batch; 0: 10 ms */
+    int window_min;        /* window: or until this number waits; 0: window_max */
+    int window_max;        /* window: sequences of a batch; 0: n_seq */
+    int slice_tokens;      /* round_robin: tokens of a turn's slice; 0: 128 */
+    int64_t starvation_us; /* longest wait before a turn goes first; 0: 120 s */
+    int n_seq;             /* maximum sequences of a batch */
 };
 
-/* ERR_ARG names the policies that exist. */
+/* Open a policy. ERR_ARG lists the policies that exist. */
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
-void policy_close(struct policy *p); /* NULL is fine */
+void policy_close(struct policy *p); /* p may be NULL */
 
-/* The life of a turn: arrive, then admitted and preempted in turns, then leave, at any point. */
+/* Life of a turn: arrive, then alternately admitted and preempted, then leave, at any point. */
 void policy_arrive(struct policy *p, struct turn *t, int64_t now_us);
-void policy_admitted(struct policy *p, struct turn *t, int64_t now_us); /* sets t->running   */
-/* It waits again; n_left says what it will have to compute. Clears t->running. */
+void policy_admitted(struct policy *p, struct turn *t, int64_t now_us); /* sets t->running */
+/* t waits again; n_left is what it will have to compute. Clears t->running. */
 void policy_preempted(struct policy *p, struct turn *t, int64_t now_us);
-/* It had n_row rows in a step that took us microseconds and is over now, of n_step rows altogether. n_left says what
- * it has still to compute. */
+/* t had n_row of the n_step rows of a step that took us microseconds and has ended. n_left is what
+ * it still has to compute. */
 void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
                    int64_t now_us);
 void policy_leave(struct policy *p, struct turn *t);
 
-/* Lower goes first, in admission as in what is left of a step; equal ranks: lower arrival. A turn
- * that has waited for starvation_us ranks before all that have not, those that waited longest
- * first, and keeps that rank until it leaves: nothing but another such turn displaces it. A prompt that runs
- * waits while it gets no row. (Under fair if nothing of its share runs: who floods must not gain by waiting.) */
+/* Return the rank: lower goes first, for admission and for rows; ties: lower arrival. A turn that
+ * has waited for starvation_us ranks before all others, longest wait first, and keeps that rank
+ * until it leaves: only another starved turn displaces it. A running prompt waits while it gets no
+ * row. (Under fair only if nothing of its share runs: a flooding key must not gain by waiting.) */
 int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
-/* May a waiting turn displace a running one that ranks behind it? */
+/* Return whether a waiting turn may displace a running one that ranks after it. */
 bool policy_preempts(const struct policy *p);
-/* Do sequences that are done stay in the batch, and cost a row of each step, until all of it is? */
+/* Return whether a running turn must yield to a waiting one at once, however short it ran: its
+ * payer would still run as many turns per weight as the other's payer. n_gone: running turns of the
+ * same payer that yield as well. */
+bool policy_yields(const struct policy *p, const struct turn *running, const struct turn *waiting, int n_gone);
+/* Return whether steps and places are divided among holders (portion.c). */
+bool policy_divides(const struct policy *p);
+/* Return whether finished sequences stay in the batch, with a row in each step, until all of it is
+ * done. */
 bool policy_holds(const struct policy *p);
-/* May waiting turns be admitted now? Asked before each one. oldest_us: when the longest waiting one
- * was submitted. */
+/* Return whether waiting turns may be admitted now; called before each admission. oldest_us:
+ * submission time of the longest-waiting turn. */
 bool policy_admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 

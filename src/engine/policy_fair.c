@@ -1,85 +1,92 @@
 /* policy_fair.c - weighted fair sharing by key or user: the virtual token counter (Sheng et al.,
- * "Fairness in Serving Large Language Models", OSDI 2024), which is start-time fair queueing (Goyal,
- * Vin, Cheng, 1996) for jobs whose length nobody knows. Charged is time, not tokens.
+ * "Fairness in Serving Large Language Models", OSDI 2024), which is start-time fair queueing
+ * (Goyal, Vin, Cheng, 1996) for jobs of unknown length. It charges time, not tokens.
  *
- *   virtual time   of a share: microseconds of the machine it had, divided by its weight. A step's
- *                  time is split by rows. Who has had least goes first; within a share first come,
- *                  first served.
- *   arrival        A share that was idle begins where the least served active one is: absence earns
- *                  nothing. One that left ahead of the others comes back where it left.
- *   admission      A prompt is paid in advance, at the price that rows had lately, and the payment
- *                  set off against its steps. Otherwise everything that a key has waiting would be
- *                  admitted before its first step was charged. What is paid in advance is in no virtual time: it
- *                  orders those that wait, and nobody else. It is no service, and may be given back (a prompt
- *                  that is cancelled, or found in the cache after all): who came meanwhile would be as far behind.
- *   displacing     A waiting turn displaces a running one whose share is ahead by more than SLACK_US. So a
- *                  key that floods holds back another for so long at most. One that was displaced has to be
- *                  behind by as much again, and by its prompt, before it displaces in its turn.
- *   starvation     is a share's, not a turn's: an overdue turn goes first (policy.c) if nothing of its
- *                  share runs. Otherwise a flood, whose turns have all waited for long, would go
- *                  before everybody.
+ *   virtual time   of a share: microseconds of machine time that it had, divided by its weight. A
+ *                  step's time is split by rows. The share with the least goes first; within a
+ *                  share first come, first served.
+ *   arrival        A share that was idle starts at the least served active one: absence earns
+ *                  nothing. One that left ahead of the others returns where it left.
+ *   admission      A prompt is paid in advance, at the recent price of rows, and the payment is set
+ *                  off against its steps. Otherwise all waiting turns of a key would be admitted
+ *                  before its first step was charged. Advance payment is not part of the virtual
+ *                  time: it orders waiting turns only. It is not service and may be returned (a
+ *                  prompt that is cancelled, or found in the cache after all); a share that arrived
+ *                  meanwhile would start that far behind.
+ *   displacing     A waiting turn displaces a running one whose share is ahead by more than
+ *                  SLACK_US, so a flooding key delays another by at most that much. A displaced
+ *                  turn has to be behind by as much again, plus its prompt, before it displaces
+ *                  in its turn.
+ *   places         A waiting turn also displaces, at once, a running one of a share that would then
+ *                  still run as many turns per weight as its own share. So a share that uses little
+ *                  waits for no place. As this counts places, not time, two flooding shares settle
+ *                  at an equal number.
+ *   starvation     belongs to a share, not a turn: an overdue turn goes first (policy.c) if nothing
+ *                  of its share runs. Otherwise a flood, whose turns have all waited for long,
+ *                  would go before all others.
  *
- * Shares live in a fixed table. An idle one leaves it when its place is needed, those first that are
- * least ahead and have least to remember; if all are active, who comes then joins share 0. */
+ * Shares are in a fixed table. An idle one leaves it when its place is needed, the least advanced
+ * first, because it has the least history. If all are active, a new one joins share 0. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
 
 enum { N_SHARE = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 
-struct share {
+struct payer {
     uint64_t id;
     bool used;
-    int n_turn;    /* waiting or running: > 0 is active */
-    int n_running; /* > 0: it does not starve         */
+    int n_turn;    /* waiting or running; > 0: active */
+    int n_running; /* > 0: it does not starve */
     double virtual_us;
-    double prepaid_us; /* of its turns that run, divided by their weights */
+    double prepaid_us; /* of its running turns, divided by their weights */
 };
 
-struct shares {
-    struct share nobody; /* share 0, and those that found no place        */
-    struct share share[N_SHARE];
-    double idle_us;    /* virtual time of the last one that became idle */
-    double us_per_row; /* of prompts, lately                            */
+struct payers {
+    struct payer nobody; /* share 0, and shares without a place in the table */
+    struct payer payer[N_SHARE];
+    double idle_us;    /* virtual time of the last share that became idle */
+    double us_per_row; /* recent cost of a prompt row */
 };
 
-/* ---- the table: a share lies within N_PROBE places of where its id points ---- */
+/* ---- the table: a share is within N_PROBE places of the hash of its id ---- */
 
-static struct share *place(struct shares *s, uint64_t id, int i)
+static struct payer *place(struct payers *s, uint64_t id, int i)
 {
     uint64_t h = id * 0x9E3779B97F4A7C15u;
-    return &s->share[((h >> 32) + (uint64_t)i) % N_SHARE];
+    return &s->payer[((h >> 32) + (uint64_t)i) % N_SHARE];
 }
 
-static struct share *share_find(struct shares *s, uint64_t id)
+static struct payer *payer_find(struct payers *s, uint64_t id)
 {
-    struct share *best = NULL;
+    struct payer *best = NULL;
     if (id == 0) return &s->nobody;
     for (int i = 0; i < N_PROBE; i++) {
-        struct share *x = place(s, id, i);
+        struct payer *x = place(s, id, i);
         if (x->used && x->id == id) return x;
         if (x->n_turn > 0) continue;
         if (!best || (best->used && (!x->used || x->virtual_us < best->virtual_us))) best = x;
     }
     if (!best) return &s->nobody;
-    *best = (struct share){.id = id, .used = true};
+    *best = (struct payer){.id = id, .used = true};
     return best;
 }
 
-static void lower(double *least, bool *any, const struct share *x)
+static void lower(double *least, bool *any, const struct payer *x)
 {
     if (x->n_turn == 0 || (*any && x->virtual_us >= *least)) return;
     *least = x->virtual_us;
     *any = true;
 }
 
-/* Where the least served active share is; where the last one was, if none is active. */
-static double least_us(const struct shares *s)
+/* Return the virtual time of the least served active share; of the last one to become idle if none
+ * is active. */
+static double least_us(const struct payers *s)
 {
     double least = s->idle_us;
     bool any = false;
     lower(&least, &any, &s->nobody);
-    for (int i = 0; i < N_SHARE; i++) lower(&least, &any, &s->share[i]);
+    for (int i = 0; i < N_SHARE; i++) lower(&least, &any, &s->payer[i]);
     return least;
 }
 
@@ -87,13 +94,13 @@ static double least_us(const struct shares *s)
 
 static int fair_open(struct policy *p, struct err *e)
 {
-    p->shares = calloc(1, sizeof *p->shares);
-    return p->shares ? 0 : err_memory(e, "the table of shares", sizeof *p->shares);
+    p->payers = calloc(1, sizeof *p->payers);
+    return p->payers ? 0 : err_memory(e, "the table of shares", sizeof *p->payers);
 }
 
 static void fair_close(struct policy *p)
 {
-    free(p->shares);
+    free(p->payers);
 }
 
 static double weight(const struct turn *t)
@@ -103,83 +110,91 @@ static double weight(const struct turn *t)
 
 static void charge(struct turn *t, double us)
 {
-    t->share->virtual_us += us / weight(t);
+    t->payer->virtual_us += us / weight(t);
 }
 
 static void prepay(struct turn *t, double us)
 {
-    t->share->prepaid_us += (us - t->prepaid_us) / weight(t);
+    t->payer->prepaid_us += (us - t->prepaid_us) / weight(t);
     t->prepaid_us = us;
 }
 
 static void arrive(struct policy *p, struct turn *t, int64_t now_us)
 {
     (void)now_us;
-    struct shares *s = p->shares;
-    t->share = share_find(s, t->share_id);
+    struct payers *s = p->payers;
+    t->payer = payer_find(s, t->share_id);
     t->prepaid_us = 0;
-    if (t->share->n_turn == 0) {
+    if (t->payer->n_turn == 0) {
         double least = least_us(s);
-        if (t->share->virtual_us < least) t->share->virtual_us = least;
+        if (t->payer->virtual_us < least) t->payer->virtual_us = least;
     }
-    t->share->n_turn++;
+    t->payer->n_turn++;
 }
 
 static void admitted(struct policy *p, struct turn *t)
 {
-    prepay(t, t->n_left * p->shares->us_per_row);
-    t->share->n_running++;
+    prepay(t, t->n_left * p->payers->us_per_row);
+    t->payer->n_running++;
 }
 
 static void preempted(struct policy *p, struct turn *t)
 {
     (void)p;
     prepay(t, 0);
-    t->share->n_running--;
+    t->payer->n_running--;
 }
 
 static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
 {
-    struct shares *s = p->shares;
+    struct payers *s = p->payers;
     double per_row = (double)us / n_step, cost = per_row * n_row, left = t->prepaid_us - cost;
     charge(t, cost);
-    /* a decode's row: the prompt is done, and the row says nothing about the price of prompts */
-    if (n_row == 1) {
+    /* a decode's rows: the prompt is done, and they do not measure the price of prompts */
+    if (t->decodes || n_row == 1) {
         prepay(t, 0);
         return;
     }
     s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? 0.05 : 1);
-    double most = t->n_left * s->us_per_row; /* less than was thought, where others computed a part of it */
+    /* less than estimated if others computed a part of it */
+    double most = t->n_left * s->us_per_row;
     if (left > most) left = most;
     prepay(t, left > 0 ? left : 0);
 }
 
 static void leave(struct policy *p, struct turn *t)
 {
-    struct share *x = t->share;
+    struct payer *x = t->payer;
     prepay(t, 0);
     x->n_running -= t->running;
     if (--x->n_turn > 0) return;
-    x->prepaid_us = 0; /* no rounding stays */
-    if (x->virtual_us > p->shares->idle_us) p->shares->idle_us = x->virtual_us;
+    x->prepaid_us = 0; /* removes rounding errors */
+    if (x->virtual_us > p->payers->idle_us) p->payers->idle_us = x->virtual_us;
 }
 
 static int64_t rank(const struct policy *p, const struct turn *t)
 {
     (void)p;
-    const struct share *x = t->share;
+    const struct payer *x = t->payer;
     return (int64_t)(t->running ? x->virtual_us - SLACK_US : x->virtual_us + x->prepaid_us);
 }
 
 static bool promotes(const struct turn *t)
 {
-    return t->share->n_running == 0;
+    return t->payer->n_running == 0;
+}
+
+static bool yields(const struct turn *running, const struct turn *waiting, int n_gone)
+{
+    const struct payer *from = running->payer, *to = waiting->payer;
+    return from != to && (from->n_running - 1 - n_gone) / weight(running) >= (to->n_running + 1) / weight(waiting);
 }
 
 const struct policy_type policy_type_fair = {
     .name = "fair",
     .help = "weighted fair sharing by key or user; preempts",
     .preempts = true,
+    .divides = true,
     .open = fair_open,
     .close = fair_close,
     .arrive = arrive,
@@ -189,4 +204,5 @@ const struct policy_type policy_type_fair = {
     .leave = leave,
     .rank = rank,
     .promotes = promotes,
+    .yields = yields,
 };

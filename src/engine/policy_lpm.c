@@ -1,7 +1,7 @@
 /* policy_lpm.c - longest cached prefix first (Zheng et al., "SGLang: Efficient Execution of
- * Structured Language Model Programs", 2024, section 3: a walk of the radix tree depth first is the
- * order that hits most, and taking the longest match first is that walk online). Prefixes are used
- * while they are still there, instead of being evicted for a prompt that shares nothing. */
+ * Structured Language Model Programs", 2024, section 3: a depth-first walk of the radix tree is the
+ * order with the most hits, and taking the longest match first is that walk online). Prefixes are
+ * used while they are cached, instead of being evicted for a prompt that shares nothing. */
 #include "policy_impl.h"
 
 static int64_t rank(const struct policy *p, const struct turn *t)

@@ -1,18 +1,18 @@
-/* policy_mlfq.c - skip-join multi-level feedback queue (Wu et al., "Fast Distributed Inference Serving
- * for Large Language Models" (FastServe), 2023, section 4.1).
+/* policy_mlfq.c - skip-join multi-level feedback queue (Wu et al., "Fast Distributed Inference
+ * Serving for Large Language Models" (FastServe), 2023, section 4.1).
  *
  *   arrive --first step fits the quantum of level i, none above--> level i
- *   level i --its quantum is used up--> level i + 1 (the last one keeps what it has)
- *   waiting for starvation_us --> before everybody (policy.c)
+ *   level i --its quantum is used up--> level i + 1 (the last one keeps its turns)
+ *   waiting for starvation_us --> before all others (policy.c)
  *
- * How long an answer gets nobody knows, so short jobs are found out: each level has a quantum twice
- * that of the one above, and who has used it up goes down. A prompt is one indivisible first
- * step whose length is known: classical feedback queues would drag a long one through all the upper
- * levels, in front of short jobs; here it joins where it belongs. Within a level first come, first
- * served; a waiting turn displaces a running one of a lower level.
+ * The length of an answer is unknown, so short jobs are detected: each level has twice the quantum
+ * of the one above, and a turn that has used it up moves down. A prompt is one indivisible first
+ * step of known length. Classical feedback queues would move a long one through all upper levels,
+ * before short jobs; here it joins at its own level. Within a level first come, first served; a
+ * waiting turn displaces a running one of a lower level.
  *
- * Service is counted in rows, not microseconds, so that the order does not depend on the clock. Rows
- * that are computed again after a preemption are not counted: they are no progress. */
+ * Service is counted in rows, not microseconds, so the order does not depend on the clock. Rows
+ * recomputed after a preemption are not counted: they are no progress. */
 #include "policy_impl.h"
 
 enum { N_LEVEL = 12, QUANTUM_ROWS = 64 }; /* the last level: prompts of more than 64 k rows */
@@ -46,7 +46,8 @@ static void served(struct policy *p, struct turn *t, int n_row, int n_step, int6
         t->n_served -= quantum(t->level++);
 }
 
-/* All of its prompt that was not computed before is progress, or the one token it decodes. */
+/* Set n_redo: all rows except those of its prompt that were not computed before, or its one decoded
+ * token. */
 static void preempted(struct policy *p, struct turn *t)
 {
     (void)p;

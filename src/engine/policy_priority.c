@@ -1,5 +1,5 @@
-/* policy_priority.c - the request's priority, lower values first, as vLLM has it; among equals first
- * come, first served. A waiting turn displaces a running one of a higher value. */
+/* policy_priority.c - the request's priority, lower values first, as in vLLM; ties: first come,
+ * first served. A waiting turn displaces a running one of a higher value. */
 #include "policy_impl.h"
 
 static int64_t rank(const struct policy *p, const struct turn *t)

@@ -1,7 +1,7 @@
-/* policy_sjf.c - shortest job first, a job's length being what is left of its prompt after the
- * prefix that is cached: what a server knows before it begins. How long the answer gets it does
- * not know (mlfq finds out). Best mean time to first token of all orders that do not preempt; long
- * prompts wait for their starvation bound while short ones keep coming. */
+/* policy_sjf.c - shortest job first; a job's length is the rest of its prompt after the cached
+ * prefix. The length of its answer is unknown (mlfq estimates it). Best mean time to first token of
+ * all orders that do not preempt; long prompts wait for their starvation bound while short ones
+ * keep arriving. */
 #include "policy_impl.h"
 
 static int64_t rank(const struct policy *p, const struct turn *t)

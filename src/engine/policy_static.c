@@ -1,6 +1,6 @@
-/* policy_static.c - static batching, the baseline that continuous batching is measured against, as model
- * servers had it before Orca (Yu et al., OSDI 2022): what waits becomes a batch, nobody joins until the
- * last of it is done, and those that are done are computed on until then. */
+/* policy_static.c - static batching, the baseline for continuous batching, as in model servers
+ * before Orca (Yu et al., OSDI 2022): all waiting turns become a batch, none joins it before its
+ * last one is done, and finished ones are computed until then. */
 #include "policy_impl.h"
 
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us)

@@ -1,5 +1,6 @@
-/* Goal: every policy orders as its file says, nobody starves under any of them, and none allocates
- * after it was opened. Method: turns by hand and by a seeded generator, without an engine. */
+/* Goal: every policy orders as its file describes, no turn starves under any of them, and none
+ * allocates after it was opened. Method: turns by hand and by a seeded generator, without an
+ * engine. */
 #include "policy_impl.h"
 
 #include "base/rng.h"
@@ -14,7 +15,7 @@ static struct policy *open_policy(const char *name)
     struct policy_options o = {.name = name, .n_seq = 4, .starvation_us = 1000000};
     if (policy_open(&p, &o, &e) != 0) {
         test_fail(__FILE__, __LINE__, "%s", e.text);
-        exit(1); /* nothing below could go on */
+        exit(1); /* nothing below could continue */
     }
     return p;
 }
@@ -25,7 +26,7 @@ static struct turn make_turn(uint64_t arrival, int n_prompt)
         .arrival = arrival, .n_prompt = n_prompt, .n_left = n_prompt, .share_weight = 1};
 }
 
-/* The waiting turn that goes first, as sched.c picks it. */
+/* Return the waiting turn that goes first, in the order of sched.c. */
 static int first(const struct policy *p, struct turn *const *t, int n, int64_t now_us)
 {
     int best = -1;
@@ -53,7 +54,7 @@ TEST(policies_are_found_by_name)
                 &e);
         policy_close(p);
     }
-    EXPECT_INT(n, 8);
+    EXPECT_INT(n, 9);
     EXPECT_INT(policy_open(&p, &(struct policy_options){.name = "lifo"}, &e), ERR_ARG);
     for (int i = 0; i < n; i++) EXPECT(strstr(e.text, policy_name(i)));
     EXPECT(strstr(e.text, "lifo"));
@@ -63,7 +64,8 @@ TEST(policies_are_found_by_name)
 
 TEST(each_policy_orders_as_it_says)
 {
-    /* four turns of two shares; the first has had two seconds of service before the others come */
+    /* four turns of two shares; the first share has had two seconds of service before the others
+     * arrive */
     static const struct {
         int n_prompt, n_cached, priority;
         uint64_t share;
@@ -71,7 +73,7 @@ TEST(each_policy_orders_as_it_says)
     static const struct {
         const char *name, *order;
     } want[] = {{"fcfs", "0123"}, {"priority", "3102"}, {"mlfq", "2301"},   {"sjf", "1230"},
-                {"lpm", "1302"},  {"fair", "2301"},     {"static", "0123"}, {"window", "0123"}};
+                {"lpm", "1302"},  {"fair", "2301"},     {"round_robin", "0123"}, {"static", "0123"}, {"window", "0123"}};
     for (size_t w = 0; w < sizeof want / sizeof want[0]; w++) {
         struct policy *p = open_policy(want[w].name);
         struct turn t[4], *at[4], before = make_turn(0, 10), other = make_turn(1, 10);
@@ -92,7 +94,7 @@ TEST(each_policy_orders_as_it_says)
         for (int i = 0; i < 4; i++) {
             int k = first(p, at, 4, 0);
             order[i] = (char)('0' + k);
-            t[k].running = true; /* ranks of the rest stay: nobody is charged for it */
+            t[k].running = true; /* ranks of the rest stay: no share is charged for it */
         }
         EXPECT_TEXT(order, want[w].order);
         policy_close(p);
@@ -120,14 +122,14 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
         policy_admitted(p, &older, now);
         policy_served(p, &older, 8000, 8000, 3000000, now);
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
-        policy_preempted(p, &older, now); /* for want of pages, say */
+        policy_preempted(p, &older, now); /* for example for lack of pages */
         EXPECT(policy_rank(p, &older, now) < policy_rank(p, &old, now));
         policy_close(p);
     }
 }
 
-/* Random arrivals at a server of four places that is always too slow: whoever is picked, nobody who
- * is overdue and came to wait earlier is left standing. */
+/* Random arrivals at a server of four places that is always too slow: no overdue turn that arrived
+ * earlier is passed over. */
 static void nobody_starves(const char *name, int n_turn)
 {
     enum { N_MAX = 512 };
@@ -138,7 +140,7 @@ static void nobody_starves(const char *name, int n_turn)
     uint64_t rng = 77, n_malloc = test_n_malloc();
     for (int64_t now = 0; n_done < n_turn; now += 10000) {
         if (n_arrived < n_turn && n < N_MAX - 4 && rng_below(&rng, 3) == 0) {
-            struct turn *t = NULL; /* a place that nobody has */
+            struct turn *t = NULL; /* a free place */
             for (int i = 0; i < N_MAX && !t; i++)
                 if (turn[i].n_prompt == 0) t = &turn[i];
             *t = make_turn((uint64_t)n_arrived++, 1 + (int)rng_below(&rng, 4000));
@@ -205,7 +207,7 @@ TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
         if (n == 24 || n == 24 + 128 || n == 24 + 128 + 256 || n == 24 + 128 + 256 + 512) want++;
         EXPECT_INT(policy_rank(p, &t, 0), want);
     }
-    /* displaced: its 1040 rows are computed again at no charge, what follows counts */
+    /* displaced: recomputing its 1040 rows is free, later ones count */
     t.n_left = 1041;
     policy_preempted(p, &t, 0);
     policy_admitted(p, &t, 0);
@@ -237,7 +239,7 @@ TEST(mlfq_displaced_within_a_prompt_counts_the_rest_of_it)
 
 /* ---- fair ---- */
 
-/* One turn per share, always ready; a step of 10 ms goes to whoever ranks first. */
+/* One turn per share, always ready; a step of 10 ms goes to the turn that ranks first. */
 TEST(fair_shares_go_by_weight)
 {
     struct policy *p = open_policy("fair");
@@ -274,17 +276,17 @@ TEST(fair_shares_bank_no_credit_and_forget_no_debt)
     policy_served(p, &a, 1, 1, 60000000, 0); /* a minute alone */
     policy_arrive(p, &b, 0);
     int64_t lead = policy_rank(p, &a, 0) + 1000000 - policy_rank(p, &b, 0); /* less the slack */
-    EXPECT_INT(lead, 0); /* b starts where a is: it has not saved up a minute */
+    EXPECT_INT(lead, 0); /* b starts at a's virtual time: it has not saved up a minute */
     policy_admitted(p, &b, 0);
     policy_served(p, &a, 1, 1, 5000000, 0);
     policy_leave(p, &a);
-    policy_arrive(p, &c, 0); /* the same share comes back: it is still ahead by 5 s */
+    policy_arrive(p, &c, 0); /* the same share returns: it is still ahead by 5 s */
     EXPECT_INT(policy_rank(p, &c, 0) - (policy_rank(p, &b, 0) + 1000000), 5000000);
     policy_leave(p, &b);
     policy_leave(p, &c);
     struct turn d = make_turn(3, 1);
     d.share_id = 9;
-    policy_arrive(p, &d, 0); /* nobody is there: new ones start where the last ended */
+    policy_arrive(p, &d, 0); /* none is active: new ones start where the last ended */
     EXPECT_INT(policy_rank(p, &d, 0), 65000000);
     policy_close(p);
 }
@@ -328,7 +330,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
     char order[7] = "";
     for (int i = 0; i < 6; i++) {
         t[i] = make_turn((uint64_t)i + 1, i < 4 ? 500 : 400);
-        t[i].share_id = i < 4 ? 1 : 2; /* four of a key that floods, then two of another */
+        t[i].share_id = i < 4 ? 1 : 2; /* four of a flooding key, then two of another */
         at[i] = &t[i];
         policy_arrive(p, &t[i], 0);
     }
@@ -338,7 +340,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
         policy_admitted(p, &t[k], 0);
     }
     EXPECT_TEXT(order, "045123");
-    /* what was paid in advance is set off, and the rest given back when the prompt is done */
+    /* advance payment is set off, and the rest returned when the prompt is done */
     double before = t[0].prepaid_us;
     policy_served(p, &t[0], 250, 500, 1000000, 0);
     EXPECT_INT(before - t[0].prepaid_us, 500000);
@@ -356,7 +358,7 @@ static int first_running(const struct policy *p, const struct turn *t, int n)
     return k;
 }
 
-/* A policy at which a row costs 2 ms. */
+/* Open a policy at which a row costs 2 ms. */
 static struct policy *open_fair(void)
 {
     struct policy *p = open_policy("fair");
@@ -371,7 +373,7 @@ static struct policy *open_fair(void)
 
 TEST(fair_gives_rows_by_what_was_had_not_by_what_was_paid)
 {
-    /* a key's four prompts of ten seconds were admitted before another's came */
+    /* a key's four prompts of ten seconds were admitted before another key's arrived */
     struct policy *p = open_fair();
     struct turn t[5];
     int n_step[5] = {0};
@@ -405,7 +407,7 @@ TEST(fair_owes_nothing_for_payments_that_were_given_back)
         policy_admitted(p, &t[i], 0);
     }
     policy_arrive(p, &other, 0);
-    for (int i = 0; i < 4; i++) policy_leave(p, &t[i]); /* cancelled: nobody had anything */
+    for (int i = 0; i < 4; i++) policy_leave(p, &t[i]); /* cancelled: none had any service */
     policy_arrive(p, &next, 0);
     EXPECT_INT(policy_rank(p, &next, 0) - policy_rank(p, &other, 0), 0);
     policy_leave(p, &stays), policy_leave(p, &other), policy_leave(p, &next);
@@ -436,7 +438,7 @@ TEST(fair_has_room_for_any_number_of_shares)
     enum { N = 3000 };
     static struct turn t[N];
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < N; i++) { /* more active ones than the table holds */
+        for (int i = 0; i < N; i++) { /* more active shares than the table holds */
             t[i] = make_turn((uint64_t)i, 10);
             t[i].share_id = rng_next(&rng);
             policy_arrive(p, &t[i], 0);
@@ -445,20 +447,20 @@ TEST(fair_has_room_for_any_number_of_shares)
         for (int i = 0; i < N; i++) policy_served(p, &t[i], 10, 10 * N, 1000000, 0);
         for (int i = 0; i < N; i++) policy_leave(p, &t[i]);
     }
-    for (int i = 0; i < 100000; i++) { /* two after two: idle ones make room, each has its own */
+    for (int i = 0; i < 100000; i++) { /* two at a time: idle ones make room, each has its own */
         for (int k = 0; k < 2; k++) {
             t[k] = make_turn(0, 10);
             t[k].share_id = rng_next(&rng);
             policy_arrive(p, &t[k], 0);
         }
-        EXPECT(t[0].share != t[1].share);
+        EXPECT(t[0].payer != t[1].payer);
         for (int k = 0; k < 2; k++) policy_leave(p, &t[k]);
     }
     EXPECT_INT(test_n_malloc() - n_malloc, 0);
     policy_close(p);
 }
 
-/* ---- batches that nobody joins ---- */
+/* ---- batches that no turn joins ---- */
 
 TEST(static_admits_a_batch_at_a_time)
 {
@@ -474,13 +476,96 @@ TEST(window_waits_for_a_full_batch_or_its_time)
 {
     struct policy *p;
     struct err e;
-    struct policy_options o = {.name = "window", .n_seq = 8, .window_us = 500, .window_n = 4};
+    struct policy_options o = {.name = "window", .n_seq = 8, .window_us = 500, .window_min = 4, .window_max = 5};
     NEED_OK(policy_open(&p, &o, &e), &e);
     EXPECT(!policy_admits(p, 0, 3, 0, 499));
     EXPECT(policy_admits(p, 0, 3, 0, 500)); /* the oldest waited long enough */
     EXPECT(policy_admits(p, 1, 2, 300, 500));
     EXPECT(!policy_admits(p, 2, 9, 0, 600)); /* a batch runs */
     EXPECT(!policy_admits(p, 0, 3, 900, 1000));
-    EXPECT(policy_admits(p, 0, 4, 900, 1000)); /* enough wait */
+    EXPECT(policy_admits(p, 0, 9, 900, 1000)); /* enough wait */
+    for (int n = 1; n < 5; n++) EXPECT(policy_admits(p, n, 9 - n, 900, 1000));
+    EXPECT(!policy_admits(p, 5, 4, 900, 1000)); /* the batch is as large as it may be */
+    policy_close(p);
+}
+
+TEST(window_waits_for_as_many_as_fit_if_no_number_is_given)
+{
+    struct policy *p;
+    struct err e;
+    NEED_OK(policy_open(&p, &(struct policy_options){.name = "window", .n_seq = 8, .window_us = 500}, &e), &e);
+    EXPECT(!policy_admits(p, 0, 7, 0, 499));
+    EXPECT(policy_admits(p, 0, 8, 0, 499));
+    EXPECT(policy_admits(p, 7, 1, 0, 499));
+    policy_close(p);
+    NEED_OK(policy_open(&p, &(struct policy_options){.name = "window", .n_seq = 8, .window_us = 500, .window_max = 3}, &e), &e);
+    EXPECT(!policy_admits(p, 0, 2, 0, 499));
+    EXPECT(policy_admits(p, 0, 3, 0, 499));
+    EXPECT(!policy_admits(p, 3, 5, 0, 499));
+    policy_close(p);
+}
+
+/* ---- round robin ---- */
+
+TEST(round_robin_gives_slices_in_turns)
+{
+    enum { N = 5, SLICE = 10, PLACES = 2, TOKENS = 40 };
+    struct policy *p;
+    struct err e;
+    struct policy_options o = {.name = "round_robin", .n_seq = PLACES, .slice_tokens = SLICE};
+    NEED_OK(policy_open(&p, &o, &e), &e);
+    struct turn t[N];
+    int n_token[N] = {0}, n_wait[N] = {0}, most = 0, least = 0;
+    for (int i = 0; i < N; i++) {
+        t[i] = make_turn((uint64_t)i, 300);
+        policy_arrive(p, &t[i], 0);
+    }
+    EXPECT(policy_preempts(p));
+    for (int step = 0; step < N * TOKENS / PLACES * 3; step++) {
+        for (int place = 0; place < PLACES; place++) { /* those that rank first run, as sched.c displaces */
+            int k = -1, last = -1, n_running = 0;
+            for (int i = 0; i < N; i++) {
+                n_running += t[i].running;
+                if (!t[i].running && (k < 0 || policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0))) k = i;
+                if (t[i].running && (last < 0 || policy_rank(p, &t[i], 0) > policy_rank(p, &t[last], 0))) last = i;
+            }
+            if (n_running == PLACES && policy_rank(p, &t[last], 0) < policy_rank(p, &t[k], 0)) continue;
+            if (n_running == PLACES) policy_preempted(p, &t[last], 0);
+            policy_admitted(p, &t[k], 0);
+        }
+        for (int i = 0; i < N; i++) {
+            n_wait[i] = t[i].running ? 0 : n_wait[i] + 1;
+            most = n_wait[i] > most ? n_wait[i] : most;
+            if (!t[i].running) continue;
+            bool prompt = t[i].n_left > 100;
+            t[i].n_left = prompt ? t[i].n_left - 100 : 1;
+            policy_served(p, &t[i], prompt ? 100 : 1, 100, 1000, 0);
+            n_token[i] += !prompt;
+        }
+        least = n_token[0];
+        for (int i = 0; i < N; i++) least = n_token[i] < least ? n_token[i] : least;
+        for (int i = 0; i < N && step > 60; i++) EXPECT(n_token[i] <= least + 2 * SLICE);
+    }
+    EXPECT(least >= TOKENS);
+    EXPECT(most <= (N - PLACES) * (SLICE + 3)); /* a slice each of the others, and their prompts */
+    policy_close(p);
+}
+
+/* A prompt does not count, however many steps it takes. */
+TEST(round_robin_does_not_cut_a_prompt)
+{
+    struct policy *p = open_policy("round_robin");
+    struct turn t = make_turn(0, 10000), other = make_turn(1, 10);
+    policy_arrive(p, &t, 0);
+    policy_admitted(p, &t, 0);
+    policy_arrive(p, &other, 0);
+    for (int i = 0; i < 200; i++) {
+        t.n_left -= 49;
+        policy_served(p, &t, 49, 100, 1000, 0);
+        EXPECT(policy_rank(p, &t, 0) < policy_rank(p, &other, 0));
+    }
+    t.n_left = 1;
+    for (int i = 0; i < 128; i++) policy_served(p, &t, 1, 10, 1000, 0);
+    EXPECT(policy_rank(p, &t, 0) > policy_rank(p, &other, 0));
     policy_close(p);
 }

@@ -1,8 +1,9 @@
-/* pooling.c - a prompt becomes one vector: the mean of its rows' final hidden states, or the last or the first one.
+/* pooling.c - a prompt becomes one vector: the mean of its rows' final hidden states, or the last
+ * or first one.
  *
- * Rows arrive in the order of their positions and each once, however the prompt is cut into chunks and however often it is
- * preempted (seq_wanted), and are added in f64 in that order: so the vector depends on the prompt alone (docs/design.md 5).
- * Normalizing and shortening are the client's. */
+ * Each row arrives once, in the order of positions, however the prompt is cut into chunks and
+ * however often it is preempted (seq_wanted). Rows are added in f64 in that order, so the vector
+ * depends on the prompt only (docs/design.md 5). The client normalizes and shortens it. */
 #include "engine_impl.h"
 
 #include <string.h>
@@ -10,9 +11,9 @@
 int pooling_check(const struct engine *en, const struct request *r, struct err *e)
 {
     if (en->executor.d_hidden == 0)
-        return err_set(e, ERR_UNSUPPORTED, "pooling: the model tells no hidden states");
+        return err_field(e, ERR_UNSUPPORTED, "pooling", ": the model tells no hidden states");
     if (r->max_tokens || r->n > 1 || r->best_of > 1 || r->beam_width || r->n_prompt_logprob >= 0)
-        return err_set(e, ERR_ARG, "pooling: nothing is generated or told beside the vector");
+        return err_field(e, ERR_ARG, "pooling", ": nothing is generated or told beside the vector");
     return 0;
 }
 

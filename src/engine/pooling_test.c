@@ -1,6 +1,7 @@
-/* pooling_test.c - goal: a pooled vector is that of transformers' hidden states, whatever else runs, and nothing else may be
- * asked beside it. Method: the golden models with their hidden states (tests/golden/make.py), in chunks of every size, and
- * beside requests that take their pages away. same_test.c has pooled requests among its others. */
+/* pooling_test.c - goal: a pooled vector is that of transformers' hidden states, independent of
+ * other requests, and excludes other outputs. Method: the golden models with their hidden states
+ * (tests/golden/make.py), in chunks of every size, and next to requests that take their pages away.
+ * same_test.c includes pooled requests. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -53,7 +54,7 @@ static enum finish pool(struct rig *r, enum pooling pooling, float *out)
     return ev.finish;
 }
 
-/* What transformers' hidden states f32 [N_TOKEN, d] make of it. */
+/* Compare with the vector from transformers' hidden states f32 [N_TOKEN, d]. */
 static void expect_vector(const char *model, enum pooling pooling, const float *got,
                           const float *hidden, int d)
 {
@@ -103,7 +104,7 @@ TEST(pooled_vectors_do_not_depend_on_chunks_or_caches)
         struct rig r;
         struct err e;
         NEED_OK(open_rig(&r, "llama3", chunk[i], 32, &e), &e);
-        for (int again = 0; again < 2; again++) /* the second time its prefix is there */
+        for (int again = 0; again < 2; again++) /* the second time its prefix is cached */
             for (enum pooling p = POOLING_MEAN; p <= POOLING_FIRST; p++) {
                 float *to = i + again ? got : want[p];
                 pool(&r, p, to);
@@ -136,7 +137,7 @@ TEST(pooling_refuses_what_cannot_be_beside_it)
     queue_close(q);
 }
 
-/* Cached tokens of a request for the golden text. */
+/* Return the cached tokens of a request for the golden text. */
 static int n_cached(struct rig *r)
 {
     struct err e;
@@ -164,7 +165,7 @@ TEST(forgotten_prefixes_are_computed_anew)
     engine_forget_prefixes(r.en);
     EXPECT_INT(n_cached(&r), 0);
     EXPECT_INT(n_cached(&r), 64);
-    /* also those that somebody holds who goes on */
+    /* also pages that a running sequence holds */
     struct request *a = ask(&r, POOLING_NONE, NULL, q);
     a->max_tokens = 40;
     a->params.ignore_eos = true;

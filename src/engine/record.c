@@ -1,5 +1,5 @@
-/* record.c - what of the engine becomes an event of its trace (trace.h); without a trace nothing does. Called where a
- * sequence changes its state (sched.c), at a step's end (engine.c) and at a request's (emit.c). */
+/* record.c - the engine's trace events (trace.h); no effect without a trace. Called when a sequence
+ * changes its state (sched.c), at the end of a step (engine.c) and of a request (emit.c). */
 #include "engine_impl.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void record_close(struct engine *en)
     free(en->traced.taken);
 }
 
-/* ---- a sequence: it waits, has a lane and computes in it, waits again or is done ---- */
+/* ---- a sequence: it waits, computes in a lane, and waits again or is done ---- */
 
 static struct trace_event event_of(const struct seq *s, enum trace_kind kind, int64_t begin_us,
                                    int64_t end_us)
@@ -43,8 +43,8 @@ static struct trace_event event_of(const struct seq *s, enum trace_kind kind, in
 void record_wait(struct engine *en, struct seq *s)
 {
     if (!en->traced.trace) return;
-    bool first = s->choice == 0 && s->group->queued;
-    s->traced.since_us = first ? s->group->request->submit_us : engine_now(en);
+    bool first = s->choice == 0 && s->sched_us == 0;
+    s->traced.since_us = first ? s->group->request->arrival_us : engine_now(en);
 }
 
 void record_wait_end(struct engine *en, const struct seq *s)
@@ -60,7 +60,7 @@ void record_run(struct engine *en, struct seq *s)
 {
     if (!en->traced.trace) return;
     int lane = 0;
-    while (en->traced.taken[lane]) lane++; /* no more run than there are lanes */
+    while (en->traced.taken[lane]) lane++; /* no more sequences run than there are lanes */
     en->traced.taken[lane] = true;
     s->traced.lane = lane;
     s->traced.since_us = engine_now(en);
@@ -70,10 +70,11 @@ void record_run(struct engine *en, struct seq *s)
 void record_rows(struct engine *en, struct seq *s)
 {
     if (!en->traced.trace || s->n_row == 0) return;
-    int from = s->n_kv - s->n_row;
+    int from = s->pos0;
     int64_t begin = en->now_us > s->traced.since_us ? en->now_us : s->traced.since_us;
-    if (s->n_row == 1 && from >= s->n_prompt) {
-        if (s->traced.n_decoded++ == 0) s->traced.decode_us = begin;
+    if (s->decodes && from >= s->n_prompt) {
+        if (s->traced.n_decoded == 0) s->traced.decode_us = begin;
+        s->traced.n_decoded += s->n_kv - from;
         return;
     }
     struct trace_event e = event_of(s, TRACE_PREFILL, begin, engine_now(en));
@@ -120,8 +121,8 @@ void record_done(struct engine *en, const struct group *g, const struct event *d
     e.arg[1] = u->n_cached;
     e.arg[2] = u->n_output;
     e.arg[3] = us_of(u->queue_us);
-    e.arg[4] = us_of(s->first_us ? s->first_us - g->request->submit_us : 0);
-    e.arg[5] = us_of(done->time_us - g->request->submit_us);
+    e.arg[4] = us_of(s->first_us ? s->first_us - g->request->arrival_us : 0);
+    e.arg[5] = us_of(done->time_us - g->request->arrival_us);
     e.finish = finish_name(done->finish);
     memcpy(e.name, g->request->name, sizeof e.name);
     put(en, &e);

@@ -1,8 +1,8 @@
-/* reply.c - one request's events become text, on the thread of whoever asked.
+/* reply.c - one request's events become text, on the client's thread.
  *
- * Tokens are detokenized as they come; a stop string ends the answer here (the engine knows only
- * tokens) and the engine is told to stop. What it generated meanwhile is dropped, so the answer
- * does not depend on timing. */
+ * Tokens are detokenized as they arrive. A stop string ends the answer here (the engine handles
+ * tokens only) and cancels the choice. Tokens generated meanwhile are dropped, so the answer does
+ * not depend on timing. */
 #include "engine.h"
 
 int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
@@ -12,9 +12,10 @@ int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                         .request_id = request_id,
                         .choice = o->choice,
                         .include_stop = o->include_stop,
+                        .skip_ends = o->keep_marks && !o->keep_special,
                         .stop_index = -1};
-    detok_init(&r->detok, o->tokenizer, o->keep_special ? 0 : DECODE_SKIP_SPECIAL);
-    r->detok.started = true; /* the answer goes on behind a prompt: its first space is its own */
+    detok_init(&r->detok, o->tokenizer, o->keep_special || o->keep_marks ? 0 : DECODE_SKIP_SPECIAL);
+    r->detok.started = true; /* text after a prompt: its first space belongs to it */
     return stop_match_open(&r->stop, o->stop, o->n_stop, e);
 }
 
@@ -28,7 +29,12 @@ void reply_close(struct reply *r)
 static void push_text(struct reply *r, struct buf *text)
 {
     int at = stop_match_push(r->stop, r->piece.data, r->piece.n, r->include_stop, text);
+    text->failed |= r->piece.failed;
     buf_clear(&r->piece);
+    if (text->failed && !r->failed) {
+        r->failed = true;
+        engine_cancel_choice(r->engine, r->request_id, r->choice);
+    }
     if (at < 0) return;
     r->matched = true;
     r->stop_index = at;
@@ -39,7 +45,8 @@ bool reply_event(struct reply *r, const struct event *ev, struct buf *text)
 {
     if (ev->kind == EVENT_TOKEN && ev->choice == r->choice && !r->matched) {
         r->n_token++;
-        detok_push(&r->detok, ev->token, &r->piece);
+        bool shown = !r->skip_ends || !tokenizer_is_eog(r->detok.t, ev->token);
+        if (shown) detok_push(&r->detok, ev->token, &r->piece);
         push_text(r, text);
     }
     bool done = ev->kind == EVENT_CHOICE && ev->choice == r->choice;
@@ -49,7 +56,8 @@ bool reply_event(struct reply *r, const struct event *ev, struct buf *text)
         push_text(r, text);
     }
     if (!r->matched) stop_match_flush(r->stop, text);
-    r->finish = r->matched ? FINISH_STOP : ev->finish;
+    r->failed |= text->failed;
+    r->finish = r->failed ? FINISH_ERROR : r->matched ? FINISH_STOP : ev->finish;
     r->usage = ev->usage;
     if (r->matched) r->usage.n_output = r->n_token;
     return true;

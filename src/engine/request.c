@@ -1,4 +1,4 @@
-/* request.c - the life of a request until the engine has it. */
+/* request.c - the life of a request until engine_submit. */
 #include "engine_impl.h"
 
 #include <stdlib.h>
@@ -17,7 +17,6 @@ struct request *request_open(struct err *e)
     r->n_prompt_logprob = -1;
     r->n = 1;
     r->length_penalty = 1;
-    r->adapter = -1;
     r->share_weight = 1;
     return r;
 }
@@ -25,6 +24,7 @@ struct request *request_open(struct err *e)
 void request_close(struct request *r)
 {
     if (!r) return;
+    if (r->constraint) r->constraint->op->close(r->constraint);
     vec_deinit(&r->prompt);
     arena_deinit(&r->arena);
     free(r);
@@ -32,6 +32,6 @@ void request_close(struct request *r)
 
 const char *finish_name(enum finish f)
 {
-    static const char *const name[] = {"none", "stop", "length", "abort", "error", "timeout"};
+    static const char *const name[] = {"none", "stop", "length", "abort", "error", "timeout", "refused"};
     return name[f];
 }

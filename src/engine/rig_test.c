@@ -1,8 +1,9 @@
-/* rig_test.c - goal: engine tests open models in one way; see rig_test.h. */
+/* rig_test.c - goal: one way of opening models in engine tests. See rig_test.h. */
 #include "rig_test.h"
 
 #include "../../tests/unit.h"
 #include "base/os.h"
+#include "base/rng.h"
 
 static const char *golden(const char *model, const char *file)
 {
@@ -14,12 +15,47 @@ static const char *golden(const char *model, const char *file)
 const char *const golden_models[N_GOLDEN] = {"llama3", "llama-untied", "mistral",
                                              "qwen2",  "qwen3",        "smollm3"};
 
+/* ---- a clock that jumps ---- */
+
+/* A few readings in a hundred; most jumps are short, few are seconds long. */
+static int64_t jump_us(struct jumpy *c)
+{
+    if (rng_below(&c->rng, 40) > 0) return 0;
+    return (int64_t)rng_below(&c->rng, 1000u << rng_below(&c->rng, 12));
+}
+
+static int64_t jumpy_now(void *ctx)
+{
+    struct jumpy *c = ctx;
+    c->now_us += (int64_t)rng_below(&c->rng, 3) + jump_us(c);
+    return c->now_us;
+}
+
+static struct model_out jumpy_forward(void *ctx, const struct batch *b)
+{
+    struct jumpy *c = ctx;
+    if (rng_below(&c->rng, 200) == 0) c->pace = 0.01 * (double)(1 << rng_below(&c->rng, 14));
+    c->now_us += (int64_t)(c->pace * (400 + 100 * b->n_row));
+    return c->model.forward(c->model.ctx, b);
+}
+
+static void set_clock(struct jumpy *c, struct executor *x, uint64_t seed)
+{
+    *c = (struct jumpy){.rng = seed, .now_us = 1000000, .pace = 1, .model = *x};
+    x->ctx = c;
+    x->forward = jumpy_forward;
+    x->now_us = jumpy_now;
+}
+
+/* ---- a golden model ---- */
+
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e)
 {
     *r = (struct rig){0};
     int rc = checkpoint_open(&r->c, golden(o->model, "model.gguf"), e);
-    struct backend_options bo = {.n_thread = o->n_thread, .act = ACT_CHOICE_F32};
-    if (rc == 0) rc = backend_open(&r->b, "cpu", &bo, e);
+    struct backend_options bo = {
+        .n_thread = o->n_thread, .cpu_level = o->level, .act = ACT_CHOICE_F32};
+    if (rc == 0) rc = test_backend(&r->b, o->wrap, &bo, e);
     struct model_options mo = o->m;
     mo.backend = r->b;
     if (rc == 0) rc = model_open(&r->m, r->c, &mo, e);
@@ -28,6 +64,7 @@ int golden_open(struct rig *r, const struct rig_options *o, struct err *e)
     struct engine_options eo = o->e;
     eo.executor = executor_of_model(r->m);
     eo.executor.copy_rate = o->copy_rate;
+    if (o->clock_seed) set_clock(&r->clock, &eo.executor, o->clock_seed);
     eo.check = true;
     return engine_open(&r->en, &eo, e);
 }
@@ -55,8 +92,8 @@ static int64_t slow_now(void *ctx)
     return ((struct slow *)ctx)->now_us;
 }
 
-int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const char *trace,
-                     struct err *e)
+int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
+                  const struct engine_options *how, struct err *e)
 {
     memset(r, 0, sizeof *r);
     r->slow.limits = (struct batch_limits){
@@ -79,8 +116,17 @@ int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const
                                   .kv_row_bytes = 8},
                          .forward = slow_forward,
                          .now_us = slow_now};
-    struct engine_options eo = {.executor = x, .queue_max = 8, .trace_path = trace, .check = true};
+    struct engine_options eo = *how;
+    eo.executor = x;
+    eo.queue_max = how->queue_max ? how->queue_max : 8;
+    eo.check = true;
     return engine_open(&r->engine, &eo, e);
+}
+
+int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const char *trace,
+                     struct err *e)
+{
+    return slow_open_how(r, n_page, n_row, n_seq, &(struct engine_options){.trace_path = trace}, e);
 }
 
 int slow_open(struct slow_rig *r, int n_page, int n_row, int n_seq, struct err *e)
@@ -94,16 +140,23 @@ void slow_close(struct slow_rig *r)
     for (int i = 0; i < 40; i++) queue_close(r->queue[i]);
 }
 
-int slow_ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
+struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
 {
     struct request *q = request_open(e);
+    if (!q) return NULL;
     for (int k = 0; k < n_prompt; k++) (void)!vec_push(&q->prompt, (k * 5 + i) % SLOW_VOCAB);
     q->max_tokens = n_output;
     q->params.temperature = 0;
     q->params.ignore_eos = true;
     snprintf(q->name, sizeof q->name, "name-%d", i);
     q->reply = r->queue[i] ? r->queue[i] : (r->queue[i] = engine_reply_queue());
-    int rc = engine_submit(r->engine, q, e);
+    return q;
+}
+
+int slow_ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
+{
+    struct request *q = slow_request(r, i, n_prompt, n_output, e);
+    int rc = q ? engine_submit(r->engine, q, e) : ERR_MEMORY;
     if (rc != 0) request_close(q);
     return rc;
 }

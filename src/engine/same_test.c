@@ -1,9 +1,14 @@
-/* same_test.c - goal: a request's tokens and logprobs do not depend on anything but itself (docs/design.md 5):
- * the strongest test quoth has. Method: requests of mixed length and sampling settings on golden models,
- * first one at a time without caches, then in every other way of serving them: all at once, with a pool
- * that makes them preempt each other all the time, by copying and by computing again, with prefix
- * hits, under every policy, with every page size and with chunks of 16 to 8192 rows. All bits must be
- * equal. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 200 requests and all. */
+/* same_test.c - goal: a request's tokens and logprobs depend on nothing but the request
+ * (docs/design.md 5): quoth's strongest test. Method: requests of mixed length and sampling
+ * settings on golden models, first one at a time without caches, then in every other way of serving
+ * them: all at once, with a pool that makes them preempt each other all the time, by copying and by
+ * recomputing, with prefix hits, under every policy, with every page size and with chunks of 16 to
+ * 8192 rows. All bits must be equal. The clock is virtual and jumps (rig_test.h), because a policy
+ * depends on time: one clock is the same in every run, another one is new, and a failure prints its
+ * seed; QUOTH_CLOCK repeats it. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280
+ * requests and all. Hashes of the answers are recorded, to show that a refactoring changes none. */
+#include "../../tests/levels.h"
+#include "../../tests/recorded.h"
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -13,34 +18,42 @@
 #include <stdlib.h>
 
 enum { N_REQUEST_MAX = 280, N_CHOICE = 3, CONTEXT = 200, D_MAX = 64 };
+enum { CLOCK = 1006 }; /* on this one round_robin once displaced more than a step could copy */
 
 struct way {
     const char *policy;
-    int page_rows, n_token, n_row, n_seq; /* n_token: of the pool */
+    int page_rows, n_token, n_row, n_seq; /* n_token: tokens of the pool */
     enum { AGAIN, SWAP } preempt;
     bool alone;
+    uint64_t clock;
+    bool beams;        /* include beam searches */
+    const char *level; /* level of kernels; NULL: the best */
+    enum wrap wrap;    /* wrapper of the backend (tests/door/counting.h) */
+};
+
+/* Output of a choice, or logprobs of a prompt: tokens, and hashes of the output up to each. */
+struct said {
+    int n;
+    int32_t token[CONTEXT];
+    uint64_t logprobs[CONTEXT];
 };
 
 struct answers {
-    struct {
-        int n_token, n_done;
-        int32_t token[CONTEXT];
-        uint64_t logprobs; /* their hash */
-    } choice[N_REQUEST_MAX][N_CHOICE];
-    uint64_t prompt_logprobs[N_REQUEST_MAX];
+    struct said choice[N_REQUEST_MAX][N_CHOICE], prompt[N_REQUEST_MAX];
+    int n_done[N_REQUEST_MAX];
     float pooled[N_REQUEST_MAX][D_MAX];
     struct stats_view stats;
     int64_t n_cached;
 };
 
-static uint64_t hash_on(uint64_t h, const void *data, size_t n)
+static uint64_t hash_logprob(uint64_t h, const struct logprob *p)
 {
-    const uint8_t *byte = data;
-    for (size_t i = 0; i < n; i++) h = (h ^ byte[i]) * 0x100000001B3u;
-    return h;
+    h = recorded_hash(h, &p->id, sizeof p->id);
+    h = recorded_hash(h, &p->logprob, sizeof p->logprob);
+    return recorded_hash(h, &p->rank, sizeof p->rank);
 }
 
-/* Every thirteenth is not answered but pooled. */
+/* Make every thirteenth request a pooled one. */
 static void pool_instead(struct request *r, int i, float *pooled)
 {
     r->pooling = i % 13 == 9 ? POOLING_MEAN + i % 3 : POOLING_NONE;
@@ -51,9 +64,17 @@ static void pool_instead(struct request *r, int i, float *pooled)
     r->n_prompt_logprob = -1;
 }
 
-/* Request i. Its prompt begins like that of some others; its answer is long, so that sequences that
- * were admitted together outgrow the pool. */
-static struct request *request_i(int i, const struct buf *ids, struct queue *q, struct answers *a)
+/* Make every sixteenth request that is short enough for any pool a beam search. */
+static void search_instead(struct request *r, int i)
+{
+    if (i % 16 != 11 || i % 5 == 0 || r->pooling) return;
+    r->beam_width = r->n = 2;
+    if (r->max_tokens > 20) r->max_tokens = 20;
+}
+
+/* Make request i. Its prompt begins like that of some others; its answer is long, so that sequences
+ * admitted together outgrow the pool. */
+static struct request *request_i(int i, const struct way *w, const struct buf *ids, struct queue *q, struct answers *a)
 {
     struct err e;
     struct request *r = request_open(&e);
@@ -82,23 +103,30 @@ static struct request *request_i(int i, const struct buf *ids, struct queue *q, 
     r->priority = i % 3;
     r->share_id = (uint64_t)(i % 4);
     pool_instead(r, i, a->pooled[i]);
+    if (w->beams) search_instead(r, i);
     r->reply = q;
     return r;
+}
+
+static void hear(struct said *s, const struct event *ev)
+{
+    if (s->n == CONTEXT) test_fail(__FILE__, __LINE__, "more is told than fits into the context");
+    if (s->n == CONTEXT) return;
+    uint64_t h = hash_logprob(s->n > 0 ? s->logprobs[s->n - 1] : 0, &ev->chosen);
+    for (int k = 0; k < ev->n_top; k++) h = hash_logprob(h, &ev->top[k]);
+    s->token[s->n] = ev->token;
+    s->logprobs[s->n] = h;
+    s->n++;
 }
 
 static void listen(struct queue *q, struct answers *a, int i)
 {
     struct event ev;
     while (queue_pop(q, &ev, 0)) {
-        uint64_t *h =
-            ev.kind == EVENT_PROMPT ? &a->prompt_logprobs[i] : &a->choice[i][ev.choice].logprobs;
-        if (ev.kind == EVENT_TOKEN)
-            a->choice[i][ev.choice].token[a->choice[i][ev.choice].n_token++] = ev.token;
+        if (ev.kind == EVENT_TOKEN) hear(&a->choice[i][ev.choice], &ev);
+        if (ev.kind == EVENT_PROMPT) hear(&a->prompt[i], &ev);
         if (ev.kind == EVENT_DONE) a->n_cached += ev.usage.n_cached;
-        if (ev.kind == EVENT_DONE) a->choice[i][0].n_done++;
-        if (ev.kind != EVENT_TOKEN && ev.kind != EVENT_PROMPT) continue;
-        *h = hash_on(*h, &ev.chosen, sizeof ev.chosen);
-        *h = hash_on(*h, ev.top, (size_t)ev.n_top * sizeof *ev.top);
+        if (ev.kind == EVENT_DONE) a->n_done[i]++;
     }
 }
 
@@ -107,6 +135,9 @@ static int rig_open(struct rig *r, const char *model, const struct way *w, struc
     struct rig_options o = {
         .model = model,
         .n_thread = 1,
+        .clock_seed = w->clock,
+        .level = w->level,
+        .wrap = w->wrap,
         .m = {.kv_type = KV_F16,
               .page_rows = w->page_rows,
               .n_page = (w->n_token + w->page_rows - 1) / w->page_rows,
@@ -121,10 +152,12 @@ static int rig_open(struct rig *r, const char *model, const struct way *w, struc
     return golden_open(r, &o, e);
 }
 
+/* Run until idle, or until the engine has made no progress for many steps. */
 static void run_until_idle(struct rig *r, struct queue **q, struct answers *a, int n)
 {
-    while (engine_n_waiting(r->en) + engine_n_running(r->en) > 0 || engine_step(r->en)) {
-        engine_step(r->en);
+    int n_still = 0;
+    while (n_still < 100000 && (engine_n_waiting(r->en) + engine_n_running(r->en) > 0 || engine_step(r->en))) {
+        n_still = engine_step(r->en) ? 0 : n_still + 1;
         for (int i = 0; i < n; i++) listen(q[i], a, i);
     }
 }
@@ -138,7 +171,7 @@ static void serve(const char *model, const struct way *w, int n, struct answers 
     NEED_OK(rig_open(&r, model, w, &e), &e);
     for (int i = 0; i < n; i++) {
         q[i] = engine_reply_queue();
-        NEED_OK(engine_submit(r.en, request_i(i, &r.ids, q[i], a), &e), &e);
+        NEED_OK(engine_submit(r.en, request_i(i, w, &r.ids, q[i], a), &e), &e);
         if (w->alone) run_until_idle(&r, q, a, i + 1);
     }
     run_until_idle(&r, q, a, n);
@@ -148,85 +181,139 @@ static void serve(const char *model, const struct way *w, int n, struct answers 
     golden_close(&r);
 }
 
-static bool same(const struct answers *a, const struct answers *b, int n)
+/* Description of the first difference; "" if none. */
+struct difference {
+    char text[160];
+};
+
+static bool same_said(const struct said *want, const struct said *got, const char *what, struct difference *d)
 {
-    for (int i = 0; i < n; i++) {
-        if (a->choice[i][0].n_done != 1 || b->choice[i][0].n_done != 1) return false;
-        if (a->prompt_logprobs[i] != b->prompt_logprobs[i]) return false;
-        if (memcmp(a->pooled[i], b->pooled[i], sizeof a->pooled[i]) != 0) return false;
-        for (int k = 0; k < N_CHOICE; k++)
-            if (a->choice[i][k].n_token != b->choice[i][k].n_token ||
-                a->choice[i][k].logprobs != b->choice[i][k].logprobs ||
-                memcmp(a->choice[i][k].token, b->choice[i][k].token,
-                       sizeof a->choice[i][k].token) != 0)
-                return false;
+    int i = 0;
+    while (i < want->n && i < got->n && want->token[i] == got->token[i] && want->logprobs[i] == got->logprobs[i]) i++;
+    if (i == want->n && i == got->n) return true;
+    if (i == want->n || i == got->n)
+        snprintf(d->text, sizeof d->text, "%s has %d tokens, not %d", what, got->n, want->n);
+    else if (want->token[i] != got->token[i])
+        snprintf(d->text, sizeof d->text, "token %d of %s is %d, not %d", i, what, got->token[i], want->token[i]);
+    else
+        snprintf(d->text, sizeof d->text, "logprobs of token %d of %s", i, what);
+    return false;
+}
+
+static bool same_request(const struct answers *want, const struct answers *got, int i, struct difference *d)
+{
+    char what[40];
+    if (want->n_done[i] != 1 || got->n_done[i] != 1) {
+        snprintf(d->text, sizeof d->text, "it is done %d times, and alone %d times", got->n_done[i], want->n_done[i]);
+        return false;
+    }
+    if (memcmp(want->pooled[i], got->pooled[i], sizeof want->pooled[i]) != 0) {
+        snprintf(d->text, sizeof d->text, "its pooled vector");
+        return false;
+    }
+    if (!same_said(&want->prompt[i], &got->prompt[i], "the prompt", d)) return false;
+    for (int k = 0; k < N_CHOICE; k++) {
+        snprintf(what, sizeof what, "choice %d", k);
+        if (!same_said(&want->choice[i][k], &got->choice[i][k], what, d)) return false;
     }
     return true;
 }
 
+/* The reference for all other ways. */
+static const struct way alone = {"fcfs", 32, 2 * CONTEXT, 512, N_CHOICE + 1, AGAIN, true, CLOCK, true, NULL, WRAP_NONE};
 static struct answers want, got;
-static int64_t n_preempted, n_swapped, n_way;
+static int64_t n_preempted, n_swapped, n_displaced, n_way;
 
 static void compare(const char *model, const struct way *w, int n)
 {
+    struct difference d;
     serve(model, w, n, &got);
     n_way++;
     n_preempted += got.stats.value[STAT_preemptions];
     n_swapped += got.stats.value[STAT_swapped];
-    if (!same(&want, &got, n))
-        test_fail(__FILE__, __LINE__,
-                  "%s differs: %s, %d tokens in pages of %d, %d rows, %d sequences, %s", model,
-                  w->policy, w->n_token, w->page_rows, w->n_row, w->n_seq,
-                  w->preempt == SWAP ? "swapped" : "computed again");
+    n_displaced += got.stats.value[STAT_displaced];
+    for (int i = 0, n_told = 0; i < n && n_told < 3; i++) {
+        if (same_request(&want, &got, i, &d)) continue;
+        n_told++;
+        test_fail(__FILE__, __LINE__, "%s, %s, %d tokens in pages of %d, %d rows, %d sequences, %s, QUOTH_CLOCK=%llu: request %d: %s",
+                  model, w->policy, w->n_token, w->page_rows, w->n_row, w->n_seq,
+                  w->preempt == SWAP ? "swapped" : "computed again", (unsigned long long)w->clock, i, d.text);
+    }
 }
 
-/* Every policy, page size and chunk; pools from barely one request to all. */
+static uint64_t fresh_clock(void)
+{
+    const char *text = getenv("QUOTH_CLOCK");
+    return text ? strtoull(text, NULL, 10) : os_random() | 1;
+}
+
+/* Compare every policy, page size and chunk; pools from barely one request to all. */
 static void compare_ways(const char *model, int n, int pool_part)
 {
     static const int chunk[] = {16, 37, 128, 8192}, pool[] = {210, 300, 600, 8000};
-    uint64_t rng = 9;
-    int64_t preempted = n_preempted, swapped = n_swapped;
+    uint64_t rng = 9, fresh = fresh_clock();
     for (int p = 0; policy_name(p); p++)
         for (int size = 0; size < 7; size++)
             for (int c = 0; c < 4; c++) {
                 int i = (p + size + c) % 4;
                 struct way w = {policy_name(p), 1 << size,        pool[i],
                                 chunk[c],       i == 3 ? 64 : 12, rng_below(&rng, 2) ? SWAP : AGAIN,
-                                false};
+                                false, CLOCK, true, NULL, WRAP_NONE};
                 w.n_token = w.n_token / pool_part + 3 * w.page_rows;
-                if (test_long() || rng_below(&rng, 22) == 0) compare(model, &w, n);
+                if (test_long() || rng_below(&rng, 30) == 0) compare(model, &w, n);
+                w.clock = fresh;
+                if (test_long() || rng_below(&rng, 60) == 0) compare(model, &w, n);
             }
-    test_note("%s: %d requests in %lld ways, preempted %lld times, %lld of them swapped", model, n,
-              (long long)n_way, (long long)(n_preempted - preempted),
-              (long long)(n_swapped - swapped));
+    test_note("%s: %d requests in %lld ways, clocks %d and %llu; preempted %lld times, %lld of them swapped, %lld displaced",
+              model, n, (long long)n_way, CLOCK, (unsigned long long)fresh, (long long)n_preempted, (long long)n_swapped,
+              (long long)n_displaced);
 }
 
-/* qwen3 attends to everything; all layers of mistral have a window of 16, so that pages behind it are freed. */
+/* qwen3 attends to everything; all layers of mistral have a window of 16, so pages before it are
+ * freed. */
 TEST(answers_are_the_same_in_every_way_of_serving)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
     static const char *const models[] = {"qwen3", "mistral"};
     int n = test_long() ? N_REQUEST_MAX : 60;
-    n_preempted = n_swapped = 0;
+    int64_t preempted = 0, swapped = 0, displaced = 0;
     for (int i = 0; i < 2; i++) {
-        struct way alone = {"fcfs", 32, 2 * CONTEXT, 512, N_CHOICE + 1, AGAIN, true};
-        n_way = 0;
+        n_way = n_preempted = n_swapped = n_displaced = 0;
         serve(models[i], &alone, n, &want);
         EXPECT_INT(want.n_cached, 0);
         compare_ways(models[i], n, i ? 6 : 1);
+        preempted += n_preempted, swapped += n_swapped, displaced += n_displaced;
     }
-    EXPECT(n_preempted > (test_long() ? 10000 : 100));
-    EXPECT(n_swapped > (test_long() ? 1000 : 30));
+    EXPECT(preempted > (test_long() ? 10000 : 100));
+    EXPECT(swapped > (test_long() ? 1000 : 30));
+    EXPECT(displaced > (test_long() ? 1000 : 10));
+}
+
+/* Sequences that are displaced and return by copying, some concurrently: how many, and with which
+ * others, depends on time. */
+TEST(answers_are_the_same_on_any_clock)
+{
+    if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
+    const int n = 60;
+    uint64_t fresh = fresh_clock();
+    serve("qwen3", &alone, n, &want);
+    n_displaced = 0;
+    for (int p = 0; policy_name(p); p++)
+        for (int i = 0; i < (test_long() ? 200 : 2); i++) {
+            struct way w = {policy_name(p), 2, 216, 37, 12, SWAP, false, i ? fresh + (uint64_t)i : CLOCK, true, NULL, WRAP_NONE};
+            compare("qwen3", &w, n);
+        }
+    test_note("clocks from %llu, %lld displaced", (unsigned long long)fresh + 1, (long long)n_displaced);
+    EXPECT(n_displaced > 50);
 }
 
 TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
 {
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
     int n = test_long() ? N_REQUEST_MAX : 80;
-    struct way alone = {"fcfs", 32, 2 * CONTEXT, 512, N_CHOICE + 1, AGAIN, true};
     serve("qwen3", &alone, n, &want);
     for (int i = 0; i < 2; i++) {
-        struct way w = {"fcfs", 2, CONTEXT, 64, 24, i ? SWAP : AGAIN, false};
+        struct way w = {"fcfs", 2, CONTEXT, 64, 24, i ? SWAP : AGAIN, false, CLOCK, true, NULL, WRAP_NONE};
         compare("qwen3", &w, n);
         EXPECT(got.n_cached > 0);
         int64_t again = got.stats.value[STAT_preemptions], swap = got.stats.value[STAT_swapped];
@@ -234,4 +321,63 @@ TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
         EXPECT(again >= (test_long() ? 200 : 60));
         if (i) EXPECT(swap >= (test_long() ? 150 : 60));
     }
+}
+
+/* A backend whose memory the host cannot read: forks, preemption, swapping and pooling use its
+ * functions too. */
+TEST(answers_through_a_counting_backend_are_the_same)
+{
+    if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
+    int n = test_long() ? N_REQUEST_MAX : 48;
+    serve("qwen3", &alone, n, &want);
+    for (int i = 0; i < 2; i++) {
+        struct way w = {"fcfs", 2, CONTEXT, 64, 24, i ? SWAP : AGAIN, false, CLOCK, true, NULL, i ? WRAP_COUNTING : WRAP_PLAIN};
+        compare("qwen3", &w, n);
+        EXPECT(got.stats.value[STAT_preemptions] > 0);
+        if (i) EXPECT(got.stats.value[STAT_swapped] > 0);
+    }
+}
+
+static uint64_t hash_told(uint64_t h, const struct said *s)
+{
+    uint64_t all = s->n > 0 ? s->logprobs[s->n - 1] : 0;
+    return recorded_hash(h, &all, sizeof all);
+}
+
+static uint64_t hash_answers(const struct answers *a, int n)
+{
+    uint64_t h = RECORDED_BEGIN;
+    for (int i = 0; i < n; i++) {
+        h = hash_told(h, &a->prompt[i]);
+        h = recorded_hash(h, a->pooled[i], sizeof a->pooled[i]);
+        for (int k = 0; k < N_CHOICE; k++) {
+            size_t n_token = (size_t)a->choice[i][k].n;
+            h = recorded_hash(h, &n_token, sizeof n_token);
+            h = recorded_hash(h, a->choice[i][k].token, n_token * sizeof(int32_t));
+            h = hash_told(h, &a->choice[i][k]);
+        }
+    }
+    return h;
+}
+
+static void compare_recorded(struct recorded *r, const char *model, int n)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s, %d requests", model, n);
+    for (const char *const *level = kern_levels(); *level; level++) {
+        struct way w = {"fcfs", 16, 8000, 512, 64, AGAIN, false, CLOCK, false, *level, WRAP_NONE};
+        serve(model, &w, n, &got);
+        for (int i = 0; i < n; i++) EXPECT_INT(got.n_done[i], 1);
+        recorded_compare(r, key, hash_answers(&got, n), *level);
+    }
+}
+
+TEST(recorded_answers)
+{
+    static struct recorded r;
+    if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
+    recorded_open(&r, "answers.txt");
+    for (int i = 0; i < N_GOLDEN; i++) compare_recorded(&r, golden_models[i], 24);
+    for (int i = 0; i < N_GOLDEN && test_long(); i++) compare_recorded(&r, golden_models[i], N_REQUEST_MAX);
+    recorded_close(&r, !test_long());
 }

@@ -1,5 +1,5 @@
-/* score.c - the model applied to a known text, without an engine: perplexity, golden tests. One
- * sequence, whose pages are numbers 0, 1, 2 ... */
+/* score.c - the logits of a given text, without an engine: perplexity, golden tests. One sequence
+ * with pages 0, 1, 2 ... */
 #include "engine.h"
 
 #include "base/cpu.h"
@@ -11,7 +11,6 @@ static void fill(struct batch *b, const int32_t *ids, int pos0, int n)
     b->n_row = b->n_out = n;
     b->row0[1] = n;
     b->kv_len[0] = pos0 + n;
-    b->state[0] = b->adapter[0] = -1;
     for (int i = 0; i < b->page_stride; i++) b->page[i] = i;
     for (int i = 0; i < n; i++) {
         b->token[i] = ids[pos0 + i];

@@ -1,21 +1,35 @@
-/* seq.c - the memory of a request's sequences, and the list in which they wait. All of it is taken on
- * the client's thread, when the request is submitted, and lives in one arena: a step allocates
- * nothing. */
+/* seq.c - memory of a request's sequences, and the waiting list. All of it is allocated on the
+ * client's thread at submission, in one arena: a step allocates nothing. */
 #include "engine_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Whatever changes the content of a page besides its tokens and those before. */
+/* Hash of what changes the content of a page besides its tokens and earlier ones. */
 static uint64_t extra_of(const struct request *r)
 {
-    return r->cache_salt * 0xD6E8FEB86659FD93u + (uint64_t)(r->adapter + 1);
+    return r->cache_salt * 0xD6E8FEB86659FD93u;
 }
 
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
 {
     return page_name(en->pages, i ? s->name[i - 1] : PAGE_ROOT,
                      s->token + i * pages_rows(en->pages), extra_of(s->group->request));
+}
+
+/* Forced tokens whose logits are wanted are checked as drafts are, a few at a time: a mask for each. */
+static bool open_drafts(struct seq *s, const struct engine *en)
+{
+    enum { FORCED = 8 };
+    const struct request *r = s->group->request;
+    s->n_draft_max = s->group->beam || r->pooling ? 0 : en->drafter.n_max;
+    if (r->constraint && emit_needs_logits(s) && s->n_draft_max < FORCED) s->n_draft_max = FORCED;
+    s->n_mask_word = r->constraint ? ((size_t)en->vocab.n_vocab + 31) / 32 : 0;
+    size_t n = (size_t)s->n_draft_max, n_word = (n + 1) * s->n_mask_word;
+    if (n > 0) s->draft = arena_push(&s->group->arena, n * sizeof *s->draft, 64);
+    if (n_word > 0) s->mask = arena_push(&s->group->arena, n_word * sizeof *s->mask, 64);
+    if (en->states) s->state_to = arena_push(&s->group->arena, (n + 1) * sizeof *s->state_to, 64);
+    return (n == 0 || s->draft) && (n_word == 0 || s->mask) && (!en->states || s->state_to);
 }
 
 static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
@@ -25,6 +39,8 @@ static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
     s->group = g;
     s->choice = (int)(s - g->seq);
     s->stop_id = -1;
+    s->n_fresh = 1;
+    s->state_at = s->host_state = s->snapshot = -1;
     s->n_prompt = s->n_token = (int)r->prompt.n;
     s->n_token_max = s->n_prompt + r->max_tokens;
     s->n_page_max = (s->n_token_max + rows - 1) / rows;
@@ -34,6 +50,7 @@ static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
     s->host = arena_push(&g->arena, n_page * sizeof *s->host, 64);
     s->name = arena_push(&g->arena, n_page * sizeof *s->name, 64);
     if (!s->token || !s->page || !s->host || !s->name) return false;
+    if (!open_drafts(s, en)) return false;
     memcpy(s->token, r->prompt.v, r->prompt.n * sizeof *s->token);
     memset(s->host, 0xFF, n_page * sizeof *s->host);
     if (g->held) {
@@ -47,16 +64,16 @@ static bool seq_init(struct seq *s, const struct engine *en, struct group *g)
 static int open_sampler(struct seq *s, const struct engine *en, struct err *e)
 {
     struct sample_params p = s->group->request->params;
+    if (!p.lists) p.lists = s->group->lists;
     if (s->group->held && p.n_logprob < 0) p.n_logprob = 0; /* what ranks it */
     int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->n_token_max, e);
     if (rc == 0) sampler_accept_prompt(s->sampler, s->token, s->n_prompt);
     return rc;
 }
 
-static int fail_memory(const struct group *g, struct err *e)
+static int fail_limit(const struct group *g, struct err *e)
 {
-    if (!g->arena.n_byte_max) return err_memory(e, "a request's sequences", g->arena.n_byte);
-    return err_set(e, ERR_LIMIT, "n: %d sequences of up to %d tokens need more memory than a request may have",
+    return err_field(e, ERR_LIMIT, "n", ": %d sequences of up to %d tokens need more memory than a request may have",
                    g->n_seq, (int)g->request->prompt.n + g->request->max_tokens);
 }
 
@@ -70,16 +87,24 @@ static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max,
         g->answer = arena_push0(&g->arena, (size_t)g->n_answer, sizeof *g->answer), ok = g->answer;
     if (ok && g->request->beam_width) ok = beam_open(g, en);
     if (ok && g->request->pooling) ok = pooling_open(g, en);
-    if (!ok) return fail_memory(g, e);
+    if (!ok && g->arena.limited) return fail_limit(g, e);
+    if (!ok) return err_memory(e, "a request's sequences", g->arena.n_byte);
     struct seq *first = &g->seq[0];
     for (; (first->n_name + 1) * pages_rows(en->pages) <= first->n_prompt; first->n_name++)
         first->name[first->n_name] = seq_page_name(en, first, first->n_name);
     g->n_byte = (int64_t)g->arena.n_byte;
     bool samples = !g->beam && !g->request->pooling;
+    if (samples && !g->request->params.lists)
+        rc = sample_lists_open(&g->lists, &g->request->params, &en->vocab, e);
+    g->n_byte += sample_lists_bytes(g->lists);
+    for (int i = 0; i < g->n_seq && rc == 0 && g->request->constraint; i++) {
+        rc = constraint_open(&g->seq[i], e);
+        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_limit(g, e);
+    }
     for (int i = 0; i < g->n_seq && rc == 0 && samples; i++) {
         rc = open_sampler(&g->seq[i], en, e);
         if (rc == 0) g->n_byte += sampler_bytes(g->seq[i].sampler);
-        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_memory(g, e);
+        if (rc == 0 && byte_max && g->n_byte > byte_max) rc = fail_limit(g, e);
     }
     return rc;
 }
@@ -109,13 +134,17 @@ int group_open(struct group **out, const struct engine *en, struct request *take
 void group_close(struct group *g)
 {
     if (!g) return;
-    for (int i = 0; i < g->n_seq && g->seq; i++) sampler_close(g->seq[i].sampler);
+    for (int i = 0; i < g->n_seq && g->seq; i++) {
+        sampler_close(g->seq[i].sampler);
+        constraint_close(&g->seq[i]);
+    }
+    sample_lists_close(g->lists);
     request_close(g->request);
     arena_deinit(&g->arena);
     free(g);
 }
 
-/* Whoever is pooled has no logprobs, and a choice that was forked finds its prompt told. */
+/* Pooled requests have no logprobs. A forked choice has its prompt emitted already. */
 struct wanted seq_wanted(const struct seq *s)
 {
     const struct request *r = s->group->request;

@@ -1,130 +1,24 @@
-/* sim_test.c - goal: whatever comes, every request gets its own right answer, no page leaks, nobody
- * starves and none is lost. Method: a seeded simulation. The fake model's K and V are the tokens, their
- * positions and a hash of all tokens to there, stored at the slots of the batch; its logits are a hash of the prefix as the
- * page table shows it, so that wrong K and V give a wrong token. A page that others hold must not be written. Its clock is virtual. Clients arrive
- * at random, with shared prefixes, abort, and read their replies late; pools are tiny. After every step
- * all invariants are checked. QUOTH_LONG=1 runs a million steps. */
+/* sim_test.c - goal: under any load every request gets its own right answer, no page leaks, none
+ * starves and none is lost. Method: a seeded simulation over the fake model (fake_test.h), whose
+ * clock is virtual and jumps. Clients arrive at random, with shared prefixes, some of holders that
+ * flood a short queue, abort, and read their replies late; pools are tiny. After every step all
+ * invariants are checked. QUOTH_LONG=1 runs a million steps. */
 #include "../../tests/unit.h"
 
 #include "base/hash.h"
 #include "base/rng.h"
-#include "engine_impl.h"
+#include "script_test.h"
 
-#include <stdlib.h>
-
-enum { N_VOCAB = 24, LEN_MAX = 160, N_CLIENT = 14, N_STEM = 4, N_CHOICE = 5 };
-
-/* ---- the fake model ---- */
-
-struct cell {
-    int32_t token, pos;
-    uint64_t prefix; /* hash of all tokens to here: as K and V depend on all of them */
-};
-
-struct fake {
-    struct batch_limits limits;
-    int n_page, page_rows, n_host_page, window;
-    struct cell *cell; /* [n_page * page_rows] */
-    struct cell *host; /* [n_host_page * page_rows] */
-    float *logits;     /* [n_out, N_VOCAB]     */
-    int64_t now_us;
-    int64_t n_row, n_step;
-    const struct pages *pages; /* borrowed */
-    const char *wrong;         /* what a batch should not have held */
-};
-
-static uint64_t mix(uint64_t h, int32_t token)
-{
-    h = (h ^ (uint64_t)(token + 1)) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
-}
-
-/* A few likely tokens, so that sampling has something to choose from. */
-static void logits_of(uint64_t h, float *logits)
-{
-    for (int i = 0; i < N_VOCAB; i++) logits[i] = -4;
-    for (int i = 0; i < 4; i++) logits[(h >> (i * 8)) % (N_VOCAB - 1)] += 5.0f - (float)i * 0.7f;
-}
-
-static void do_copies(struct fake *f, const struct batch *b)
-{
-    for (int i = 0; i < b->n_copy; i++) {
-        const struct batch_copy *c = &b->copy[i];
-        struct cell *from = c->kind == COPY_IN ? f->host : f->cell;
-        struct cell *to = c->kind == COPY_OUT ? f->host : f->cell;
-        memcpy(to + c->dst * f->page_rows, from + c->src * f->page_rows,
-               (size_t)f->page_rows * sizeof *to);
-    }
-}
-
-static int first_seen(const struct fake *f, int pos)
-{
-    return f->window && pos >= f->window ? pos - f->window + 1 : 0;
-}
-
-/* The cell of position p of sequence s; NULL: a hole. */
-static struct cell *cell_at(const struct fake *f, const struct batch *b, int s, int p)
-{
-    int32_t page = b->page[s * b->page_stride + p / f->page_rows];
-    return page < 0 ? NULL : &f->cell[page * f->page_rows + p % f->page_rows];
-}
-
-/* What the row of sequence s at pos sees, as its pages hold it. */
-static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int pos)
-{
-    uint64_t h = 1;
-    const struct cell *before = NULL;
-    for (int p = first_seen(f, pos); p <= pos; p++) {
-        const struct cell *c = cell_at(f, b, s, p);
-        if (!c) {
-            f->wrong = "a row sees a hole";
-            return 0;
-        }
-        if (c->pos != p) f->wrong = "a slot holds another position";
-        if (before && c->prefix != mix(before->prefix, c->token)) f->wrong = "a page follows another one than its own";
-        h = mix(h, c->token);
-        before = c;
-    }
-    return h;
-}
-
-static void write_row(struct fake *f, const struct batch *b, int s, int row)
-{
-    int pos = b->pos[row];
-    const struct cell *before = pos > first_seen(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
-    if (page_refs(f->pages, b->slot[row] / f->page_rows) != 1) f->wrong = "a page is written that others hold";
-    f->cell[b->slot[row]] = (struct cell){b->token[row], pos, mix(before ? before->prefix : 1, b->token[row])};
-}
-
-static struct model_out fake_forward(void *ctx, const struct batch *b)
-{
-    struct fake *f = ctx;
-    const char *wrong = batch_check(b, N_VOCAB, f->n_page, f->page_rows);
-    if (wrong) f->wrong = wrong;
-    do_copies(f, b);
-    for (int s = 0; s < b->n_seq; s++)
-        for (int row = b->row0[s]; row < b->row0[s + 1]; row++) write_row(f, b, s, row);
-    for (int i = 0, s = 0; i < b->n_out; i++) {
-        while (b->out_row[i] >= b->row0[s + 1]) s++;
-        logits_of(read_prefix(f, b, s, b->pos[b->out_row[i]]), f->logits + i * N_VOCAB);
-    }
-    f->now_us += 1000 + 100 * b->n_row;
-    f->n_row += b->n_row;
-    f->n_step++;
-    return (struct model_out){.logits = f->logits};
-}
-
-static int64_t fake_now(void *ctx)
-{
-    return ((struct fake *)ctx)->now_us;
-}
+enum { LEN_MAX = 160, N_CLIENT = 14, N_STEM = 4, N_CHOICE = 5, N_SHARED = 3 };
+enum { FLOOD_QUEUE = 6, FLOOD_OTHERS = 3 }; /* a short queue, and clients of holders with one request each */
 
 /* ---- clients ---- */
 
-/* What a choice must be, and how much of it came. */
+/* The expected tokens of a choice, and the number received. */
 struct choice {
     int32_t want[LEN_MAX];
     int n_want, n_output, n_got;
+    int guess_at, n_guess; /* the last guess: after this number of tokens */
     double sum_logprob;
     bool done;
 };
@@ -132,16 +26,26 @@ struct choice {
 struct client {
     struct queue *queue;
     uint64_t id;
-    bool busy, aborted, slow, may_expire;
+    bool busy, aborted, slow, may_expire, refused, ranked;
     struct choice choice[N_CHOICE];
-    int n_choice, n_prompt, n_prompt_got; /* choices told */
+    int n_choice, n_prompt, n_prompt_got; /* choices returned */
     int64_t submit_us;
 };
 
 struct way {
     const char *policy;
     int page_rows, n_page, n_row, n_seq, n_host_page, window;
+    int n_swap_copy; /* copies of a step, in addition to one per sequence */
     double copy_rate;
+    bool jumps;  /* its clock jumps */
+    bool floods; /* one holder has all clients but FLOOD_OTHERS and submits again at once */
+    /* several tokens of a sequence are verified per step: right, wrong and random guesses */
+    bool drafts;
+    int n_draft;               /* tokens of a guess */
+    bool ask_always;           /* no_jump_forward */
+    int n_state, n_host_state; /* the model has recurrent state */
+    bool no_kv;                /* the model has only recurrent state */
+    bool constrained;          /* half of the requests follow scripts, whose masks a pool fills */
     uint64_t seed;
 };
 
@@ -153,7 +57,9 @@ struct sim {
     int32_t stem[N_STEM][LEN_MAX]; /* prompts begin with a part of one of these */
     uint64_t rng;
     int len_max;
-    int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max;
+    struct script_shared shared[N_SHARED];
+    int64_t n_guessed, n_stood; /* guessed tokens, and those of them that were generated */
+    int64_t n_done, n_aborted, n_expired, n_cached, wait_us_max, n_refused, n_evicted;
     struct stats_view stats;
     bool failed;
 };
@@ -172,35 +78,38 @@ static void fail(struct sim *s, const char *why)
     s->failed = true;
 }
 
-/* What a choice of the request must be, computed without an engine. */
+/* Compute the expected tokens of a choice without an engine. */
 static void foretell_choice(const struct sim *s, const struct request *r, int i, struct choice *c)
 {
-    static const struct sample_vocab vocab = {.n_vocab = N_VOCAB};
+    static const struct sample_vocab vocab = {.n_vocab = FAKE_VOCAB};
     struct sample_work *work;
     struct sampler *sampler;
     struct sample_params params = r->params;
     struct err e;
     struct pick pick;
-    float logits[N_VOCAB];
+    float logits[FAKE_VOCAB];
     int32_t token[LEN_MAX + 1];
     int n = (int)r->prompt.n;
     *c = (struct choice){0};
     params.n_logprob = 0;
-    NEED_OK(sample_work_open(&work, N_VOCAB, "ref", &e), &e);
+    NEED_OK(sample_work_open(&work, FAKE_VOCAB, "ref", &e), &e);
     NEED_OK(sampler_open(&sampler, &params, &vocab, (uint32_t)i, LEN_MAX, &e), &e);
+    struct constraint *held = r->constraint ? r->constraint->op->fork(r->constraint) : NULL;
+    uint32_t mask[(FAKE_VOCAB + 31) / 32];
     sampler_accept_prompt(sampler, r->prompt.v, n);
     memcpy(token, r->prompt.v, (size_t)n * sizeof *token);
     while (c->n_output < r->max_tokens) {
-        uint64_t h = 1;
-        for (int p = first_seen(&s->fake, n - 1); p < n; p++) h = mix(h, token[p]);
-        logits_of(h, logits);
-        sampler_pick(sampler, work, logits, NULL, &pick);
+        fake_logits(fake_meaning(&s->fake, token, n), logits);
+        if (held) held->op->mask(held, mask);
+        sampler_pick(sampler, work, logits, held ? mask : NULL, &pick);
         c->n_output++;
         c->sum_logprob += (double)pick.chosen.logprob;
         if (pick.id == r->params.stop_id[0]) break;
         sampler_accept(sampler, pick.id);
+        if (held) held->op->accept(held, pick.id);
         token[n++] = c->want[c->n_want++] = pick.id;
     }
+    if (held) held->op->close(held);
     sampler_close(sampler);
     sample_work_close(work);
 }
@@ -210,7 +119,7 @@ static float mean_logprob(const struct choice *c)
     return c->n_output ? (float)(c->sum_logprob / c->n_output) : 0;
 }
 
-/* All choices, and of best_of the n best, best first. */
+/* Compute all choices, and of best_of the n best, best first. */
 static void foretell(const struct sim *s, const struct request *r, struct client *c)
 {
     int n = r->best_of ? r->best_of : r->n;
@@ -222,40 +131,56 @@ static void foretell(const struct sim *s, const struct request *r, struct client
                 c->choice[k] = c->choice[k - 1];
                 c->choice[k - 1] = swap;
             }
+    c->ranked = n > r->n;
     c->n_choice = r->n;
     c->n_prompt = r->n_prompt_logprob >= 0 ? (int)r->prompt.n - 1 : 0;
     c->n_prompt_got = 0;
     c->may_expire = r->deadline_us > 0;
 }
 
-static struct request *invent(struct sim *s)
+/* Return whether this client belongs to the flooding holder. */
+static bool floods(const struct sim *s, const struct client *c)
 {
-    static const int32_t stop[] = {N_VOCAB - 1, 0};
+    return s->way.floods && c - s->client < N_CLIENT - FLOOD_OTHERS;
+}
+
+static uint64_t holder_of(struct sim *s, const struct client *c)
+{
+    if (!s->way.floods) return (uint64_t)below(s, 3);
+    return floods(s, c) ? 1 : 2 + (uint64_t)(c - s->client);
+}
+
+static struct request *invent(struct sim *s, const struct client *c)
+{
+    static const int32_t stop[] = {FAKE_VOCAB - 1, 0};
     struct err e;
     struct request *r = request_open(&e);
     const int32_t *stem = s->stem[below(s, N_STEM)];
     int n = 1 + below(s, below(s, 3) ? s->len_max / 4 : s->len_max - 1), n_stem = below(s, n + 1);
     for (int i = 0; i < n; i++)
-        (void)!vec_push(&r->prompt, i < n_stem ? stem[i] : below(s, N_VOCAB));
+        (void)!vec_push(&r->prompt, i < n_stem ? stem[i] : below(s, FAKE_VOCAB));
     r->max_tokens = below(s, 2) ? s->len_max - n : below(s, s->len_max - n + 1);
     r->params.temperature = below(s, 2) ? 0 : 1;
     r->params.seed = rng_next(&s->rng);
     r->params.seeded = true;
-    r->params.stop_id = stop + below(s, 2); /* the first is hardly ever said */
+    r->params.stop_id = stop + below(s, 2); /* the first one is hardly ever generated */
     r->params.n_stop_id = 1;
     r->priority = below(s, 3);
-    r->share_id = (uint64_t)below(s, 3);
+    r->share_id = holder_of(s, c);
     r->n_prompt_logprob = below(s, 10) ? -1 : 2;
     if (below(s, 5) == 0) r->n = 1 + below(s, N_CHOICE);
     if (below(s, 10) == 0) r->best_of = r->n + below(s, N_CHOICE - r->n + 1);
     if (below(s, 10) == 0) r->deadline_us = 1 + below(s, 2000000);
+    int shared = below(s, N_SHARED + 1);
+    if (s->way.constrained && below(s, 2))
+        r->constraint = script_open(rng_next(&s->rng), shared < N_SHARED ? &s->shared[shared] : NULL, 0);
     return r;
 }
 
 static void arrive(struct sim *s, struct client *c)
 {
     struct err e;
-    struct request *r = invent(s);
+    struct request *r = invent(s, c);
     r->reply = c->queue;
     c->id = r->id;
     c->busy = true;
@@ -263,8 +188,12 @@ static void arrive(struct sim *s, struct client *c)
     c->slow = below(s, 4) == 0;
     c->submit_us = s->fake.now_us;
     foretell(s, r, c);
-    if (engine_submit(s->engine, r, &e) == 0) return;
-    fail(s, e.text);
+    int rc = engine_submit(s->engine, r, &e);
+    if (rc == 0) return;
+    bool full = rc == ERR_BUSY && floods(s, c);
+    if (!full) fail(s, e.text);
+    s->n_refused += full;
+    c->busy = false;
     request_close(r);
 }
 
@@ -282,6 +211,11 @@ static void choice_done(struct sim *s, const struct client *c, struct choice *x,
 static void finished(struct sim *s, struct client *c, const struct event *ev)
 {
     c->busy = false;
+    if (ev->finish == FINISH_REFUSED && !floods(s, c)) fail(s, "a holder within its share is refused");
+    if (ev->finish == FINISH_REFUSED) {
+        s->n_evicted++;
+        return;
+    }
     bool whole = ev->finish == FINISH_STOP || ev->finish == FINISH_LENGTH;
     if (c->n_choice == 1) choice_done(s, c, &c->choice[0], ev->finish);
     for (int i = 0; i < c->n_choice && whole; i++)
@@ -308,7 +242,7 @@ static void hear(struct sim *s, struct client *c, const struct event *ev)
         if (x->n_got >= x->n_want || ev->token != x->want[x->n_got++]) fail(s, "a wrong token");
         break;
     case EVENT_CHOICE:
-        choice_done(s, c, x, ev->finish);
+        if (ev->finish != FINISH_REFUSED) choice_done(s, c, x, ev->finish);
         break;
     case EVENT_DONE:
         finished(s, c, ev);
@@ -328,10 +262,46 @@ static void live(struct sim *s, struct client *c, bool arrivals)
         engine_cancel(s->engine, c->id);
     }
     if (!c->slow || below(s, 20) == 0) listen(s, c);
-    if (!c->busy && arrivals && below(s, 10) == 0) arrive(s, c);
+    if (!c->busy && arrivals && (floods(s, c) || below(s, 10) == 0)) arrive(s, c);
+}
+
+/* ---- guesses ---- */
+
+/* Return up to n of the expected tokens from the at-th on. */
+static int guess_right(const struct choice *x, int at, int32_t *draft, int n)
+{
+    int i = 0;
+    for (; i < n && at + i < x->n_want; i++) draft[i] = x->want[at + i];
+    return i;
+}
+
+/* By request: the expected tokens, the same with a mistake, or anything, including invalid
+ * tokens. */
+static int guess(void *ctx, const struct request *r, int choice, const int32_t *token, int n_token,
+                 int32_t *draft, int n)
+{
+    struct sim *s = ctx;
+    struct client *c = s->client;
+    int at = n_token - (int)r->prompt.n, i = 0, how = (int)(r->params.seed % 4);
+    (void)token;
+    while (c->id != r->id) c++;
+    if (how == 3 || c->ranked) {
+        for (; i < n; i++) draft[i] = below(s, FAKE_VOCAB + 1) - (below(s, 50) == 0);
+        return below(s, n + 1);
+    }
+    struct choice *x = &c->choice[choice];
+    i = guess_right(x, at, draft, n);
+    if (how == 2 && i > 0) draft[below(s, i)] += 1;
+    if (x->n_guess > 0 && at > x->guess_at + 1) s->n_stood += at - x->guess_at - 1;
+    x->guess_at = at;
+    x->n_guess = i;
+    s->n_guessed += i;
+    return i;
 }
 
 /* ---- one simulation ---- */
+
+static struct pool *pool; /* of the running simulation; NULL: none */
 
 static void sim_open(struct sim *s, const struct way *w)
 {
@@ -344,43 +314,37 @@ static void sim_open(struct sim *s, const struct way *w)
     f->page_rows = w->page_rows;
     f->n_host_page = w->n_host_page;
     f->window = w->window;
+    f->n_host_state = w->n_host_state;
+    f->no_kv = w->no_kv;
+    f->jump_every = w->jumps ? 50 : 0;
+    f->rng = w->seed;
+    f->pool = w->constrained ? pool : NULL;
     f->limits =
         (struct batch_limits){.n_row = w->n_row,
                               .n_seq = w->n_seq,
-                              .n_out = w->n_seq,
-                              .n_copy = w->n_seq + w->n_host_page,
+                              .n_out = w->n_seq + w->n_draft,
+                              .n_state = w->n_state,
+                              .n_copy = w->n_seq + w->n_swap_copy,
                               .page_stride = (s->len_max + w->page_rows - 1) / w->page_rows};
-    f->cell = calloc((size_t)n, sizeof *f->cell);
-    f->host = calloc((size_t)(w->n_host_page * w->page_rows) + 1, sizeof *f->host);
-    f->logits = calloc((size_t)w->n_seq * N_VOCAB, sizeof *f->logits);
-    struct executor x = {.ctx = f,
-                         .n_vocab = N_VOCAB,
-                         .n_page = f->n_page,
-                         .page_rows = f->page_rows,
-                         .context_max = s->len_max,
-                         .n_host_page = f->n_host_page,
-                         .page_bytes = 1000 * f->page_rows,
-                         .copy_rate = w->copy_rate,
-                         .prefill_rate = 0.01,
-                         .window = f->window,
-                         .limits = &f->limits,
-                         .forward = fake_forward,
-                         .now_us = fake_now};
-    struct engine_options o = {.executor = x, .scheduler = w->policy, .queue_max = 2 * N_CLIENT};
+    NEED_OK(fake_open(f, &e), &e);
+    struct executor x = fake_executor(f);
+    x.context_max = s->len_max;
+    x.copy_rate = w->copy_rate;
+    struct drafter d = {.ctx = s, .n_max = w->drafts ? w->n_draft : 0, .guess = guess};
+    struct engine_options o = {.executor = x, .drafter = d, .no_jump_forward = w->ask_always, .scheduler = w->policy, .queue_max = w->floods ? FLOOD_QUEUE : 2 * N_CLIENT};
     for (int i = 0; i < N_STEM; i++)
-        for (int k = 0; k < LEN_MAX; k++) s->stem[i][k] = below(s, N_VOCAB);
+        for (int k = 0; k < LEN_MAX; k++) s->stem[i][k] = below(s, FAKE_VOCAB);
     for (int i = 0; i < N_CLIENT; i++) s->client[i].queue = engine_reply_queue();
     NEED_OK(engine_open(&s->engine, &o, &e), &e);
     f->pages = s->engine->pages;
+    f->states = s->engine->states;
 }
 
 static void sim_close(struct sim *s)
 {
     engine_close(s->engine);
     for (int i = 0; i < N_CLIENT; i++) queue_close(s->client[i].queue);
-    free(s->fake.cell);
-    free(s->fake.host);
-    free(s->fake.logits);
+    fake_close(&s->fake);
 }
 
 static void sim_step(struct sim *s, bool arrivals)
@@ -390,6 +354,8 @@ static void sim_step(struct sim *s, bool arrivals)
     const char *wrong = engine_check(s->engine);
     if (wrong) fail(s, wrong);
     if (s->fake.wrong) fail(s, s->fake.wrong);
+    for (int i = 0; i < N_SHARED; i++)
+        if (s->shared[i].wrong) fail(s, s->shared[i].wrong);
 }
 
 static bool any_busy(const struct sim *s)
@@ -399,8 +365,8 @@ static bool any_busy(const struct sim *s)
     return false;
 }
 
-/* Nobody may wait longer than this: what is there when a request arrives, at the worst pace, after
- * the time in which policies let nobody starve. */
+/* Maximum wait of a client: the work present when a request arrives, at the worst pace, after the
+ * starvation bound of the policies. */
 enum { WAIT_US_MAX = 90 * 1000 * 1000 };
 
 static void sim_run(struct sim *s, const struct way *w, int n_step)
@@ -410,6 +376,8 @@ static void sim_run(struct sim *s, const struct way *w, int n_step)
     for (int i = 0; i < 100000 && any_busy(s) && !s->failed; i++) sim_step(s, false);
     if (any_busy(s)) fail(s, "a request is lost");
     if (pages_n_free(s->engine->pages) != w->n_page) fail(s, "a page leaked");
+    if (w->n_state && pages_n_free(s->engine->states) != w->n_state) fail(s, "a state leaked");
+    if (share_total(s->engine->door.place) || s->engine->door.newest) fail(s, "a place leaked");
     if (s->wait_us_max > WAIT_US_MAX) fail(s, "a request starved");
     stats_read(engine_stats(s->engine), &s->stats);
     sim_close(s);
@@ -424,17 +392,41 @@ static struct way way_of(const char *policy, int i, uint64_t *rng)
     w.n_seq = 1 + (int)rng_below(rng, 16);
     w.n_row = w.n_seq + (int)rng_below(rng, 3) * (int)rng_below(rng, 60);
     w.n_host_page = rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)w.n_page + 1) : 0;
+    w.n_swap_copy = rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)w.n_host_page + 1) : w.n_host_page;
     w.copy_rate = rng_below(rng, 2) ? 5 : 40; /* 20: as fast as computing */
     w.window = rng_below(rng, 4) ? 0 : 1 + (int)rng_below(rng, 40);
+    w.floods = rng_below(rng, 3) == 0;
+    w.jumps = rng_below(rng, 2);
+    w.constrained = rng_below(rng, 2);
+    if (rng_below(rng, 2)) {
+        w.n_state = 2 + (int)rng_below(rng, 3) * (int)rng_below(rng, 4 * (uint64_t)w.n_seq + 20);
+        w.n_host_state = (int)rng_below(rng, 8);
+        w.no_kv = rng_below(rng, 3) == 0;
+        if (w.no_kv) w.window = 1;
+    }
+    w.ask_always = rng_below(rng, 3) == 0;
+    w.drafts = rng_below(rng, 2);
+    w.n_draft = rng_below(rng, 2) ? 0 : 1 + (int)rng_below(rng, DRAFT_MAX);
     return w;
+}
+
+/* Optional parts of a sequence in addition to K and V: guesses, scripts, recurrent state. */
+enum { N_KIND = 8 };
+
+static int kind_of(const struct way *w)
+{
+    return (w->drafts && w->n_draft > 0) + 2 * w->constrained + 4 * (w->n_state > 0);
 }
 
 TEST(simulated_requests_get_their_own_answers)
 {
     static struct sim s;
     int64_t sum[STAT_COUNT] = {0};
+    struct err e;
     uint64_t rng = 42;
-    int64_t n_done = 0, n_aborted = 0, n_expired = 0, n_cached = 0;
+    NEED_OK(pool_open(&pool, 2, &e), &e);
+    int64_t n_of[N_KIND] = {0}, n_found_state = 0, n_state_in = 0;
+    int64_t n_mask = 0, n_guessed = 0, n_stood = 0, n_done = 0, n_aborted = 0, n_expired = 0, n_cached = 0, n_refused = 0, n_evicted = 0;
     int64_t most = test_long() ? 1000000 : 60000;
     for (int i = 0; sum[STAT_steps] < most; i++)
         for (int p = 0; policy_name(p); p++) {
@@ -444,7 +436,15 @@ TEST(simulated_requests_get_their_own_answers)
             for (int k = 0; k < STAT_COUNT; k++) sum[k] += s.stats.value[k];
             n_done += s.n_done, n_aborted += s.n_aborted, n_cached += s.n_cached;
             n_expired += s.n_expired;
+            n_refused += s.n_refused, n_evicted += s.n_evicted;
+            n_of[kind_of(&w)] += s.n_done - s.n_aborted - s.n_expired;
+            n_state_in += s.fake.n_state_in;
+            n_found_state += w.n_state > 0 ? s.n_cached : 0;
+            n_guessed += s.n_guessed, n_stood += s.n_stood;
+            for (int k = 0; k < N_SHARED; k++) n_mask += s.shared[k].n_mask;
         }
+    pool_close(pool);
+    pool = NULL;
     test_note("%lld steps of %lld rows, %lld requests, %lld of them aborted, %lld too late, %lld "
               "tokens found",
               (long long)sum[STAT_steps], (long long)sum[STAT_rows], (long long)n_done,
@@ -454,9 +454,20 @@ TEST(simulated_requests_get_their_own_answers)
               (long long)sum[STAT_preemptions], (long long)sum[STAT_swapped],
               (long long)sum[STAT_displaced], (long long)sum[STAT_pages_out],
               (long long)sum[STAT_pages_in], (long long)sum[STAT_pages_copied]);
+    test_note("with recurrent state: %lld tokens found, %lld states back from host memory", (long long)n_found_state,
+              (long long)n_state_in);
+    test_note("%lld masks; %lld tokens guessed, %lld of them right", (long long)n_mask, (long long)n_guessed,
+              (long long)n_stood);
+    test_note("%lld refused of holders that flood, %lld after they were queued", (long long)n_refused,
+              (long long)n_evicted);
+    EXPECT(n_refused > most / 100 && n_evicted > most / 1000);
     EXPECT(n_done - n_aborted - n_expired > most / 100);
     EXPECT(n_aborted > most / 1000 && n_expired > most / 10000);
     EXPECT(n_cached > most / 10);
+    for (int i = 0; i < N_KIND; i++) EXPECT(n_of[i] > most / 1000);
+    EXPECT(n_found_state > most / 200 && n_state_in > most / 10000);
+    EXPECT(n_mask > most / 4);
+    EXPECT(n_guessed > most / 4 && n_stood > most / 10);
     EXPECT(sum[STAT_preemptions] > most / 200 && sum[STAT_displaced] > most / 5000);
     EXPECT(sum[STAT_swapped] > most / 2000 && sum[STAT_pages_in] > most / 1000);
     EXPECT(sum[STAT_pages_copied] > most / 1000);
@@ -494,7 +505,7 @@ TEST(the_simulation_notices_wrong_kv)
     sim_close(&s);
 }
 
-/* A static batch computes the last row of those that are done again and again. */
+/* A static batch recomputes the last row of finished sequences in each step. */
 TEST(who_is_spent_writes_no_page_that_others_hold)
 {
     enum { ROWS = 16 };
@@ -506,7 +517,7 @@ TEST(who_is_spent_writes_no_page_that_others_hold)
     for (int i = 0; i < 2; i++) {
         struct client *c = &s.client[i];
         struct request *r = request_open(&e);
-        for (int k = 0; k < 2 * ROWS; k++) (void)!vec_push(&r->prompt, k % N_VOCAB);
+        for (int k = 0; k < 2 * ROWS; k++) (void)!vec_push(&r->prompt, k % FAKE_VOCAB);
         r->params.stop_id = stop;
         r->params.temperature = 0;
         r->max_tokens = i ? 8 : 1;
@@ -525,8 +536,9 @@ TEST(who_is_spent_writes_no_page_that_others_hold)
     sim_close(&s);
 }
 
-/* Two pages of tokens that XXH3 hashes alike from 0, as anyone can find in a second by a generalized birthday search
- * (Wagner, 2002: eight lists of 2^18, one for each 16 bytes): what follows one of them must not be found behind the other. */
+/* Two pages of tokens with equal XXH3 hashes from seed 0, which a generalized birthday search finds
+ * in a second (Wagner, 2002: eight lists of 2^18, one for each 16 bytes): the continuation of one
+ * must not be found after the other. */
 TEST(pages_whose_tokens_hash_alike_are_told_apart)
 {
     enum { ROWS = 32 };
@@ -544,7 +556,7 @@ TEST(pages_whose_tokens_hash_alike_are_told_apart)
         struct client *c = &s.client[i];
         struct request *r = request_open(&e);
         for (int k = 0; k < 2 * ROWS + 1; k++)
-            (void)!vec_push(&r->prompt, k < ROWS ? alike[i][k] : k % N_VOCAB);
+            (void)!vec_push(&r->prompt, k < ROWS ? alike[i][k] : k % FAKE_VOCAB);
         r->params.stop_id = stop;
         r->params.temperature = 0;
         r->max_tokens = 8;

@@ -1,10 +1,12 @@
-/* stats.c - the engine's figures about itself: counted in plain memory during a step, published at its
- * end for whoever reads (stats.h; written out by stats_text.c).
+/* stats.c - the engine's statistics: counted in plain memory during a step, published for readers
+ * at its end (stats.h; formatted by stats_text.c).
  *
  * Publishing is a sequence lock over words: `version` is odd while words are written. A reader that
- * finds it odd, or changed after its copy, copies again. All words are atomics with relaxed order, the
- * fences order them against the version, so there is no data race for a sanitizer either. */
+ * finds it odd, or changed after its copy, copies again. All words are relaxed atomics; the fences
+ * order them against the version, so sanitizers report no data race either. */
 #include "stats_impl.h"
+
+#include "base/check.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -42,7 +44,7 @@ double stat_scale(enum stat_unit u)
     return u == STAT_ONE ? 1 : 1e-6;
 }
 
-/* Bounds, in the units kept, ended by 0. vLLM's: a dashboard made for it reads these series as its own. */
+/* Bounds, in the units kept, ended by 0. vLLM's, so its dashboards can read these series. */
 #define MS 1000
 #define S  1000000
 static const int64_t bound_first_token[] = {
@@ -75,6 +77,10 @@ static const int64_t bound_request[] = {300 * MS,
                                         (int64_t)1920 * S,
                                         (int64_t)7680 * S,
                                         0};
+/* quoth's own, for times that fall mostly into vLLM's first bucket. */
+static const int64_t bound_fine[] = {
+    100,      200,   500,   1 * MS, 2 * MS, 5 * MS, 10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS,
+    500 * MS, 1 * S, 2 * S, 5 * S,  10 * S, 20 * S, 50 * S,  100 * S, 200 * S, 500 * S,  0};
 static const int64_t bound_step[] = {1,   8,    16,   32,   64,   128,   256,
                                      512, 1024, 2048, 4096, 8192, 16384, 0};
 static const int64_t bound_per_step[] = {
@@ -88,7 +94,7 @@ static const int64_t bound_residency[] = {1 * MS,   2 * MS,   5 * MS,   10 * MS,
 static const int64_t bound_choices[] = {1, 2, 5, 10, 20, 0};
 static const int64_t bound_preemptions[] = {1, 2, 3, 4, 5, 10, 20, 0};
 
-/* 1, 2, 5, 10 ... up to the longest sequence. */
+/* Fill in 1, 2, 5, 10 ... up to the longest sequence. */
 static void bounds_125(int64_t *bound, int64_t most)
 {
     static const int64_t mantissa[] = {1, 2, 5};
@@ -134,6 +140,15 @@ static void publish(struct stats *st)
     atomic_store_explicit(&st->version, v + 2, memory_order_release);
 }
 
+/* Copy e. The count is the sum of the buckets, so that both agree while other threads add. */
+static void read_early(const struct early *e, struct histogram *out)
+{
+    out->n = 0;
+    out->sum = atomic_load_explicit(&e->sum, memory_order_relaxed);
+    for (int i = 0; i <= out->n_bound; i++)
+        out->n += out->count[i] = atomic_load_explicit(&e->count[i], memory_order_relaxed);
+}
+
 void stats_read(const struct stats *st, struct stats_view *out)
 {
     uint64_t word[N_WORD], v;
@@ -144,9 +159,10 @@ void stats_read(const struct stats *st, struct stats_view *out)
         atomic_thread_fence(memory_order_acquire);
     } while (v % 2 || atomic_load_explicit(&st->version, memory_order_relaxed) != v);
     memcpy(out, word, sizeof word);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < N_REFUSED; i++)
         out->value[STAT_refused_full + i] =
             atomic_load_explicit(&st->n_refused[i], memory_order_relaxed);
+    for (int i = 0; i < N_EARLY; i++) read_early(&st->early[i], &out->times[TIMES_body + i]);
 }
 
 int stats_open(struct stats **out, const struct stats_options *o, struct err *e)
@@ -185,7 +201,8 @@ int64_t stats_lap_us(const struct stats *st, int i)
     return st->lap[i];
 }
 
-/* Positions that the batch's rows attend to, and positions whose K and V its sequences hold. */
+/* Count the positions that the batch's rows attend to, and those whose K and V its sequences
+ * hold. */
 static void count_work(struct stats *st, const struct batch *b)
 {
     const struct step_cost *c = &st->options.cost;
@@ -206,20 +223,118 @@ static void count_step(struct stats *st, const struct batch *b)
     v[STAT_rows] += b->n_row;
     v[STAT_outputs] += b->n_out;
     for (int i = 0; i < STATS_LAPS; i++) v[STAT_schedule_us + i] += st->lap[i];
+    int64_t n_token = v[STAT_prompt_tokens] + v[STAT_generation_tokens];
+    histogram_add(&st->now.times[TIMES_step_tokens], n_token - st->n_token_before);
+    st->n_token_before = n_token;
     histogram_add(&st->now.times[TIMES_step_rows], b->n_row);
     histogram_add(&st->now.times[TIMES_step_us], st->lap_us - st->begin_us);
     count_work(st, b);
 }
 
-void stats_step(struct stats *st, const struct batch *b, const struct stats_level *l)
+/* ---- high-water marks: a ring of slots of time, the highest levels in each ---- */
+
+static int64_t kv_ppm(const struct stats *st, const struct stats_level *l)
+{
+    return st->options.n_page ? (int64_t)l->n_page_held * 1000000 / st->options.n_page : 0;
+}
+
+static int32_t get(const _Atomic int32_t *x)
+{
+    return atomic_load_explicit(x, memory_order_relaxed);
+}
+
+static void set(_Atomic int32_t *x, int32_t value)
+{
+    atomic_store_explicit(x, value, memory_order_relaxed);
+}
+
+static void read_sums(const struct stats_view *v, int64_t sum[N_SUM])
+{
+    sum[0] = v->value[STAT_flops];
+    sum[1] = v->value[STAT_read_bytes];
+    sum[2] = 0;
+    for (int i = 0; i < STATS_LAPS; i++) sum[2] += v->value[STAT_schedule_us + i];
+}
+
+/* Open slots up to `slot`. Each begins with the last levels of the one before. */
+static void open_slots(struct stats *st, int64_t slot)
+{
+    int64_t from = st->slot + 1;
+    if (from < slot - STATS_SLOTS + 1) from = slot - STATS_SLOTS + 1;
+    int64_t sum[N_SUM];
+    read_sums(&st->now, sum);
+    for (int64_t s = from; s <= slot; s++) {
+        for (int k = 0; k < N_MARK; k++) set(&st->mark[s % STATS_SLOTS][k], get(&st->level[k]));
+        for (int k = 0; k < N_SUM; k++)
+            atomic_store_explicit(&st->sum[s % STATS_SLOTS][k], sum[k], memory_order_relaxed);
+    }
+    if (st->slot == 0) atomic_store_explicit(&st->slot_first, slot, memory_order_relaxed);
+    st->slot = slot;
+}
+
+void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l)
+{
+    const int32_t level[N_MARK] = {l->n_running, l->n_waiting, l->n_swapped,
+                                   (int32_t)kv_ppm(st, l)};
+    int64_t slot = now_us / STATS_SLOT_US;
+    if (slot > st->slot) open_slots(st, slot);
+    _Atomic int32_t *mark = st->mark[st->slot % STATS_SLOTS];
+    for (int k = 0; k < N_MARK; k++) {
+        set(&st->level[k], level[k]);
+        if (level[k] > get(&mark[k])) set(&mark[k], level[k]);
+    }
+    atomic_store_explicit(&st->slot_last, st->slot, memory_order_release);
+}
+
+/* Return the first slot of a window: not an overwritten one, and none before the first. */
+static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, int64_t window_us)
+{
+    int64_t begin = atomic_load_explicit(&st->slot_first, memory_order_relaxed);
+    if (window_us > STATS_WINDOW_US) window_us = STATS_WINDOW_US;
+    int64_t first = (now_us - (window_us > 0 ? window_us : 0)) / STATS_SLOT_US;
+    if (first < last - STATS_SLOTS + 2) first = last - STATS_SLOTS + 2;
+    return first < begin ? begin : first;
+}
+
+struct stats_rates stats_rates(const struct stats *st, const struct stats_view *v, int64_t now_us,
+                               int64_t window_us)
+{
+    int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), sum[N_SUM];
+    int64_t first = first_slot(st, last, now_us, window_us);
+    double s = (double)(now_us - first * STATS_SLOT_US) * 1e-6;
+    if (first > last || s <= 0) return (struct stats_rates){0};
+    read_sums(v, sum);
+    for (int k = 0; k < N_SUM; k++)
+        sum[k] -= atomic_load_explicit(&st->sum[first % STATS_SLOTS][k], memory_order_relaxed);
+    return (struct stats_rates){(double)sum[0] / s, (double)sum[1] / s, (double)sum[2] * 1e-6 / s};
+}
+
+struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us)
+{
+    int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), most[N_MARK];
+    int64_t first = first_slot(st, last, now_us, window_us);
+    for (int k = 0; k < N_MARK; k++) most[k] = get(&st->level[k]);
+    for (int64_t s = first; s <= last; s++)
+        for (int k = 0; k < N_MARK; k++) {
+            int32_t x = get(&st->mark[s % STATS_SLOTS][k]);
+            if (x > most[k]) most[k] = x;
+        }
+    return (struct stats_marks){most[0], most[1], most[2], most[3]};
+}
+
+/* ---- a step's end ---- */
+
+void stats_step(struct stats *st, int64_t now_us, const struct batch *b,
+                const struct stats_level *l)
 {
     int64_t *v = st->now.value;
+    stats_peak(st, now_us, l);
+    v[STAT_swapped_now] = l->n_swapped;
     v[STAT_running] = l->n_running;
     v[STAT_waiting] = l->n_waiting;
     v[STAT_waiting_deferred] = l->deferred ? l->n_waiting : 0;
     v[STAT_waiting_capacity] = l->deferred ? 0 : l->n_waiting;
-    v[STAT_kv_usage] =
-        st->options.n_page ? (int64_t)l->n_page_held * 1000000 / st->options.n_page : 0;
+    v[STAT_kv_usage] = kv_ppm(st, l);
     v[STAT_pages_cached] = l->n_page_cached;
     if (b) count_step(st, b);
     publish(st);
@@ -262,6 +377,7 @@ void stats_first_token(struct stats *st, int64_t us)
 void stats_token(struct stats *st, int64_t us)
 {
     histogram_add(&st->now.times[TIMES_itl], us);
+    histogram_add(&st->now.times[TIMES_itl_fine], us);
     st->now.value[STAT_generation_tokens]++;
 }
 
@@ -278,16 +394,19 @@ void stats_page_found(void *stats, int64_t gap_us)
     histogram_add(&st->now.times[TIMES_page_gap], gap_us);
 }
 
-/* What only an answer has that began. */
+/* Count the phases that exist only if the answer began. */
 static void count_phases(struct stats *st, const struct answer_times *t)
 {
     struct histogram *h = st->now.times;
-    histogram_add(&h[TIMES_queue], t->sched_us - t->submit_us);
+    histogram_add(&h[TIMES_queue], t->sched_us - t->arrival_us);
+    histogram_add(&h[TIMES_queue_fine], t->sched_us - t->arrival_us);
     histogram_add(&h[TIMES_inference], (t->last_us ? t->last_us : t->done_us) - t->sched_us);
-    histogram_add(&h[TIMES_prefill], (t->first_us ? t->first_us : t->done_us) - t->sched_us);
+    int64_t prefill = (t->first_us ? t->first_us : t->done_us) - t->sched_us;
+    histogram_add(&h[TIMES_prefill], prefill);
+    histogram_add(&h[TIMES_prefill_fine], prefill);
     if (!t->first_us || t->n_longest < 1) return;
     histogram_add(&h[TIMES_decode], t->last_us - t->first_us);
-    histogram_add(&h[TIMES_e2el_per_token], (t->done_us - t->submit_us) / t->n_longest);
+    histogram_add(&h[TIMES_e2el_per_token], (t->done_us - t->arrival_us) / t->n_longest);
     if (t->n_longest > 1)
         histogram_add(&h[TIMES_tpot], (t->last_us - t->first_us) / (t->n_longest - 1));
 }
@@ -296,7 +415,8 @@ void stats_done(struct stats *st, const struct answer_times *t)
 {
     struct histogram *h = st->now.times;
     st->now.value[t->done]++;
-    histogram_add(&h[TIMES_e2el], t->done_us - t->submit_us);
+    histogram_add(&h[TIMES_e2el], t->done_us - t->arrival_us);
+    histogram_add(&h[TIMES_e2el_fine], t->done_us - t->arrival_us);
     histogram_add(&h[TIMES_prompt], t->n_prompt);
     histogram_add(&h[TIMES_generation], t->n_output);
     histogram_add(&h[TIMES_max_generation], t->n_longest);
@@ -312,6 +432,16 @@ void stats_done(struct stats *st, const struct answer_times *t)
 void stats_refused(struct stats *st, enum stat_id why)
 {
     atomic_fetch_add_explicit(&st->n_refused[why - STAT_refused_full], 1, memory_order_relaxed);
+}
+
+void stats_time(struct stats *st, enum times_id which, int64_t us)
+{
+    CHECK(which >= TIMES_body && which <= TIMES_tokenize, "times %d", (int)which);
+    struct early *e = &st->early[which - TIMES_body];
+    const struct histogram *h = &st->now.times[which]; /* only its bounds, which never change */
+    int64_t i = histogram_bucket(h, us);
+    atomic_fetch_add_explicit(&e->sum, us, memory_order_relaxed);
+    atomic_fetch_add_explicit(&e->count[i], 1, memory_order_relaxed);
 }
 
 /* ---- readings ---- */

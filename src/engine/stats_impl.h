@@ -7,18 +7,41 @@
 #include <string.h>
 
 _Static_assert(STAT_commit_us - STAT_schedule_us == STATS_LAPS - 1, "the laps' counters in order");
-_Static_assert(STAT_refused_long - STAT_refused_full == 1, "as n_refused has them");
+enum { N_REFUSED = STAT_rejected_evicted - STAT_refused_full + 1 };
+_Static_assert(N_REFUSED == 5, "refusals in order");
+
+enum { N_EARLY = TIMES_tokenize - TIMES_body + 1 };
+_Static_assert(N_EARLY == 5, "the times before submission in order");
+
+/* Levels that have high-water marks: running, waiting, swapped, KV pages in millionths. */
+enum { N_MARK = 4 };
+
+/* Sums at the start of a slot: operations, bytes read, microseconds of steps. */
+enum { N_SUM = 3 };
+
+/* A histogram that any thread may add to. */
+struct early {
+    _Atomic int64_t sum;
+    _Atomic uint64_t count[HISTOGRAM_BOUNDS_MAX + 1];
+};
 
 struct stats {
     struct stats_options options;
     int64_t bound_tokens[HISTOGRAM_BOUNDS_MAX + 1];
-    /* the engine thread's */
+    /* engine thread only */
     struct stats_view now;
     int64_t begin_us, lap_us, lap[STATS_LAPS];
     int n_lap;
-    /* for readers */
+    int64_t n_token_before; /* prompt and generated tokens up to the last step */
+    int64_t slot;           /* last slot written */
+    /* shared with readers */
     _Atomic uint64_t version, word[sizeof(struct stats_view) / sizeof(uint64_t)];
-    _Atomic int64_t n_refused[2]; /* full, long */
+    _Atomic int64_t n_refused[N_REFUSED];  /* from STAT_refused_full on */
+    _Atomic int64_t slot_first, slot_last; /* first and last valid slot of mark[] and sum[] */
+    _Atomic int32_t level[N_MARK];         /* levels after the last step */
+    _Atomic int32_t mark[STATS_SLOTS][N_MARK];
+    _Atomic int64_t sum[STATS_SLOTS][N_SUM];
+    struct early early[N_EARLY]; /* from TIMES_body on */
 };
 
 #endif

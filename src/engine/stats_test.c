@@ -1,5 +1,5 @@
-/* stats_test.c - goal: every figure is what it says. Method: an engine over an executor without a model,
- * whose steps take a known time on a virtual clock, so that every time and count can be worked out by
+/* stats_test.c - goal: every figure is right. Method: an engine over an executor without a model,
+ * whose steps take a known time on a virtual clock, so that every time and count can be computed by
  * hand; a parser of Prometheus' format; readers that race the writer; a golden model's events. */
 #include "../../tests/unit.h"
 
@@ -47,6 +47,8 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     EXPECT_INT(v[STAT_rows], 90);
     EXPECT_INT(v[STAT_outputs], 11);
     EXPECT_INT(t[TIMES_step_rows].sum, 90);
+    EXPECT_INT(t[TIMES_step_tokens].n, 13);
+    EXPECT_INT(t[TIMES_step_tokens].sum, 80 + 11); /* as vLLM counts: the first token too */
     EXPECT_INT(t[TIMES_step_us].n, 13);
     EXPECT_NEAR(v[STAT_forward_us], prefill + 10 * gap);
     EXPECT_INT(v[STAT_schedule_us] + v[STAT_sample_us] + v[STAT_commit_us], 0);
@@ -61,6 +63,51 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     EXPECT_INT(v[STAT_read_bytes], 13 * 1000 + 11 * 100 + 8 * (32 + 64 + 80 + 10 * (81 + 90) / 2));
     EXPECT_INT(v[STAT_write_bytes], 90 * 8);
     slow_close(&r);
+}
+
+TEST(stats_latencies_count_from_arrival_not_from_submission)
+{
+    /* goal: time before submission is in TTFT, queue and E2E time, and in `timeout`; an arrival
+     * ahead of the clock is ignored. */
+    struct slow_rig r;
+    struct err e;
+    const int64_t early = 70000;
+    NEED_OK(slow_open(&r, 20, 32, 2, &e), &e);
+    for (int i = 0; i < 3; i++) {
+        struct request *q = slow_request(&r, i, 8, 1, &e);
+        NEED(q != NULL);
+        q->arrival_us = i == 1 ? r.slow.now_us + early : r.slow.now_us - early;
+        if (i == 2) q->deadline_us = early / 2;
+        NEED_OK(engine_submit(r.engine, q, &e), &e);
+        slow_run(&r);
+    }
+    const struct histogram *t = r.view.times;
+    const double step = SLOW_STEP_US + 8 * SLOW_ROW_US;
+    EXPECT_INT(t[TIMES_ttft].n, 2);
+    EXPECT_NEAR(t[TIMES_ttft].sum, (double)early + 2 * step);
+    EXPECT_NEAR(t[TIMES_queue].sum, (double)early);
+    EXPECT_NEAR(t[TIMES_e2el].sum, 2 * (double)early + 2 * step);
+    EXPECT_INT(r.view.value[STAT_done_timeout], 1);
+    slow_close(&r);
+}
+
+TEST(stats_times_before_submission_are_counted_at_once)
+{
+    struct stats *st;
+    struct stats_view v;
+    struct err e;
+    NEED_OK(stats_open(&st, &(struct stats_options){.context_max = 100}, &e), &e);
+    stats_time(st, TIMES_body, 150);
+    stats_time(st, TIMES_tokenize, 1500);
+    stats_time(st, TIMES_tokenize, 600000000);
+    stats_read(st, &v);
+    EXPECT_INT(v.times[TIMES_body].n, 1);
+    EXPECT_INT(v.times[TIMES_body].count[1], 1);
+    EXPECT_INT(v.times[TIMES_tokenize].n, 2);
+    EXPECT_INT(v.times[TIMES_tokenize].sum, 600001500);
+    EXPECT_INT(v.times[TIMES_tokenize].count[v.times[TIMES_tokenize].n_bound], 1);
+    EXPECT_INT(v.times[TIMES_render].n, 0);
+    stats_close(st);
 }
 
 TEST(stats_of_a_batch_queue_and_levels)
@@ -91,6 +138,56 @@ TEST(stats_of_a_batch_queue_and_levels)
     EXPECT_INT(r.view.value[STAT_running] + r.view.value[STAT_waiting], 0);
     EXPECT_INT(r.view.value[STAT_kv_usage], 0);
     EXPECT_INT(r.view.value[STAT_done_length], 3);
+    slow_close(&r);
+}
+
+TEST(stats_marks_are_the_most_of_a_window)
+{
+    /* goal: a mark includes levels that rose and fell within a step, and falls when the window has
+     * passed it. */
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 8, 64, 2, &e), &e);
+    const struct stats *st = engine_stats(r.engine);
+    const int64_t begin = r.slow.now_us;
+    for (int i = 0; i < 3; i++) NEED_OK(slow_ask(&r, i, 16, 1, &e), &e);
+    slow_run(&r); /* each runs for one step: no step's end sees it */
+    EXPECT_INT(r.view.value[STAT_running], 0);
+    struct stats_marks m = stats_marks(st, r.slow.now_us, r.slow.now_us - begin);
+    EXPECT_INT(m.n_running, 2);
+    EXPECT_INT(m.n_waiting, 1);
+    EXPECT_INT(m.n_swapped, 0);
+    EXPECT_INT(m.kv_ppm, 2 * 1000000 / 8);
+    r.slow.now_us += 5000000;
+    m = stats_marks(st, r.slow.now_us, 1000000);
+    EXPECT_INT(m.n_running + m.n_waiting + m.kv_ppm, 0);
+    EXPECT_INT(stats_marks(st, r.slow.now_us, 6000000).n_running, 2);
+    r.slow.now_us += 10 * (int64_t)STATS_WINDOW_US;
+    NEED_OK(slow_ask(&r, 0, 16, 1, &e), &e);
+    slow_run(&r); /* all slots are written again */
+    m = stats_marks(st, r.slow.now_us, INT64_MAX);
+    EXPECT_INT(m.n_running, 1);
+    EXPECT_INT(m.n_waiting, 0);
+    slow_close(&r);
+}
+
+TEST(stats_rates_are_of_a_window)
+{
+    struct slow_rig r;
+    struct err e;
+    NEED_OK(slow_open(&r, 20, 64, 2, &e), &e);
+    const struct stats *st = engine_stats(r.engine);
+    EXPECT(stats_rates(st, &r.view, r.slow.now_us, 1000000).flops == 0);
+    NEED_OK(slow_ask(&r, 0, 64, 1, &e), &e);
+    slow_run(&r);
+    const int64_t *v = r.view.value;
+    r.slow.now_us += 400000;
+    struct stats_rates all = stats_rates(st, &r.view, r.slow.now_us, 60000000);
+    const double s = 0.4 + (SLOW_STEP_US + 64 * SLOW_ROW_US) * 1e-6, slot = STATS_SLOT_US * 1e-6;
+    EXPECT(all.flops * s <= (double)v[STAT_flops] && all.flops * (s + slot) >= (double)v[STAT_flops]);
+    EXPECT(all.read_bytes * (s + slot) >= (double)v[STAT_read_bytes]);
+    EXPECT(all.busy * s <= s - 0.4 && all.busy * (s + slot) >= 0.99 * (s - 0.4));
+    EXPECT(stats_rates(st, &r.view, r.slow.now_us, 300000).flops == 0); /* before the window */
     slow_close(&r);
 }
 
@@ -157,7 +254,7 @@ struct sample {
     double value;
 };
 
-/* A sample line; NULL or what is wrong with it. */
+/* Parse a sample line. Returns NULL or the error. */
 static const char *read_sample(const char *line, size_t n, struct sample *s)
 {
     const char *open = memchr(line, '{', n), *end = line + n;
@@ -179,8 +276,8 @@ static const char *read_sample(const char *line, size_t n, struct sample *s)
     return stop == end ? NULL : "a value is no number";
 }
 
-/* Check a page: each name has HELP and TYPE before its first sample and only once, buckets ascend to
- * +Inf, which equals _count. Returns the number of samples, -1 with the complaint. */
+/* Check a page: each name has HELP and TYPE once, before its first sample; buckets ascend to +Inf,
+ * which equals _count. Returns the number of samples, or -1 and the error in *wrong. */
 static int check_page(const char *text, const char **wrong)
 {
     char typed[128] = "", all[16384] = "";
@@ -226,7 +323,8 @@ TEST(prometheus_page_is_well_formed_and_has_vllms_names)
         "le=\"2560\"} 1\n",
         "vllm:time_to_first_token_seconds_sum{engine=\"0\",model_name=\"slow \\\"quoted\\\" \\\\ "
         "model\"} 0.026\n",
-        "block_size=\"16\",num_gpu_blocks=\"20\",enable_prefix_caching=\"True\"} 1\n",
+        "block_size=\"16\",num_gpu_blocks=\"20\",enable_prefix_caching=\"True\",kv_cache_size_tokens=\"320\",kv_cache_max_"
+        "concurrency=\"0.32\"} 1\n",
         "quoth:step_seconds_total{",
     };
     struct slow_rig r;
@@ -272,7 +370,7 @@ TEST(stats_json_has_every_name_once)
     slow_close(&r);
 }
 
-/* ---- readers beside the writer ---- */
+/* ---- readers concurrent with the writer ---- */
 
 static void *read_on(void *arg)
 {
@@ -280,7 +378,7 @@ static void *read_on(void *arg)
     static _Thread_local struct stats_view v;
     for (int i = 0; i < 20000; i++) {
         stats_read(engine_stats(r->engine), &v);
-        /* What holds at the end of every step of this engine: */
+        /* At the end of every step of this engine: */
         if (v.times[TIMES_step_rows].n != (uint64_t)v.value[STAT_steps] ||
             v.times[TIMES_step_rows].sum != v.value[STAT_rows] ||
             v.times[TIMES_e2el].n != (uint64_t)v.value[STAT_done_length] ||

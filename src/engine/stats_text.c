@@ -1,5 +1,5 @@
 /* stats_text.c - a reading of the statistics as text: Prometheus' format for monitors, JSON for
- * programs. Both walk the table of stats.def and know no name. */
+ * programs. Both walk the table of stats.def and contain no names of series. */
 #include "stats_impl.h"
 
 #include "base/json.h"
@@ -13,7 +13,7 @@ static double shown(const struct stat_info *i, int64_t x)
 
 /* ---- Prometheus ---- */
 
-/* A label's value: backslash, quote and newline are escaped. */
+/* Append a label with its value; backslash, quote and newline are escaped. */
 static void put_label(struct buf *out, const char *name, const char *value)
 {
     buf_addf(out, "%s=\"", name);
@@ -40,7 +40,7 @@ static void put_name(struct page *p, const struct stat_info *i, const char *suff
     buf_addf(p->out, "%s%s%s", i->space == STAT_VLLM ? p->prefix : "quoth:", i->name, suffix);
 }
 
-/* name{model_name="...",engine="0",extra} */
+/* Append name{model_name="...",engine="0",extra}. */
 static void put_series(struct page *p, const struct stat_info *i, const char *suffix,
                        const char *extra)
 {
@@ -55,7 +55,7 @@ static void put_number(struct page *p, double x)
     buf_addf(p->out, "%.15g\n", x);
 }
 
-/* HELP and TYPE, once for all series of a name. */
+/* Append HELP and TYPE, once for all series of a name. */
 static void put_head(struct page *p, const struct stat_info *i)
 {
     static const char *const kind[] = {"gauge", "counter", "histogram"};
@@ -95,7 +95,7 @@ static void put_histogram(struct page *p, const struct stat_info *i, const struc
     put_number(p, (double)h->n);
 }
 
-/* What the pool was opened with: a gauge that is always 1, its labels say it. */
+/* Append the pool's options: a gauge that is always 1, with labels. */
 static void put_config(struct page *p)
 {
     const struct stats_options *o = &p->st->options;
@@ -106,11 +106,15 @@ static void put_config(struct page *p)
     put_label(p->out, "model_name", o->model_name);
     buf_add_char(p->out, ',');
     put_label(p->out, "cache_dtype", o->kv_type);
-    buf_addf(p->out, ",block_size=\"%d\",num_gpu_blocks=\"%d\",enable_prefix_caching=\"%s\"} 1\n",
-             o->page_rows, o->n_page, o->prefix_cache ? "True" : "False");
+    double n_longest = o->n_page_longest ? (double)o->n_page / o->n_page_longest : 0;
+    buf_addf(p->out,
+             ",block_size=\"%d\",num_gpu_blocks=\"%d\",enable_prefix_caching=\"%s\","
+             "kv_cache_size_tokens=\"%lld\",kv_cache_max_concurrency=\"%.2f\"} 1\n",
+             o->page_rows, o->n_page, o->prefix_cache ? "True" : "False",
+             (long long)o->n_page * o->page_rows, n_longest);
 }
 
-/* Names that vLLM has given up, for dashboards that still ask for them. */
+/* Append names that vLLM has dropped, for dashboards that still use them. */
 static void put_old_names(struct page *p, const struct stats_view *v)
 {
     static const struct {
@@ -140,9 +144,32 @@ void stats_prometheus(const struct stats *st, const struct stats_view *v, const 
     put_config(&p);
 }
 
+void stats_prometheus_marks(const struct stats *st, const struct stats_marks *m, double window_s,
+                            struct buf *out)
+{
+    const struct {
+        const char *name, *what;
+        double x;
+    } mark[] = {
+        {"num_requests_running_max", "Sequences that ran", (double)m->n_running},
+        {"num_requests_waiting_max", "Sequences that waited", (double)m->n_waiting},
+        {"num_requests_swapped_max", "Sequences that waited in host memory", (double)m->n_swapped},
+        {"kv_cache_usage_perc_max", "Share of the KV pages that sequences held",
+         (double)m->kv_ppm * 1e-6},
+    };
+    for (size_t i = 0; i < sizeof mark / sizeof *mark; i++) {
+        buf_addf(out,
+                 "# HELP quoth:%s %s, at most, in the last %g s (/metrics?window=S).\n"
+                 "# TYPE quoth:%s gauge\nquoth:%s{engine=\"0\",",
+                 mark[i].name, mark[i].what, window_s, mark[i].name, mark[i].name);
+        put_label(out, "model_name", st->options.model_name);
+        buf_addf(out, "} %.15g\n", mark[i].x);
+    }
+}
+
 /* ---- JSON ---- */
 
-/* The name, and behind a colon the value of its label: "request_success_total:stop". */
+/* Append the name, a colon and the value of its label: "request_success_total:stop". */
 static void put_key(struct buf *out, const struct stat_info *i)
 {
     const char *open = strchr(i->label, '"');

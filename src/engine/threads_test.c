@@ -1,7 +1,8 @@
-/* threads_test.c - goal: text is made and read on clients' threads alone, and no queue grows without bound.
- * Method: the linker puts a counter before every function of the tokenizer that takes time (Makefile,
- * -Wl,--wrap); clients mark their threads, so a call on any other one, the engine's or a worker's, is seen.
- * (Templates the engine cannot even name: tool/deps.txt does not let it include src/chat.) */
+/* threads_test.c - goal: text is made and read on clients' threads only, and no queue grows without
+ * bound. Method: the linker puts a counter before every function of the tokenizer that takes time
+ * (Makefile, -Wl,--wrap). Clients mark their threads, so a call on any other one, the engine's or a
+ * worker's, is detected. (The engine cannot use templates: tool/deps.txt does not let it include
+ * src/chat.) */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -147,7 +148,7 @@ TEST(who_does_not_read_stops_nobody_else_and_fills_no_more_than_a_queue)
     EXPECT_INT(engine_n_running(r.en), 1);
     struct event ev;
     int n_token = 0;
-    for (bool done = false; !done;) { /* read late, it goes on to its end */
+    for (bool done = false; !done;) { /* read late, it continues to its end */
         engine_step(r.en);
         while (queue_pop(deaf, &ev, 0)) {
             n_token += ev.kind == EVENT_TOKEN;

@@ -1,4 +1,4 @@
-/* trace.c - the ring of events and the thread that writes them; see trace.h. */
+/* trace.c - the ring of events and the thread that writes them. See trace.h. */
 #include "trace.h"
 
 #include "base/log.h"
@@ -19,18 +19,18 @@ struct trace {
     uint64_t n_ring;
     _Atomic uint64_t head, tail; /* events put, events written */
     _Atomic int64_t n_dropped;
-    struct queue *quit; /* owned: a byte when it is to end */
+    struct queue *quit; /* owned: a byte ends the thread */
     pthread_t thread;
     bool started, paused;
-    /* the writer's */
+    /* writer thread only */
     int fd;
-    bool failed; /* no more of it is written */
+    bool failed; /* nothing more is written */
     int64_t n_byte, n_byte_max;
     struct trace_text text;
     struct buf out;
 };
 
-/* ---- the engine's side ---- */
+/* ---- engine thread ---- */
 
 bool trace_put(struct trace *t, const struct trace_event *e)
 {
@@ -49,7 +49,7 @@ int64_t trace_n_dropped(const struct trace *t)
     return atomic_load_explicit(&t->n_dropped, memory_order_relaxed);
 }
 
-/* ---- the writer's ---- */
+/* ---- writer thread ---- */
 
 static bool write_all(int fd, const char *p, size_t n)
 {
@@ -63,7 +63,7 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Whole events or nothing, so that the file stays well-formed. */
+/* Write whole events or nothing, so that the file stays well-formed. */
 static bool put_bytes(struct trace *t)
 {
     bool fits = t->n_byte_max == 0 || t->n_byte + (int64_t)t->out.n + END_BYTES <= t->n_byte_max;
@@ -108,7 +108,8 @@ static int start(struct trace *t, struct err *e)
 {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
+    /* signals are handled by the program's other threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     t->started = pthread_create(&t->thread, NULL, write_on, t) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return t->started ? 0 : err_set(e, ERR_MEMORY, "cannot start the trace's thread");

@@ -1,12 +1,14 @@
-/* trace.h - private to src/engine: what the engine did when, as a file for chrome://tracing and ui.perfetto.dev.
+/* trace.h - private to src/engine: a timeline of the engine, as a file for chrome://tracing and
+ * ui.perfetto.dev.
  *
- *   engine thread   record.c -> trace_put: an event into a ring; no lock, no memory, no call of the system
- *   writer thread   ring -> trace_text.c -> file, twenty times a second; the only one that waits for a disk
+ *   engine thread   record.c -> trace_put: an event into a ring; no lock, allocation or system call
+ *   writer thread   ring -> trace_text.c -> file, twenty times a second; alone waits for the disk
  *
- * (1) A full ring, a full file and a failing disk drop events and count them; nobody waits for them.
- * (2) Slices of one lane never overlap, but for those that lie inside of others: a sequence has its lane from
- *     being admitted to being preempted or done.
- * (3) The file is a JSON array that lacks its end until trace_close, which viewers allow: a killed server's file opens. */
+ * (1) A full ring, a full file and a failing disk drop events and count them; no thread waits.
+ * (2) Slices of one lane never overlap, they only nest: a sequence has its lane from admission to
+ *     preemption or its end.
+ * (3) The file is a JSON array without its end until trace_close, which viewers accept: the file
+ *     of a killed server can be opened. */
 #ifndef QUOTH_ENGINE_TRACE_H
 #define QUOTH_ENGINE_TRACE_H
 
@@ -17,12 +19,12 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_STEP,    /* one step                                            */
-    TRACE_WAIT,    /* a sequence waited, at first or after a preemption   */
-    TRACE_PREFILL, /* a step computed known tokens of it                  */
-    TRACE_DECODE,  /* it generated, one token a step, until it stopped or lost its place */
-    TRACE_RUN,     /* it had its lane: around its TRACE_PREFILL and TRACE_DECODE         */
-    TRACE_DONE,    /* a request's end                                     */
+    TRACE_STEP,    /* one step */
+    TRACE_WAIT,    /* a sequence waited, at first or after a preemption */
+    TRACE_PREFILL, /* a step computed known tokens of a sequence */
+    TRACE_DECODE,  /* a sequence decoded, one token per step, until it stopped or was preempted */
+    TRACE_RUN,     /* a sequence had its lane: encloses its TRACE_PREFILL and TRACE_DECODE */
+    TRACE_DONE,    /* end of a request */
     TRACE_KINDS
 };
 enum { TRACE_ARGS = 12, TRACE_NAME = 64 };
@@ -30,34 +32,35 @@ enum { TRACE_ARGS = 12, TRACE_NAME = 64 };
 struct trace_event {
     enum trace_kind kind;
     int lane;   /* TRACE_PREFILL, _DECODE, _RUN */
-    int choice; /* which sequence of the request */
+    int choice; /* index of the sequence in its request */
     uint64_t request_id;
     int64_t begin_us, end_us;
     int32_t arg[TRACE_ARGS]; /* named in trace_text.c, by kind */
-    char name[TRACE_NAME];   /* TRACE_RUN, _DONE: what the client knows it by, "" */
+    char name[TRACE_NAME];   /* TRACE_RUN, _DONE: client's identifier; "" if none */
     const char *finish;      /* TRACE_DONE: a constant */
 };
 
 struct trace; /* opaque */
 struct trace_options {
     const char *path;
-    int64_t n_byte_max; /* of the file; 0: no limit        */
-    int n_event;        /* of the ring; 0: 8192            */
-    bool paused;        /* for tests: nothing is written before trace_close */
+    int64_t n_byte_max; /* maximum size of the file; 0: no limit */
+    int n_event;        /* events of the ring; 0: 8192 */
+    bool paused;        /* for tests: write nothing before trace_close */
 };
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);
-void trace_close(struct trace *t); /* what is in the ring is written; NULL is fine */
+void trace_close(struct trace *t); /* writes what is in the ring; t may be NULL */
 
-/* One thread alone. false: there was no room, and it was counted. */
+/* Add an event; one thread only. Returns false if there was no room, and counts the event as
+ * dropped. */
 bool trace_put(struct trace *t, const struct trace_event *e);
 int64_t trace_n_dropped(const struct trace *t); /* any thread */
 
 /* ---- trace_text.c: events as JSON ---- */
 
 struct trace_text {
-    VEC(int64_t) wait_end; /* of each lane of waiting sequences: when its last slice ended; owned */
-    int n_lane;            /* lanes that were named */
-    int32_t level[4];      /* what counters showed last */
+    VEC(int64_t) wait_end; /* owned; end of the last slice of each lane of waiting sequences */
+    int n_lane;            /* lanes that have been named */
+    int32_t level[4];      /* last values of the counters */
     bool begun;
 };
 void trace_text_begin(struct trace_text *t, struct buf *out);

@@ -1,5 +1,6 @@
-/* trace_test.c - goal: a trace tells what happened, as JSON that viewers read, and never holds up the engine. Method: an
- * engine on a virtual clock whose every time is known; a ring that nobody empties; files that are full. */
+/* trace_test.c - goal: a trace is complete, is JSON that viewers read, and never delays the engine.
+ * Method: an engine on a virtual clock with known times; a ring that is not emptied; files that are
+ * full. */
 #include "../../tests/unit.h"
 
 #include "base/json.h"
@@ -21,7 +22,7 @@ static bool is(const struct json *event, int process, const char *name)
            strncmp(n, name, strlen(name)) == 0;
 }
 
-/* How many events of a process have names that begin so, and the sum of one of their arguments. */
+/* Count the events of a process whose names begin with `name`, and sum one of their arguments. */
 static int count(const struct json *trace, int process, const char *name, const char *of,
                  int64_t *sum)
 {

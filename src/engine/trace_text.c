@@ -1,9 +1,9 @@
-/* trace_text.c - events of a trace in the JSON array format of Chrome's trace viewer, one per line; times in
- * microseconds of the system's monotonic clock.
+/* trace_text.c - events of a trace in the JSON array format of Chrome's trace viewer, one per line;
+ * times in microseconds of the system's monotonic clock.
  *
  *   process 1, engine    steps, ends of requests, and curves: sequences, KV pages
- *   process 2, running   a lane for each of the sequences that run at once
- *   process 3, waiting   a lane for each of those that wait at once */
+ *   process 2, running   a lane for each sequence that runs concurrently
+ *   process 3, waiting   a lane for each sequence that waits concurrently */
 #include "trace.h"
 
 #include "base/json.h"
@@ -16,7 +16,7 @@
 enum { ENGINE = 1, RUNNING, WAITING };
 enum { STEPS = 1, ENDS };
 
-/* What an event's numbers are called; NULL ends them. */
+/* Names of an event's numbers, ended by NULL. */
 static const struct {
     const char *name, *arg[TRACE_ARGS];
 } form[TRACE_KINDS] = {
@@ -33,7 +33,8 @@ static const struct {
                      "first_token_us", "all_us"}},
 };
 
-/* "PH" and where; every event but the first begins with the comma behind the one before. */
+/* Begin an event of phase "PH" in a lane; all but the first begin with the comma after the one
+ * before. */
 static void begin(struct trace_text *t, struct buf *out, const char *phase, int process, int lane)
 {
     buf_addf(out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", t->begun ? ",\n" : "[\n", phase,
@@ -58,7 +59,7 @@ void trace_text_begin(struct trace_text *t, struct buf *out)
     }
     put_named(t, out, "thread_name", ENGINE, STEPS, "steps");
     put_named(t, out, "thread_name", ENGINE, ENDS, "requests done");
-    begin(t, out, "i", ENGINE, STEPS); /* which time of the day it was */
+    begin(t, out, "i", ENGINE, STEPS); /* wall clock time of the beginning */
     buf_addf(out, ",\"name\":\"begin\",\"s\":\"g\",\"ts\":%lld,\"args\":{\"unix_time_us\":%lld}}",
              (long long)time_us(), (long long)time_wall_us());
 }
@@ -73,7 +74,7 @@ static void name_lanes(struct trace_text *t, struct buf *out, int lane)
     }
 }
 
-/* Of a wait that is over: the first lane where nobody waited at that time. */
+/* Return the lane of a finished wait: the first one that was free during it. */
 static int wait_lane(struct trace_text *t, const struct trace_event *e)
 {
     size_t i = 0;
@@ -110,7 +111,7 @@ static void put_name(struct buf *out, const struct trace_event *e)
     buf_add_char(out, '"');
 }
 
-/* A curve, where it changed. */
+/* Append a curve's values if they changed. */
 static void put_level(struct trace_text *t, struct buf *out, const struct trace_event *e, int i,
                       const char *curve, const char *a, const char *b)
 {

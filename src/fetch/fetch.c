@@ -1,16 +1,16 @@
-/* fetch.c - a request whose whole answer is waited for; see fetch.h. The rest of the folder knows only
- * requests whose bytes come as they come. */
+/* fetch.c - requests that wait for the whole answer; see fetch.h. The rest of the folder delivers
+ * bytes as they arrive. */
 #include "fetch.h"
 
 #include <stdbool.h>
 
-/* Whoever waits. */
+/* State of a waiting request. */
 struct asked {
     struct buf *body; /* borrowed */
     size_t n, n_max;
     int status;
     bool done, too_long;
-    struct err error; /* "" when the answer is whole */
+    struct err error; /* "" if the answer is complete */
 };
 
 static bool on_body(void *ctx, int status, const char *data, size_t n)

@@ -1,9 +1,9 @@
 /* fetch_curl.c - the HTTP client over libcurl's multi interface; see fetch.h.
  *
- * libcurl says which sockets to watch and when to call it again (watch, set_timer); fetch_wait sleeps in
- * epoll until one of them is ready or that time has come, tells libcurl, and takes the requests that it says
- * are over. So a wake-up costs what happened, not what is under way, and times of arrival are those of the
- * sockets: curl_multi_poll would look at every request each time.
+ * libcurl reports which sockets to watch and when to call it again (watch, set_timer). fetch_wait
+ * sleeps in epoll until a socket is ready or the time has come, calls libcurl, and takes the requests
+ * that it reports as done. A wake-up therefore costs as much as the events, not as the requests in
+ * flight, and arrival times are those of the sockets; curl_multi_poll would check every request.
  *
  *   fetch_start -> struct call, in libcurl --write_body...--> take_done -> on_done, freed
  *                                                 fetch_close -> freed */
@@ -24,23 +24,23 @@
 
 enum { CONNECT_MS = 10000, BODY_MAX = 64 << 20, N_EVENT = 64 };
 
-/* A request under way. */
+/* A request in flight. */
 struct call {
-    struct call *next, **at; /* in fetch.call; at: what points here */
+    struct call *next, **at; /* in fetch.call; at: the pointer to this call */
     struct fetch *f;
     CURL *easy;              /* owned */
     struct curl_slist *head; /* owned: its headers */
     void *ctx;
     bool (*on_body)(void *ctx, int status, const char *data, size_t n);
     void (*on_done)(void *ctx, const struct fetch_result *r);
-    bool unwanted; /* on_body said so */
+    bool unwanted; /* on_body returned false */
     char error[CURL_ERROR_SIZE];
 };
 
 struct fetch {
     CURLM *multi;
     int epoll;      /* -1: not open */
-    int64_t due_us; /* when libcurl wants to be called; INT64_MAX: it does not */
+    int64_t due_us; /* when libcurl must be called again; INT64_MAX: never */
     struct call *call;
     size_t n_call;
     struct fetch_options o;
@@ -93,7 +93,8 @@ static char *copied(const char *text)
     return text ? strdup(text) : NULL;
 }
 
-/* A proxy is for other machines. What the environment excludes stays excluded. */
+/* Return the hosts to reach without a proxy: this machine's names and those that the environment
+ * excludes. */
 static char *own_names(void)
 {
     const char *more = getenv("no_proxy");
@@ -170,7 +171,7 @@ static bool add_header(struct call *c, const char *text)
     return more != NULL;
 }
 
-/* Bodies are sent without asking first (Expect), and of the type that JSON servers want. */
+/* Send bodies as application/json, without "Expect: 100-continue". */
 static bool add_headers(struct call *c, const struct fetch_request *r)
 {
     bool ok =
@@ -260,7 +261,7 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
 
 /* ---- waiting ---- */
 
-/* Of a new connection, its TLS handshake included. */
+/* Return the time of making a new connection, including its TLS handshake. */
 static int64_t connect_us(CURL *x)
 {
     long n_new = 0;
@@ -274,15 +275,23 @@ static int64_t connect_us(CURL *x)
 static void finish(struct call *c, CURLcode rc)
 {
     struct fetch_result r = {0};
-    char error[CURL_ERROR_SIZE + 1];
+    char error[CURL_ERROR_SIZE + 160];
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     r.status = (int)status;
     r.connect_us = connect_us(c->easy);
+    long refused = 0;
+    if (rc == CURLE_COULDNT_CONNECT) curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &refused);
     const char *why = c->unwanted ? "the rest of the answer is not wanted"
+                      : refused   ? os_connect_error((int)refused)
                       : *c->error ? c->error
                                   : curl_easy_strerror(rc);
-    snprintf(error, sizeof error, "%s", why);
+    const char *socket = c->f->unix_socket;
+    if (refused)
+        snprintf(error, sizeof error, "cannot connect%s%.110s: %.250s", socket ? " to " : "",
+                 socket ? socket : "", why);
+    else
+        snprintf(error, sizeof error, "%s", why);
     r.error = rc == CURLE_OK ? NULL : error;
     void (*on_done)(void *, const struct fetch_result *) = c->on_done;
     void *ctx = c->ctx;
@@ -301,11 +310,11 @@ static void take_done(struct fetch *f)
     }
 }
 
-/* Sleep until a socket is ready or the time has come; which sockets are. */
+/* Sleep until a socket is ready or the time has come; return the number of ready sockets. */
 static int sleep_until(struct fetch *f, int64_t until_us, struct epoll_event *ev)
 {
     int64_t us = (f->due_us < until_us ? f->due_us : until_us) - time_us();
-    if (us > 0) { /* epoll_wait knows milliseconds only */
+    if (us > 0) { /* epoll_wait takes milliseconds */
         struct pollfd p = {.fd = f->epoll, .events = POLLIN};
         struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
         if (us > 1000000000) t.tv_sec = 1000;

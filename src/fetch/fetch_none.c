@@ -1,4 +1,5 @@
-/* fetch_none.c - no HTTP client: what fetch_curl.c is where libcurl was missing when quoth was built. */
+/* fetch_none.c - no HTTP client: replaces fetch_curl.c if libcurl was missing when quoth was
+ * built. */
 #include "fetch.h"
 
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
@@ -10,7 +11,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
                    "libcurl4-openssl-dev (Debian's name) and build again");
 }
 
-/* Nobody has a struct fetch, so nobody comes here. */
+/* Never called, because fetch_open always fails. */
 
 void fetch_close(struct fetch *f)
 {

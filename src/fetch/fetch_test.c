@@ -1,5 +1,6 @@
-/* Goal: answers come whole or with a reason, as they come, many at once, over connections that are used again.
- * Method: a server of a thread for each connection, whose paths say how it misbehaves. */
+/* Goal: answers are complete or fail with a reason, are delivered as they arrive, many concurrently,
+ * over reused connections. Method: a server with a thread per connection, whose paths select its
+ * misbehaviour. */
 #include "fetch.h"
 #include "../../tests/unit.h"
 
@@ -38,7 +39,7 @@ static void say_body(int fd, const char *status, const char *body, size_t n)
     (void)!send(fd, body, n, MSG_NOSIGNAL);
 }
 
-/* false: the connection is to be closed */
+/* Return false if the connection must be closed. */
 static bool answer(int fd, const char *head, const char *body)
 {
     if (strstr(head, " /plain "))
@@ -70,7 +71,8 @@ static bool answer(int fd, const char *head, const char *body)
     return true;
 }
 
-/* A head and its body into `text`; where the body begins, or NULL: no more of them. */
+/* Read a head and its body into `text`; return the body's beginning, or NULL if there is no further
+ * request. */
 static char *read_request(int fd, char *text, size_t n_max)
 {
     size_t n = 0;
@@ -113,7 +115,7 @@ static void *listener(void *arg)
     return NULL;
 }
 
-/* On a port of this machine; its URL, or NULL. */
+/* Start a server on a port of this machine; return its URL, or NULL. */
 static const char *server_open(pthread_t *t)
 {
     static char url[64];
@@ -159,21 +161,32 @@ static bool is_built(void)
 struct case_of {
     const char *path;
     int rc, status;
-    const char *text; /* of the body, or in the sentence */
+    const char *text; /* expected in the body, or in the error */
 };
 
 static void check_get(const char *base, const struct case_of *c)
 {
-    /* what never answers is given up soon; a busy machine may be slow with the others */
+    /* short timeout for a server that never answers; a busy machine may be slow with the others */
     struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .n_byte_max = 200};
     struct buf body = {0};
-    struct err e = {""};
+    struct err e = {0};
     int status = 0, rc = fetch_get(at(base, c->path), NULL, 0, &o, &body, &status, &e);
     const char *text = rc == 0 ? body.data : e.text;
     if (rc != c->rc || status != c->status || !text || !strstr(text, c->text))
         test_fail(__FILE__, __LINE__, "%s: %d, status %d, \"%s\"", c->path, rc, status,
                   text ? text : "");
     buf_deinit(&body);
+}
+
+/* A loopback port that refuses connections for as long as *fd is open: bound, so that no other program gets it. */
+static int refusing_port(int *fd)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    *fd = socket(AF_INET, SOCK_STREAM, 0);
+    bool ok = *fd >= 0 && bind(*fd, (struct sockaddr *)&a, n) == 0 &&
+              getsockname(*fd, (struct sockaddr *)&a, &n) == 0;
+    return ok ? ntohs(a.sin_port) : 0;
 }
 
 TEST(fetch_answers_come_whole_or_with_a_reason)
@@ -191,12 +204,19 @@ TEST(fetch_answers_come_whole_or_with_a_reason)
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) check_get(base, &want[i]);
     struct fetch_options o = {.n_byte_max = 4};
     struct buf body = {0};
-    struct err e = {""};
+    struct err e = {0};
     EXPECT_INT(fetch_get(at(base, "/plain"), NULL, 0, &o, &body, NULL, &e), ERR_LIMIT);
     EXPECT(body.n <= 4 && strstr(e.text, "4 bytes"));
     server_close(t);
-    EXPECT_INT(fetch_get(at(base, "/plain"), NULL, 0, NULL, &body, NULL, &e), ERR_IO);
-    EXPECT(strstr(e.text, "connect"));
+    int fd;
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/plain", refusing_port(&fd));
+    EXPECT_INT(fetch_get(url, NULL, 0, NULL, &body, NULL, &e), ERR_IO);
+    EXPECT(strstr(e.text, "cannot connect: no server listens there (connection refused)"));
+    close(fd);
+    struct fetch_options gone = {.unix_socket = "/nonexistent/socket"};
+    EXPECT_INT(fetch_get("http://localhost/plain", NULL, 0, &gone, &body, NULL, &e), ERR_IO);
+    EXPECT(strstr(e.text, "cannot connect to /nonexistent/socket: No such file"));
     EXPECT(fetch_get("file:///etc/hostname", NULL, 0, NULL, &body, NULL, &e) != 0);
     EXPECT(fetch_get("", NULL, 0, NULL, &body, NULL, &e) != 0);
     buf_deinit(&body);
@@ -238,7 +258,7 @@ TEST(fetch_sends_bodies_and_headers_over_one_connection)
 
 struct seen {
     struct fetch *f;
-    const char *next; /* URL of what to start when this is done */
+    const char *next; /* URL to request when this one is done */
     int n_byte, n_done, n_piece, n_new;
     bool refuse;
     char error[128];
@@ -289,7 +309,7 @@ TEST(fetch_waits_for_many_at_once)
     while (fetch_under_way(f)) fetch_wait(f, time_us() + 1000000);
     for (int i = 0; i < N; i++) {
         EXPECT(seen[i].n_done == 2 && seen[i].n_byte == 9 && !seen[i].error[0]);
-        EXPECT_INT(seen[i].n_new, 1); /* the second one over a connection that was there */
+        EXPECT_INT(seen[i].n_new, 1); /* the second one over a reused connection */
     }
     EXPECT_INT(server.n_connection, N);
     EXPECT(time_us() - begin < N * 100000 * 9 / 10);
@@ -309,11 +329,11 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct seen refuses = {.f = f, .refuse = true};
     struct fetch_request r = {.url = at(base, "/pieces"), .on_body = see_body, .on_done = see_done};
     bool apart = false;
-    for (int turn = 0; turn < 5 && !apart; turn++) { /* a busy machine may see both at once */
+    for (int turn = 0; turn < 5 && !apart; turn++) { /* on a busy machine both may arrive at once */
         struct seen seen = {.f = f};
         r.ctx = &seen;
         NEED_OK(fetch_start(f, &r, &e), &e);
-        fetch_wait(f, time_us() - 1); /* what can be done at once, and no more */
+        fetch_wait(f, time_us() - 1); /* process what is ready, without waiting */
         EXPECT_INT(seen.n_done, 0);
         while (!seen.n_done) {
             fetch_wait(f, time_us() + 1000000);
@@ -332,7 +352,7 @@ TEST(fetch_hands_pieces_over_as_they_come)
     NEED_OK(fetch_start(f, &r, &e), &e);
     while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
     EXPECT(strstr(refuses.error, "timed out"));
-    r.total_ms = 0; /* under way when the client goes */
+    r.total_ms = 0; /* in flight when the client is closed */
     NEED_OK(fetch_start(f, &r, &e), &e);
     fetch_wait(f, time_us() + 10000);
     fetch_close(f);

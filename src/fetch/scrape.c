@@ -1,5 +1,5 @@
-/* scrape.c - reading pages of metrics; see scrape.h. A page has some hundreds of lines, once a second: names are sorted
- * and searched, nothing more. */
+/* scrape.c - parses pages of metrics; see scrape.h. A page has some hundreds of lines, read once a
+ * second: a sorted array and binary search are enough. */
 #include "scrape.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static size_t n_name(const char *s, size_t n)
     return i;
 }
 
-/* Up to the brace that closes, which is in no text. */
+/* Return the length up to the closing brace outside quoted text. */
 static size_t n_labels(const char *s, size_t n)
 {
     bool quoted = false;
@@ -30,7 +30,7 @@ static size_t n_labels(const char *s, size_t n)
     return i < n ? i : n;
 }
 
-/* n bytes as a number; NAN: they are none. */
+/* Return n bytes as a number; NAN if they are not one. */
 static double number_of(const char *s, size_t n)
 {
     char text[64], *end;
@@ -41,7 +41,7 @@ static double number_of(const char *s, size_t n)
     return end == text ? NAN : x;
 }
 
-/* One line of n bytes; false: it is no sample. */
+/* Parse one line of n bytes; false if it is not a sample. */
 static bool read_row(struct scrape_row *r, const char *line, size_t n)
 {
     *r = (struct scrape_row){.name = line, .n_name = n_name(line, n), .labels = ""};
@@ -94,7 +94,7 @@ void scrape_deinit(struct scrape *s)
 
 /* ---- series ---- */
 
-/* The first row of that name, and how many there are. */
+/* Return the first row with that name, and the number of rows. */
 static const struct scrape_row *find(const struct scrape *s, const char *name, size_t *n)
 {
     size_t lo = 0, hi = s->row.n, len = strlen(name);
@@ -127,7 +127,7 @@ double scrape_sum(const struct scrape *s, const char *name, const char *label)
     return sum;
 }
 
-/* Where the value of a label begins, behind its quote; NULL: the row has no such label. */
+/* Return the beginning of a label's value, after its quote; NULL if the row has no such label. */
 static const char *value_of(const struct scrape_row *r, const char *key, size_t *n)
 {
     char begin[64];
@@ -135,7 +135,7 @@ static const char *value_of(const struct scrape_row *r, const char *key, size_t 
     const char *end = r->labels + r->n_labels, *at = r->labels;
     while (at < end && (at = memmem(at, (size_t)(end - at), begin, len)) && at > r->labels &&
            at[-1] != ',' && at[-1] != ' ')
-        at += len; /* the tail of another label's name */
+        at += len; /* the end of another label's name */
     if (!at || at >= end) return NULL;
     at += len;
     for (*n = 0; at + *n < end && at[*n] != '"'; ++*n)
@@ -160,7 +160,7 @@ static int64_t millionths(double x)
     return (int64_t)llround(x * 1e6);
 }
 
-/* Values at most at a bound: added at its place among those that were there. */
+/* Add n values at most `bound` to the sorted bounds. */
 static void add_below(struct scrape_times *t, int64_t bound, uint64_t n)
 {
     int i = 0;
@@ -194,7 +194,7 @@ bool scrape_times(const struct scrape *s, const char *name, struct scrape_times 
             add_below(t, millionths(bound), (uint64_t)r[i].value);
     }
     t->count[t->n_bound] = all;
-    for (int i = t->n_bound; i > 0; i--) /* from at most to between */
+    for (int i = t->n_bound; i > 0; i--) /* convert cumulative counts to counts between bounds */
         t->count[i] -= t->count[i - 1] <= t->count[i] ? t->count[i - 1] : t->count[i];
     snprintf(full, sizeof full, "%s_sum", name);
     double sum = scrape_sum(s, full, NULL);

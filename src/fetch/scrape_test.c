@@ -1,5 +1,5 @@
-/* scrape_test.c - goal: samples, labels and histograms of a metrics page are found as they stand there. Method: pages by
- * hand, with what their format allows. */
+/* scrape_test.c - goal: samples, labels and histograms of a metrics page are read as written.
+ * Method: handwritten pages with the variants that the format allows. */
 #include "scrape.h"
 #include "../../tests/unit.h"
 

@@ -1,5 +1,5 @@
-/* sse.c - server-sent events out of bytes as they come, as browsers read them: lines end with CR, LF or both;
- * an empty one ends an event; see fetch.h. */
+/* sse.c - parses server-sent events from a byte stream, as browsers do: lines end with CR, LF or
+ * both; an empty line ends an event; see fetch.h. */
 #include "fetch.h"
 
 #include <string.h>
@@ -11,11 +11,11 @@ void sse_deinit(struct sse *s)
     *s = (struct sse){0};
 }
 
-/* An event without a data field is none. */
+/* Events without a data field are skipped. */
 static bool end_event(struct sse *s, sse_fn *fn, void *ctx)
 {
     if (s->data.n == 0) return true;
-    s->data.data[s->data.n - 1] = '\0'; /* the newline behind its last line */
+    s->data.data[s->data.n - 1] = '\0'; /* the newline after its last line */
     bool more = fn(ctx, s->data.data, s->data.n - 1);
     buf_clear(&s->data);
     return more;
@@ -44,7 +44,7 @@ bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx)
     s->line.max = s->data.max = SSE_EVENT_MAX;
     for (const char *end = bytes + n; bytes < end;) {
         size_t part = 0, left = (size_t)(end - bytes);
-        if (s->after_cr && *bytes == '\n') part = 1; /* of a CR LF */
+        if (s->after_cr && *bytes == '\n') part = 1; /* second byte of a CR LF */
         s->after_cr = false;
         if (part) {
             bytes++;

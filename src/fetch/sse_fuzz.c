@@ -1,4 +1,4 @@
-/* sse_fuzz.c - mutated event streams: read in pieces or at once, they are the same events. */
+/* sse_fuzz.c - mutated event streams give the same events when fed in pieces or at once. */
 #include "fetch.h"
 #include "../../tests/fuzz/fuzz.h"
 

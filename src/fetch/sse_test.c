@@ -1,5 +1,5 @@
-/* Goal: events are those that browsers would see, wherever the bytes are cut. Method: streams by hand, fed whole,
- * byte by byte, and in two at every place. */
+/* Goal: events are those that browsers would see, wherever the stream is split. Method: handwritten
+ * streams, fed whole, byte by byte, and split in two at every position. */
 #include "fetch.h"
 #include "../../tests/unit.h"
 
@@ -15,7 +15,7 @@ static bool note(void *ctx, const char *data, size_t n)
     return strcmp(data, "stop") != 0;
 }
 
-/* In pieces: the first of `first` bytes, then of `step`. */
+/* Feed in pieces: the first of `first` bytes, then of `step`. */
 static bool feed(const char *text, size_t first, size_t step, struct buf *seen)
 {
     struct sse s = {0};

@@ -1,10 +1,13 @@
-/* checkpoint.c - opening whatever the path is, and looking things up; see format.h.
+/* checkpoint.c - opening a path of any kind, and look-ups; see format.h.
  *
- * The kind is told by content where the content can tell (GGUF and llama2.c have magic numbers,
- * safetensors begins with a length and a brace), by name only for a folder and its index. */
+ * The kind is detected by content if possible (GGUF and llama2.c have magic numbers, safetensors
+ * begins with a length and a brace), and by name only for a folder and its index. */
 #include "format_impl.h"
 
+#include "base/check.h"
+
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- building ---- */
@@ -112,8 +115,8 @@ static bool ends_with(const char *text, const char *end)
     return n >= n_end && memcmp(text + n - n_end, end, n_end) == 0;
 }
 
-/* model.safetensors, a shard of it, or the index: names for the folder's weights rather than for
- * one file. */
+/* Return whether path is model.safetensors, a shard of it, or the index. These mean the folder's
+ * weights, not one file. */
 static bool names_folder(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -133,7 +136,7 @@ static bool safetensors_looks_like(const uint8_t *data, size_t n)
     return n >= 10 && memcmp(data + 5, "\0\0\0", 3) == 0 && data[8] == '{';
 }
 
-/* Look at the first bytes of the file, which its reader will map again. */
+/* Detect the format by the first bytes and load the file; its reader maps it again. */
 static int load_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct file_map m;
@@ -154,8 +157,36 @@ static int load_file(struct checkpoint *c, const char *path, struct err *e)
                    "%s: not a model file: expected GGUF, safetensors or a llama2.c .bin", path);
 }
 
+/* Reject a string that is not a path: nothing is downloaded. */
+static int check_path(const char *path, struct err *e)
+{
+    const char *slash = strchr(path, '/');
+    bool named = strncmp(path, "hf:", 3) == 0;
+    if (file_exists(path) || dir_exists(path)) return 0;
+    if (strstr(path, "://"))
+        return err_set(
+            e, ERR_MISSING,
+            "%s: quoth does not download models yet; fetch it (curl -LO %s) and give the file",
+            path, path);
+    char owner[256];
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    if (!named &&
+        (n == 0 || n >= sizeof owner || path[0] == '.' || path[0] == '~' || strchr(slash + 1, '/')))
+        return 0;
+    snprintf(owner, sizeof owner, "%.*s", (int)n, path);
+    if (!named && dir_exists(owner)) return 0;
+    const char *name = named ? path + 3 : path;
+    return err_set(
+        e, ERR_MISSING,
+        "%s: no file or folder here, and quoth does not download models yet; fetch it (hf "
+        "download %s --local-dir FOLDER) and give a .gguf file or the folder",
+        path, name);
+}
+
 static int load(struct checkpoint *c, struct err *e)
 {
+    int rc = check_path(c->path, e);
+    if (rc != 0) return rc;
     if (dir_exists(c->path) || (names_folder(c->path) && has_config(c->dir))) {
         c->kind = CKPT_HF;
         return hf_load(c, c->dir, e);
@@ -214,7 +245,7 @@ void checkpoint_close(struct checkpoint *c)
     free(c);
 }
 
-/* ---- looking up ---- */
+/* ---- look-ups ---- */
 
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c)
 {
@@ -238,7 +269,7 @@ size_t checkpoint_file_bytes(const struct checkpoint *c)
     return n;
 }
 
-/* Where the first tensor begins in a file. */
+/* Return the offset of the first tensor in a file. */
 static size_t header_bytes(const struct checkpoint *c, size_t file)
 {
     const struct checkpoint_file *f = &c->file.v[file];
@@ -268,6 +299,18 @@ void checkpoint_forget(const struct checkpoint *c)
     for (size_t i = 0; i < c->file.n; i++) file_map_forget(&c->file.v[i].map);
 }
 
+int checkpoint_detach(struct checkpoint *c, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < c->file.n && rc == 0 && !c->dummy; i++) {
+        struct checkpoint_file *f = &c->file.v[i];
+        size_t before = f->data ? (size_t)(f->data - f->map.data) : 0;
+        rc = file_map_detach(&f->map, before + header_bytes(c, i), e);
+    }
+    for (size_t i = 0; i < c->tensor.n && rc == 0 && !c->dummy; i++) c->tensor.v[i].data = NULL;
+    return rc;
+}
+
 int checkpoint_n_tensor(const struct checkpoint *c)
 {
     return (int)c->tensor.n;
@@ -275,6 +318,7 @@ int checkpoint_n_tensor(const struct checkpoint *c)
 
 const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i)
 {
+    CHECK(i >= 0 && (size_t)i < c->tensor.n, "tensor %d of %zu", i, c->tensor.n);
     return &c->tensor.v[i];
 }
 
@@ -291,6 +335,7 @@ int checkpoint_n_meta(const struct checkpoint *c)
 
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key)
 {
+    CHECK(i >= 0 && (size_t)i < c->meta.n, "key %d of %zu", i, c->meta.n);
     if (key) *key = c->meta.v[i].key;
     return &c->meta.v[i].value;
 }
@@ -299,4 +344,9 @@ const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key)
 {
     const uint32_t *i = strmap_get(&c->meta_by_key, key, strlen(key));
     return i ? &c->meta.v[*i].value : NULL;
+}
+
+const char *checkpoint_arch(const struct checkpoint *c)
+{
+    return meta_text(checkpoint_meta(c, "general.architecture"), NULL);
 }

@@ -1,14 +1,14 @@
-/* dummy.c - models of random weights: for measuring any shape and number format, and for trying
- * the rest of quoth, without a download (vLLM's --load-format dummy).
+/* dummy.c - models of random weights, to measure any shape and number format and to try the rest of
+ * quoth without a download (vLLM's --load-format dummy).
  *
  *   --shape NAME        dummy_shape.def -> metadata ------+
  *   folder              config.json     -> metadata ------+-> struct shape -> tensors
- *   GGUF                metadata and list of tensors as they are
+ *   GGUF                metadata and tensor list unchanged
  *
  * then a type for each tensor (mixture.c), the tokenizer (dummy_vocab.c) and the bytes
  * (dummy_data.c). Matrices are N(0, 1/k), so that a layer's output is about as large as its input
- * whatever the shape; norms are ones. What a llama 3.1 config says about rope becomes the tensor
- * rope_freqs, as GGUF has it. */
+ * for every shape; norms are ones. The rope scaling of a llama 3.1 config becomes the tensor
+ * rope_freqs, as in GGUF. */
 #include "format_impl.h"
 
 #include <limits.h>
@@ -21,11 +21,16 @@ struct shape {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab;
     bool tied;
     int context;
-    double rope_base, rope_factor, eps; /* rope_factor: of llama 3.1's scaling; 0: none */
+    double rope_base, rope_factor, eps;    /* rope_factor: llama 3.1's scaling; 0: none */
+    int n_expert, n_expert_used, d_expert; /* 0: no mixture of experts */
 };
 
+/* for a config.json without it */
+enum { CONTEXT_DEFAULT = 2048 };
+#define EPSILON_DEFAULT 1e-6
+
 static const struct shape shapes[] = {
-#define SHAPE(...) {__VA_ARGS__},
+#define SHAPE(...) {__VA_ARGS__, 0, 0, 0},
 #include "dummy_shape.def"
 #undef SHAPE
 };
@@ -34,11 +39,12 @@ struct maker {
     struct checkpoint *c;
     const struct dummy_options *o;
     struct shape shape;
-    double rope_low, rope_high, rope_context; /* of llama 3.1's scaling */
+    double rope_low, rope_high, rope_context; /* llama 3.1's scaling */
     struct mixture mixture;
-    bool mixed; /* there is a mixture; else tensors have the types they come with */
+    bool window; /* the config's architecture has a sliding window for all layers */
+    bool mixed;  /* there is a mixture; else tensors keep their types */
     struct err *e;
-    int rc; /* sticky, of config_int */
+    int rc; /* sticky; set by config_int */
 };
 
 /* ---- a named shape ---- */
@@ -51,6 +57,11 @@ static int unknown_shape(const char *name, struct err *e)
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", shapes[i].name);
     }
     return err_set(e, ERR_ARG, "\"%.40s\" is no shape; there are %s", name, list);
+}
+
+const char *dummy_shapes(int i)
+{
+    return i < (int)(sizeof shapes / sizeof shapes[0]) ? shapes[i].name : NULL;
 }
 
 static int find_shape(struct maker *m)
@@ -109,20 +120,22 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* A key of the config under the name that GGUF has for it; NULL: not to be taken. GGUF calls
- * mistral llama. The token ids belong to a tokenizer that is not taken. */
+/* Return the GGUF name of a config key; NULL: skip it. GGUF labels mistral as llama, and has a
+ * window only for mistral. Token ids are skipped because their tokenizer is not used. Fields
+ * without a GGUF name do not change the work that random weights make. */
 static const char *config_key(const struct maker *m, const char *arch, const char *key, char *out,
                               size_t n_out)
 {
     size_t n = strlen(arch);
-    if (begins(key, "tokenizer.ggml.")) return NULL;
+    if (begins(key, "tokenizer.ggml.") || begins(key, "config.")) return NULL;
     if (!begins(key, arch) || key[n] != '.') return key;
     if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
+    if (strcmp(key + n, ".attention.sliding_window") == 0 && !m->window) return NULL;
     snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
     return out;
 }
 
-/* Numbers come from JSON in 64 bits; readers of GGUF want 32. */
+/* Add a number in 32 bits, as readers of GGUF require; JSON gives 64. */
 static int add_narrow(struct maker *m, const char *key, const struct meta *v)
 {
     if (strcmp(key, "general.architecture") == 0)
@@ -134,7 +147,7 @@ static int add_narrow(struct maker *m, const char *key, const struct meta *v)
     return checkpoint_add_meta(m->c, key, v, m->e);
 }
 
-/* The value of "ARCH.key"; there is an architecture. */
+/* Return the value of "ARCH.key"; an architecture must be set. */
 static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
 {
     char full[160];
@@ -143,7 +156,7 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* A size in [1, hi], as the model folder will want it; otherwise -1: required. The first failure
+/* Return a size in [1, hi], as the model folder requires. otherwise -1: required. The first failure
  * sticks. */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
                       int64_t otherwise)
@@ -171,7 +184,9 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     struct shape *s = &m->shape;
     s->name = config->path;
     s->arch = meta_text(checkpoint_meta(config, "general.architecture"), NULL);
-    if (strcmp(s->arch, "mistral") == 0) s->arch = "llama";
+    const char *gguf = arch_gguf_name(s->arch);
+    m->window = strcmp(s->arch, gguf) != 0 || arch_gguf_window(gguf);
+    s->arch = gguf;
     s->n_layer = config_int(m, config, "block_count", 4096, -1);
     s->d = config_int(m, config, "embedding_length", 1 << 20, -1);
     s->d_ff = config_int(m, config, "feed_forward_length", 1 << 22, -1);
@@ -179,8 +194,12 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->n_vocab = config_int(m, config, "vocab_size", 1 << 24, -1);
     s->n_head_kv = config_int(m, config, "attention.head_count_kv", s->n_head, s->n_head);
     s->d_head = config_int(m, config, "attention.key_length", 65536, s->d / s->n_head);
+    const bool mixture = arch_meta(config, "expert_count") != NULL;
+    s->n_expert = mixture ? config_int(m, config, "expert_count", 65536, -1) : 0;
+    s->n_expert_used = mixture ? config_int(m, config, "expert_used_count", s->n_expert, -1) : 0;
+    s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", 1 << 22, -1) : 0;
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
-    s->tied = meta_bool(arch_meta(config, "tie_word_embeddings"), false);
+    s->tied = meta_bool(checkpoint_meta(config, "config.tie_word_embeddings"), false);
     read_rope_scaling(m, config);
     return m->rc;
 }
@@ -191,9 +210,14 @@ static int take_config(struct maker *m, struct checkpoint *config)
     const char *arch = meta_text(checkpoint_meta(config, "general.architecture"), NULL);
     for (size_t i = 0; i < config->meta.n && rc == 0; i++) {
         char own[300];
+        const struct meta *v = &config->meta.v[i].value;
         const char *key = config_key(m, arch, config->meta.v[i].key, own, sizeof own);
-        if (key) rc = add_narrow(m, key, &config->meta.v[i].value);
+        if (key && v->type < VT_GGUF_COUNT) rc = add_narrow(m, key, v);
     }
+    if (rc == 0 && meta_kind(arch_meta(config, "context_length")) == META_NONE)
+        rc = add_u32(m, "context_length", CONTEXT_DEFAULT);
+    if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
+        rc = add_f32(m, "attention.layer_norm_rms_epsilon", EPSILON_DEFAULT);
     return rc;
 }
 
@@ -219,71 +243,46 @@ static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixtu
     return rc ? rc : dummy_add(m->c, fill_of(t), m->e);
 }
 
-enum size { ONE, D, D_FF, D_HEAD, D_Q, D_KV, N_VOCAB };
-
-/* What a layer of each architecture has; arch NULL: all. */
-static const struct part {
-    const char *arch, *name;
-    enum size k, n_out; /* ONE: a vector, F32 */
-} parts[] = {
-    {NULL, "attn_norm.weight", D, ONE},
-    {NULL, "attn_q.weight", D, D_Q},
-    {NULL, "attn_k.weight", D, D_KV},
-    {NULL, "attn_v.weight", D, D_KV},
-    {"qwen2", "attn_q.bias", D_Q, ONE},
-    {"qwen2", "attn_k.bias", D_KV, ONE},
-    {"qwen2", "attn_v.bias", D_KV, ONE},
-    {"qwen3", "attn_q_norm.weight", D_HEAD, ONE},
-    {"qwen3", "attn_k_norm.weight", D_HEAD, ONE},
-    {NULL, "attn_output.weight", D_Q, D},
-    {NULL, "ffn_norm.weight", D, ONE},
-    {NULL, "ffn_gate.weight", D, D_FF},
-    {NULL, "ffn_up.weight", D, D_FF},
-    {NULL, "ffn_down.weight", D_FF, D},
-};
-
-static int64_t size_of(const struct shape *s, enum size size)
+static int64_t size_of(const struct shape *s, enum tensor_size size)
 {
     const int64_t n[] = {
-        [ONE] = 1,
-        [D] = s->d,
-        [D_FF] = s->d_ff,
-        [D_HEAD] = s->d_head,
-        [D_Q] = (int64_t)s->n_head * s->d_head,
-        [D_KV] = (int64_t)s->n_head_kv * s->d_head,
-        [N_VOCAB] = s->n_vocab,
+        [SIZE_ONE] = 1,
+        [SIZE_D] = s->d,
+        [SIZE_D_FF] = s->d_ff,
+        [SIZE_D_HEAD] = s->d_head,
+        [SIZE_D_Q] = (int64_t)s->n_head * s->d_head,
+        [SIZE_D_KV] = (int64_t)s->n_head_kv * s->d_head,
+        [SIZE_N_VOCAB] = s->n_vocab,
+        [SIZE_N_EXPERT] = s->n_expert,
+        [SIZE_D_EXPERT] = s->d_expert,
     };
     return n[size];
 }
 
-static int add_sized(struct maker *m, const char *name, enum size k, enum size n_out)
+/* Add a row of the architecture's table: vectors as F32, matrices as BF16 unless the mixture
+ * changes it. */
+static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
-    struct tensor_info t = {.name = name,
-                            .name_raw = name,
-                            .type = n_out == ONE ? QT_f32 : QT_bf16,
-                            .n_dim = n_out == ONE ? 1 : 2,
-                            .dim = {size_of(s, k), size_of(s, n_out), 1, 1}};
+    char stem[64], name[80];
+    snprintf(stem, sizeof stem, row->name, il); /* check: at most one %d, from our own table */
+    snprintf(name, sizeof name, "%s.%s", stem, row->bias ? "bias" : "weight");
+    const bool vector = row->n_out == SIZE_ONE, mixture = row->n_expert != SIZE_ONE;
+    struct tensor_info t = {
+        .name = name,
+        .name_raw = name,
+        .type = vector ? QT_f32 : QT_bf16,
+        .n_dim = vector    ? 1
+                 : mixture ? 3
+                           : 2,
+        .dim = {size_of(s, row->k), size_of(s, row->n_out), size_of(s, row->n_expert), 1}};
     struct mixture_site about = {
         .n_layer = s->n_layer, .n_group = s->n_head / s->n_head_kv, .tied = s->tied};
     return add_tensor(m, &t, &about);
 }
 
-static int add_layer(struct maker *m, int il)
-{
-    int rc = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && rc == 0; i++) {
-        const struct part *p = &parts[i];
-        char name[64];
-        if (p->arch && strcmp(p->arch, m->shape.arch) != 0) continue;
-        snprintf(name, sizeof name, "blk.%d.%s", il, p->name);
-        rc = add_sized(m, name, p->k, p->n_out);
-    }
-    return rc;
-}
-
-/* By what llama 3.1's scaling divides each rotary frequency: long waves by the factor, short ones
- * by 1, a ramp between. */
+/* Return llama 3.1's divisor of a rotary frequency: the factor for long waves, 1 for short ones, a
+ * ramp between. */
 static float rope_divisor(const struct maker *m, int i)
 {
     double wave = 2 * M_PI * pow(m->shape.rope_base, 2.0 * i / m->shape.d_head),
@@ -309,19 +308,34 @@ static int add_rope_freqs(struct maker *m)
     return add_tensor(m, &t, &(struct mixture_site){0});
 }
 
+static bool of_layer(const struct tensor_row *row)
+{
+    return strchr(row->name, '%') != NULL;
+}
+
+/* Add the table's rows: those before the layers, those of each layer, those after. */
 static int add_tensors(struct maker *m)
 {
-    int rc = add_sized(m, "token_embd.weight", D, N_VOCAB);
+    int rc = 0, n, i = 0;
+    const struct tensor_row *row = tensor_rows(m->shape.arch, &n);
+    if (!row)
+        return err_set(m->e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" is not supported",
+                       m->c->path, m->shape.arch);
+    for (; i < n && !of_layer(&row[i]) && rc == 0; i++) rc = add_row(m, &row[i], 0);
     if (rc == 0 && m->shape.rope_factor > 0) rc = add_rope_freqs(m);
-    for (int il = 0; il < m->shape.n_layer && rc == 0; il++) rc = add_layer(m, il);
-    if (rc == 0) rc = add_sized(m, "output_norm.weight", D, ONE);
-    if (rc == 0 && !m->shape.tied) rc = add_sized(m, "output.weight", D, N_VOCAB);
+    const int first = i;
+    while (i < n && of_layer(&row[i])) i++;
+    for (int il = 0; il < m->shape.n_layer; il++)
+        for (int k = first; k < i && rc == 0; k++)
+            if (!row[k].some) rc = add_row(m, &row[k], il);
+    for (; i < n && rc == 0; i++)
+        if (!m->shape.tied || strcmp(row[i].name, "output") != 0) rc = add_row(m, &row[i], 0);
     return rc;
 }
 
 /* ---- a GGUF ---- */
 
-/* Everything but the weights. Of a mixture's rules, those of the file's own are forgotten. */
+/* Copy the metadata. With a mixture, the file's own general.file_type is skipped. */
 static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
 {
     int rc = 0;
@@ -352,7 +366,7 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
     };
     for (size_t i = 0; i < g->tensor.n && rc == 0; i++) {
         struct tensor_info t = g->tensor.v[i];
-        if (!begins(t.name, "rope_")) t.data = NULL; /* those are tables, not weights */
+        if (!begins(t.name, "rope_")) t.data = NULL; /* rope_ tensors are tables, not weights */
         t.file = 0;
         rc = add_tensor(m, &t, &about);
     }

@@ -1,13 +1,13 @@
 /* dummy_data.c - the bytes of random weights, made fast.
  *
  * Encoding billions of random numbers would take minutes (hours, in the formats that search a
- * grid). So for each number format and spread a tile is encoded once: 128 cells of 256 numbers.
- * A tensor is a sequence of cells of its tile, cell number j being the one that a hash of (seed,
- * tensor, j) picks: no two rows are alike, any part of a tensor can be made alone, and making it
- * costs a copy. An 8 B model in 4 bits takes a few seconds, most of which is the system clearing
- * the pages.
+ * grid). So for each number format and spread a tile is encoded once: 128 cells of 256 numbers. A
+ * tensor is a sequence of cells of its tile; a hash of (seed, tensor, j) selects cell number j. No
+ * two rows are alike, any part of a tensor can be generated alone, and generating it costs a copy.
+ * An 8 B model in 4 bits takes a few seconds, most of them for the system to clear the pages.
  *
- * The numbers are sums of twelve uniform ones, which is normal enough and equal on every machine. */
+ * The numbers are sums of twelve uniform ones: close enough to normal, and equal on every
+ * machine. */
 #include "format_impl.h"
 
 #include "base/cores.h"
@@ -27,18 +27,18 @@ struct tile {
     uint8_t *data; /* owned, [TILE_CELLS, cell_bytes] */
 };
 
-struct source { /* of one tensor's bytes */
-    int tile;   /* -1: the tensor has its own */
+struct source { /* source of one tensor's bytes */
+    int tile;   /* -1: keep the tensor's own data */
     uint64_t seed;
 };
 
 struct dummy {
     uint64_t seed;
-    struct pool *pool;             /* owned; NULL once all is made */
-    struct checkpoint *checkpoint; /* owned: whose shape was taken, or NULL */
+    struct pool *pool;             /* owned; NULL after all bytes are generated */
+    struct checkpoint *checkpoint; /* owned: source of the shape, or NULL */
     VEC(struct tile) tile;
     VEC(struct source) source; /* [n_tensor] */
-    uint8_t *memory;           /* owned: the tensors' bytes, or NULL */
+    uint8_t *memory;           /* owned: bytes of all tensors, or NULL */
     size_t memory_bytes;
 };
 
@@ -88,12 +88,12 @@ static void encode_cell(void *ctx, int chunk, int worker)
     const struct tile *t = j->tile;
     float x[CELL];
     uint64_t state = j->seed + (uint64_t)chunk;
-    state = rng_next(&state); /* neighbouring seeds of one stream would overlap */
+    state = rng_next(&state); /* neighboring seeds of one stream would overlap */
     for (int i = 0; i < CELL; i++) x[i] = t->fill.mean + t->fill.sd * normal(&state);
     qtype_info[t->type].ops->encode(t->data + (size_t)chunk * t->cell_bytes, x, CELL, NULL);
 }
 
-/* Plain integers and what cannot be encoded stay zero. */
+/* Generate a tile. Plain integers, and types that cannot be encoded, stay zero. */
 static int make_tile(struct dummy *d, struct tile *t, struct err *e)
 {
     t->cell_bytes = qtype_bytes(t->type, CELL);
@@ -105,7 +105,7 @@ static int make_tile(struct dummy *d, struct tile *t, struct err *e)
     return 0;
 }
 
-/* The index of the tile, made if it is new; or ERR_*. */
+/* Return the index of a tile, generated if new, or ERR_*. */
 static int find_tile(struct dummy *d, enum qtype type, struct dummy_fill fill, struct err *e)
 {
     for (size_t i = 0; i < d->tile.n; i++) {
@@ -133,7 +133,7 @@ int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e)
 
 static size_t pick(uint64_t seed, uint64_t cell)
 {
-    uint64_t state = seed + cell * 0x9E3779B97F4A7C15u; /* splitmix's own step: random access */
+    uint64_t state = seed + cell * 0x9E3779B97F4A7C15u; /* the step of splitmix: random access */
     return (size_t)(rng_next(&state) % TILE_CELLS);
 }
 
@@ -169,7 +169,7 @@ static size_t padded(size_t n)
     return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-/* Everything behind one another in one piece of memory. */
+/* Generate all tensors one after another in one block of memory. */
 static int make_all(struct dummy *d, struct checkpoint *c, struct err *e)
 {
     size_t total = ALIGN_BYTES;

@@ -1,5 +1,5 @@
-/* Goal: a model of random weights is the shape that was asked for, in the format that was asked
- * for, the same every time, and its numbers are sane. */
+/* Goal: a model of random weights has the requested shape and format, is reproducible, and has sane
+ * numbers. */
 #include "format_impl.h"
 #include "../../tests/unit.h"
 
@@ -9,7 +9,7 @@
 static struct checkpoint *open_dummy(const struct dummy_options *o, struct err *e)
 {
     struct checkpoint *c;
-    *e = (struct err){""};
+    *e = (struct err){0};
     checkpoint_open_dummy(&c, o, e);
     return c;
 }
@@ -26,7 +26,7 @@ static int64_t n_param(const struct checkpoint *c)
 
 TEST(dummy_shapes_have_their_published_sizes)
 {
-    /* Method: the numbers of parameters that the models' cards and safetensors headers give. */
+    /* Method: parameter counts from model cards and safetensors headers. */
     static const struct {
         const char *shape;
         int64_t n_param;
@@ -96,8 +96,8 @@ TEST(dummy_in_every_number_format_is_sane)
 
 TEST(dummy_is_the_same_every_time)
 {
-    /* Goal: equal bytes for equal options, other bytes for another seed; a part made alone is a
-     * part of the whole. */
+    /* Goal: equal options give equal bytes, another seed other bytes; a part generated alone equals
+     * that part of the whole. */
     struct err e;
     struct dummy_options o = {.shape = "tiny", .quant = "Q4_K_M"};
     struct checkpoint *a = open_dummy(&o, &e), *b = open_dummy(&o, &e);
@@ -122,12 +122,12 @@ TEST(dummy_is_the_same_every_time)
 static enum qtype type_of(const struct checkpoint *c, const char *fmt, int il)
 {
     char name[64];
-    snprintf(name, sizeof name, fmt, il); /* check: fmt is one of this file's */
+    snprintf(name, sizeof name, fmt, il); /* check: fmt is a literal of this file */
     const struct tensor_info *t = checkpoint_tensor(c, name);
     return t ? t->type : QT_COUNT;
 }
 
-/* The layers (of at most 64) in which the tensor has that type. */
+/* Return the layers (of at most 64) whose tensor has the type, as bits. */
 static uint64_t layers_of_type(const struct checkpoint *c, const char *fmt, enum qtype type)
 {
     uint64_t set = 0;
@@ -137,7 +137,7 @@ static uint64_t layers_of_type(const struct checkpoint *c, const char *fmt, enum
 
 TEST(mixtures_give_each_tensor_its_type)
 {
-    /* Method: lists of layers as llama.cpp's quantizer prints them for these shapes. */
+    /* Method: layer lists that llama.cpp's quantizer prints for these shapes. */
     struct err e;
     struct dummy_options o = {.shape = "llama-1b", .quant = "q4_k_m", .no_data = true};
     struct checkpoint *c = open_dummy(&o, &e);
@@ -162,7 +162,7 @@ TEST(mixtures_give_each_tensor_its_type)
     EXPECT(type_of(c, "output.weight", 0) == QT_q6_k);
     checkpoint_close(c);
 
-    /* Rows of 896 are no multiple of 256. */
+    /* Rows of 896 are not a multiple of 256. */
     o.shape = "qwen2.5-0.5b", o.quant = "Q4_K_M";
     NEED((c = open_dummy(&o, &e)) != NULL);
     EXPECT_INT(layers_of_type(c, "blk.%d.attn_q.weight", QT_q5_0), 0xFFFFFF);
@@ -209,7 +209,7 @@ TEST(dummy_of_a_folder_with_a_config_alone)
     EXPECT_INT(checkpoint_n_tensor(c), 3 + 1 + 3 * 9);
     const struct tensor_info *k = checkpoint_tensor(c, "blk.2.attn_k.weight");
     EXPECT(k && k->type == QT_bf16 && k->dim[0] == 64 && k->dim[1] == 32);
-    /* GGUF's name of the architecture, and the widths that its readers want */
+    /* GGUF's architecture name, and the widths that its readers require */
     EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "llama");
     EXPECT_INT(checkpoint_meta(c, "llama.block_count")->type, VT_U32);
     EXPECT_INT(checkpoint_meta(c, "llama.rope.freq_base")->type, VT_F32);
@@ -219,7 +219,7 @@ TEST(dummy_of_a_folder_with_a_config_alone)
     float first = 0, last = 0;
     if (f) memcpy(&first, f->data, 4), memcpy(&last, f->data + f->n_byte - 4, 4);
     EXPECT(f && f->dim[0] == 8 && first == 1 && last == 8);
-    /* a tokenizer of its own */
+    /* its own tokenizer */
     EXPECT_INT(meta_count(checkpoint_meta(c, "tokenizer.ggml.tokens")), 300);
     EXPECT_INT(meta_int(checkpoint_meta(c, "tokenizer.ggml.eos_token_id"), -1), 256);
     checkpoint_close(c);

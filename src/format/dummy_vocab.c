@@ -2,13 +2,13 @@
  * to the model's vocabulary.
  *
  *   0 .. 255    the bytes, spelled in GPT-2's alphabet
- *   256         <|endoftext|>, which begins and ends a text
+ *   256         <|endoftext|>, which starts and ends a text
  *   257         two spaces, the merge (some readers complain about an empty list)
- *   258 ..      " 258" ..: what a random model says can be read
+ *   258 ..      " 258" ..: readable output of a random model
  *
- * A smaller vocabulary has the first of these, and ends in <|endoftext|>. llama.cpp and its
- * relatives read it too: they want the pre-tokenizer's name, a type per token and a list of
- * merges, and no two tokens with one spelling. */
+ * A smaller vocabulary has the first of these and ends with <|endoftext|>. llama.cpp and its
+ * relatives also read it: they require the pre-tokenizer's name, a type per token, a list of merges
+ * and distinct spellings. */
 #include "format_impl.h"
 
 #include <stdio.h>

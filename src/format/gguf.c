@@ -3,10 +3,10 @@
  *   "GGUF" version n_tensor n_kv | n_kv x (key, type, value)
  *                                | n_tensor x (name, dims, type, offset) | padding | data
  *
- * A reader walks the mapped bytes with one sticky error: after the first failure every further read
- * answers zero, and loops stop. Counts from the file are never trusted for more than a loop's end;
- * every length is compared with what is left before it is used. Of a split model only the first
- * part's metadata counts. */
+ * A reader walks the mapped bytes with one sticky error: after the first failure every read returns
+ * zero, and loops stop. Counts from the file are trusted only as loop bounds; every length is
+ * compared with the remaining bytes before use. Only the first part of a split model supplies
+ * metadata. */
 #include "format_impl.h"
 #include "base/utf8.h"
 
@@ -20,11 +20,11 @@ struct reader {
     struct checkpoint *c;
     struct err *e;
     const char *path;
-    int file, part; /* index in c->file; number of the part in a split model */
+    int file, part; /* index in c->file; part number in a split model */
     const uint8_t *data;
     size_t n, at;
     uint64_t alignment;
-    int64_t split_no, split_count, split_n_tensor; /* of this part, -1 where absent */
+    int64_t split_no, split_count, split_n_tensor; /* this part's values, -1 if absent */
     int rc;                                        /* sticky */
 };
 
@@ -32,13 +32,18 @@ struct reader {
 
 #define FAIL(r, code, ...) ((r)->rc = err_set((r)->e, code, __VA_ARGS__))
 
-/* The next n bytes, or NULL and the sticky error. */
+/* A length of this size or more is damage, not the end of an incomplete download. */
+static const uint64_t CUT_MAX = (uint64_t)1 << 42;
+
+/* Return the next n bytes, or NULL and the sticky error. */
 static const uint8_t *take(struct reader *r, uint64_t n, const char *what)
 {
     if (r->rc) return NULL;
     if (n > r->n - r->at) {
-        FAIL(r, ERR_FORMAT, "%s: at byte %zu: %s takes %llu bytes, but the file has %zu more",
-             r->path, r->at, what, (unsigned long long)n, r->n - r->at);
+        bool cut = n < CUT_MAX;
+        FAIL(r, ERR_FORMAT, "%s: %sat byte %zu: %s takes %llu bytes, but the file has %zu more%s",
+             r->path, cut ? "the file is cut short: " : "", r->at, what, (unsigned long long)n,
+             r->n - r->at, cut ? "; download it again" : "");
         return NULL;
     }
     const uint8_t *p = r->data + r->at;
@@ -78,7 +83,7 @@ static void *push(struct reader *r, size_t count, size_t size, const char *what)
     return p;
 }
 
-/* A key or tensor name as a C string in the arena; "" on failure. */
+/* Return a key or tensor name as a C string in the arena; "" on failure. */
 static const char *take_name(struct reader *r, const char *what, size_t n_max)
 {
     struct span s = take_text(r, what);
@@ -97,9 +102,9 @@ static const char *take_name(struct reader *r, const char *what, size_t n_max)
 
 static bool value_type_known(struct reader *r, uint32_t type, const char *key)
 {
-    if (!r->rc && type >= VT_COUNT)
+    if (!r->rc && type >= VT_GGUF_COUNT)
         FAIL(r, ERR_FORMAT, "%s: key \"%s\" has value type %u, expected 0 to %d", r->path, key,
-             type, VT_COUNT - 1);
+             type, VT_GGUF_COUNT - 1);
     return !r->rc;
 }
 
@@ -121,9 +126,9 @@ static void take_value(struct reader *r, uint32_t type, struct meta *m, const ch
     }
 }
 
-/* The items stay in the map; lists of text and of lists get an index of where each one is. An item
- * of either takes at least 8 bytes of the file, so the index cannot be larger than about three
- * times the file. */
+/* Read a list. Items stay in the map; lists of text and of lists get an index of item positions.
+ * Such an item takes at least 8 bytes of the file, so the index is at most about three times as
+ * large as the file. */
 static void take_list(struct reader *r, struct meta *m, const char *key, int depth)
 {
     uint32_t item = take_u32(r, key);
@@ -136,8 +141,10 @@ static void take_list(struct reader *r, struct meta *m, const char *key, int dep
         FAIL(r, ERR_LIMIT, "%s: key \"%s\": lists are nested deeper than %d", r->path, key,
              LIST_DEPTH_MAX);
     } else if (n > (r->n - r->at) / size) {
-        FAIL(r, ERR_FORMAT, "%s: key \"%s\": a list of %llu items does not fit the %zu bytes left",
-             r->path, key, (unsigned long long)n, r->n - r->at);
+        FAIL(r, ERR_FORMAT,
+             "%s: %skey \"%s\": a list of %llu items does not fit the %zu bytes left%s", r->path,
+             n < CUT_MAX ? "the file is cut short: " : "", key, (unsigned long long)n, r->n - r->at,
+             n < CUT_MAX ? "; download it again" : "");
     } else if (item == VT_TEXT) {
         struct span *index = push(r, m->n, sizeof *index, key);
         m->data = index;
@@ -152,7 +159,7 @@ static void take_list(struct reader *r, struct meta *m, const char *key, int dep
     }
 }
 
-/* Keys that the reader itself needs. */
+/* Store keys that the reader itself needs. */
 static void note_meta(struct reader *r, const char *key, const struct meta *m)
 {
     if (strcmp(key, "split.no") == 0) r->split_no = meta_int(m, -1);
@@ -196,7 +203,7 @@ static void take_dims(struct reader *r, struct tensor_info *t)
     t->n_dim = n_dim ? (int)n_dim : 1; /* a scalar is written without dimensions */
 }
 
-/* Type, size and dimensions must agree; sets t->n_byte. */
+/* Check that type, size and dimensions agree; sets t->n_byte. */
 static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
 {
     int known = qtype_of_gguf(type);
@@ -216,7 +223,7 @@ static void check_size(struct reader *r, struct tensor_info *t, uint32_t type)
              t->name);
 }
 
-/* Read one entry of the list; *offset counts from the data section. */
+/* Read one entry of the list; *offset is relative to the data section. */
 static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offset)
 {
     *t = (struct tensor_info){.dim = {1, 1, 1, 1}, .file = r->file};
@@ -231,8 +238,8 @@ static void take_tensor(struct reader *r, struct tensor_info *t, uint64_t *offse
              t->name, (unsigned long long)*offset, (unsigned long long)r->alignment);
 }
 
-/* Point t->data into the file. The padding behind it must be there too, so that a cut file is
- * noticed as llama.cpp would. */
+/* Point t->data into the file. The padding after it must exist too, so that a truncated file is
+ * detected as in llama.cpp. */
 static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offset,
                          uint64_t data_start)
 {
@@ -241,9 +248,10 @@ static void place_tensor(struct reader *r, struct tensor_info *t, uint64_t offse
     if (offset <= room && t->n_byte <= room - offset && pad <= room - offset - t->n_byte)
         t->data = r->data + data_start + offset;
     else if (!r->c->header_only || room > 0)
-        FAIL(r, ERR_FORMAT,
-             "%s: tensor \"%s\": %zu bytes at offset %llu of %llu bytes of data (file cut short?)",
-             r->path, t->name, t->n_byte, (unsigned long long)offset, (unsigned long long)room);
+        FAIL(r, ERR_FORMAT, "%s: %stensor \"%s\": %zu bytes at offset %llu of %llu bytes of data%s",
+             r->path, offset < CUT_MAX ? "the file is cut short: " : "", t->name, t->n_byte,
+             (unsigned long long)offset, (unsigned long long)room,
+             offset < CUT_MAX ? "; download it again" : "");
 }
 
 static void take_tensors(struct reader *r, uint64_t n_tensor)
@@ -308,7 +316,8 @@ static int load_part(struct reader *r, const char *path)
 
 /* ---- split models ---- */
 
-/* "PREFIX-00002-of-00005.gguf": length of PREFIX and the 5; 0 if path is not of that form. */
+/* Parse "PREFIX-00002-of-00005.gguf": length of PREFIX, and the 5. Returns 0 if path has another
+ * form. */
 static int split_name(const char *path, size_t *n_prefix)
 {
     static const char form[] = "-ddddd-of-ddddd.gguf";

@@ -1,4 +1,5 @@
-/* gguf_fuzz.c - mutated GGUF files: refused with a sentence, or everything in them can be read. */
+/* gguf_fuzz.c - mutated GGUF files: either rejected with a message, or all their contents can be
+ * read. */
 #include "checkpoint_walk_fuzz.h"
 #include "../../tests/fuzz/fuzz.h"
 

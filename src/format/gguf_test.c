@@ -1,7 +1,7 @@
-/* gguf_test.c - GGUF files made here byte by byte, handcrafted good and bad ones, real ones. */
+/* gguf_test.c - GGUF files built here byte by byte, handcrafted good and bad ones, real ones. */
 #include "format.h"
 #include "base/os.h"
-#include "gguf_make_test.h"
+#include "../../tests/gguf_make.h"
 #include "../../tests/unit.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static struct checkpoint *open_made(struct made *g, const char *name, struct err
 
 static void expect_refused(struct made *g, const char *want)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_made(g, "refused.gguf", &e);
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
@@ -54,7 +54,7 @@ TEST(gguf_every_value_type)
         made_key(&g, "i64", 11), made_uint(&g, 8, (uint64_t)INT64_MIN);
         made_key(&g, "f64", 12), made_f64(&g, 1e10);
         made_key(&g, "nul", 8), made_text(&g, "a\0b", 3);
-        struct err e = {""};
+        struct err e = {0};
         struct checkpoint *c = open_made(&g, "values.gguf", &e);
         NEED_OK(c ? 0 : -1, &e);
         EXPECT_INT(checkpoint_kind(c), CKPT_GGUF);
@@ -89,7 +89,8 @@ TEST(gguf_every_value_type)
 
 TEST(gguf_lists)
 {
-    /* Goal: lists of numbers, texts and lists read by item; past the end gives `otherwise`. */
+    /* Goal: lists of numbers, texts and lists are read by item; an index past the end gives
+     * `otherwise`. */
     struct made g = made_begin(3, 0, 4);
     made_list(&g, "n", 3, 2), made_uint(&g, 2, 5), made_uint(&g, 2, (uint64_t)-5);
     made_list(&g, "t", 8, 2), made_text(&g, "", 0), made_text(&g, "xyz", 3);
@@ -97,7 +98,7 @@ TEST(gguf_lists)
     made_list(&g, "nested", 9, 2);
     made_uint(&g, 4, 0), made_uint(&g, 8, 3), made_raw(&g, "\1\2\3", 3);
     made_uint(&g, 4, 8), made_uint(&g, 8, 1), made_text(&g, "in", 2);
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_made(&g, "lists.gguf", &e);
     NEED_OK(c ? 0 : -1, &e);
     const struct meta *m = checkpoint_meta(c, "n");
@@ -121,7 +122,7 @@ TEST(gguf_lists)
 TEST(gguf_tensor)
 {
     struct made g = one_tensor();
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_made(&g, "tensor.gguf", &e);
     NEED_OK(c ? 0 : -1, &e);
     const struct tensor_info *t = checkpoint_tensor(c, "t");
@@ -137,7 +138,7 @@ TEST(gguf_tensor)
 
 TEST(gguf_refusals)
 {
-    /* Goal: each defect is named. Method: one made file per defect. */
+    /* Goal: each defect is named. Method: one file per defect. */
     struct made g = made_begin(1, 0, 0);
     expect_refused(&g, "GGUF version 1, expected 2 or 3");
     g = made_begin(0x03000000, 0, 0);
@@ -186,13 +187,16 @@ TEST(gguf_tensor_refusals)
     refuse_tensor(3, (int64_t[]){1 << 30, 1 << 30, 1 << 30}, 0, 0, "product overflows");
     refuse_tensor(2, (int64_t[]){1ll << 40, 1ll << 22}, 0, 0, "product overflows");
     refuse_tensor(1, (int64_t[]){8}, 0, 8, "offset 8, expected a multiple of the alignment 32");
-    refuse_tensor(1, (int64_t[]){8}, 0, 32, "32 bytes at offset 32 of 32 bytes of data");
-    refuse_tensor(1, (int64_t[]){8}, 0, UINT64_MAX - 31, "file cut short?");
+    refuse_tensor(
+        1, (int64_t[]){8}, 0, 32,
+        "cut short: tensor \"w\": 32 bytes at offset 32 of 32 bytes of data; download it again");
+    refuse_tensor(1, (int64_t[]){8}, 0, UINT64_MAX - 31,
+                  "tensor \"w\": 32 bytes at offset 18446744073709551584");
     struct made g = made_begin(3, 2, 0);
     made_tensor(&g, "w", 1, (int64_t[]){1}, 0, 0), made_tensor(&g, "w", 1, (int64_t[]){1}, 0, 0);
     expect_refused(&g, "two tensors named \"w\"");
     g = one_tensor(), g.head.n--;
-    expect_refused(&g, "file cut short?");
+    expect_refused(&g, "the file is cut short: tensor");
     char name[66];
     memset(name, 'n', 65), name[65] = 0;
     g = made_begin(3, 1, 0), made_tensor(&g, name, 1, (int64_t[]){8}, 0, 0);
@@ -201,7 +205,7 @@ TEST(gguf_tensor_refusals)
 
 TEST(gguf_cut_anywhere)
 {
-    /* Goal: no prefix of a good file is accepted, none crashes, all have a sentence naming the
+    /* Goal: no prefix of a good file is accepted or crashes, and each has an error that names the
      * file. */
     struct made g = one_tensor();
     for (size_t n = 0; n < g.head.n; n++) {
@@ -231,7 +235,7 @@ static void write_part(const char *name, int no, int count, int n_tensor_all)
 
 static void expect_split_refused(const char *name, const char *want)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c;
     EXPECT(checkpoint_open(&c, temp_path(name), &e) != 0);
     if (!strstr(e.text, want))
@@ -241,10 +245,10 @@ static void expect_split_refused(const char *name, const char *want)
 
 TEST(gguf_split)
 {
-    /* Goal: any part opens the whole; parts that are missing or do not agree are named. */
+    /* Goal: any part opens the whole; parts that are missing or inconsistent are named. */
     static const char *const name[] = {"s-00001-of-00003.gguf", "s-00002-of-00003.gguf",
                                        "s-00003-of-00003.gguf"};
-    struct err e = {""};
+    struct err e = {0};
     for (int i = 0; i < 3; i++) write_part(name[i], i, 3, 3);
     for (int i = 0; i < 3; i++) {
         struct checkpoint *c;
@@ -271,15 +275,15 @@ TEST(gguf_split)
     expect_split_refused(name[0], "s-00002-of-00003.gguf: cannot open");
 }
 
-/* ---- files made by others ---- */
+/* ---- files made by other programs ---- */
 
-/* NAME.ok.gguf opens, NAME.bad.gguf does not. TENSORS_*.ok have tensors, but not one byte of data:
- * they open as a header only. The .ok files with tensors have some of types 9 and 15 (Q8_1, Q8_K:
+/* NAME.ok.gguf opens, NAME.bad.gguf does not. TENSORS_*.ok have tensors but no data bytes, so they
+ * open only as a header. The .ok files with tensors have some of types 9 and 15 (Q8_1, Q8_K:
  * activations, never in a model). */
 static void run_handcrafted(const char *dir, const char *name)
 {
     char path[1024];
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c;
     NEED(path_join(path, sizeof path, dir, name));
     bool good = strstr(name, ".ok.") != NULL,
@@ -313,7 +317,7 @@ TEST(gguf_handcrafted)
 
 TEST(gguf_real)
 {
-    /* Goal: a converter's file reads as what it is; its vocabulary whole. */
+    /* Goal: a converter's file reads correctly, with its whole vocabulary. */
     const char *path = data_path("weights/gguf/stories260K-F32.gguf");
     if (!path) SKIP("weights/gguf is absent");
     struct checkpoint *c;
@@ -338,7 +342,7 @@ TEST(gguf_real_vocabularies)
     const char *dir = data_path("tokenizers/llama.cpp-vocab");
     if (!dir) SKIP("tokenizers/llama.cpp-vocab is absent");
     struct buf names = {0};
-    struct err e = {""};
+    struct err e = {0};
     NEED_OK(dir_list(&names, dir, &e), &e);
     for (char *rest = names.data, *name; (name = strsep(&rest, "\n")) && *name;) {
         char path[1024];

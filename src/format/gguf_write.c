@@ -1,7 +1,7 @@
-/* gguf_write.c - a checkpoint view as one GGUF v3 file: what gguf.c reads, written.
+/* gguf_write.c - write a checkpoint view as one GGUF v3 file, for gguf.c to read.
  *
  * The header is made in memory, then tensors are streamed a few MiB at a time, so a dummy of any
- * size needs no memory for its weights. Values keep the types they have; readers insist on them. */
+ * size needs no memory for its weights. Values keep their types, which readers require. */
 #include "format_impl.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void put_text(struct buf *b, const char *text, size_t n)
 
 /* ---- metadata ---- */
 
-/* A value without its type. Lists are at most as deep as the reader lets them be. */
+/* Append a value without its type. Lists are at most as deep as the reader allows. */
 static void put_value(struct buf *b, const struct meta *m, int depth)
 {
     if (m->type == VT_TEXT) {
@@ -46,7 +46,7 @@ static void put_value(struct buf *b, const struct meta *m, int depth)
     }
 }
 
-/* What a part of a split model says about the parts. */
+/* Return whether a key describes the parts of a split model. */
 static bool is_about_parts(const char *key)
 {
     return strncmp(key, "split.", 6) == 0;
@@ -103,7 +103,7 @@ static int put_tensors(struct buf *b, const struct checkpoint *c, size_t alignme
     return 0;
 }
 
-/* Everything before the data, padding included. */
+/* Build everything before the data, padding included. */
 static int make_header(struct buf *b, const struct checkpoint *c, size_t alignment, struct err *e)
 {
     struct buf meta = {0};
@@ -127,7 +127,7 @@ struct writer {
     FILE *f;
     uint8_t *scratch; /* [PIECE_BYTES] */
     size_t alignment;
-    progress_fn *progress; /* or NULL */
+    progress_fn *progress; /* may be NULL */
     void *ctx;
     uint64_t done, n_byte;
 };

@@ -1,7 +1,7 @@
-/* Goal: a GGUF that was written is the checkpoint that was given: every key, every tensor.
- * Method: write, open, compare; by value and by type, for files made by others too. */
+/* Goal: a written GGUF equals the given checkpoint in every key and tensor. Method: write, open,
+ * compare by value and type, also for files made by other programs. */
 #include "format_impl.h"
-#include "gguf_make_test.h"
+#include "../../tests/gguf_make.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void expect_same(const struct checkpoint *got, const struct checkpoint *w
 
 static void expect_round_trip(const struct checkpoint *c)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *got;
     const char *path = temp_path("written.gguf");
     NEED_OK(checkpoint_write_gguf(c, path, NULL, NULL, &e), &e);
@@ -56,7 +56,7 @@ static void expect_round_trip(const struct checkpoint *c)
 
 TEST(gguf_written_is_what_was_given)
 {
-    /* Every type of value, lists of each kind, an alignment of its own, odd sizes. */
+    /* Every value type, lists of each kind, a non-default alignment, odd sizes. */
     struct made g = made_begin(3, 2, 15);
     made_key(&g, "general.alignment", 4), made_uint(&g, 4, 128);
     made_key(&g, "u8", 0), made_uint(&g, 1, 200);
@@ -79,7 +79,7 @@ TEST(gguf_written_is_what_was_given)
     made_tensor(&g, "u", 1, (int64_t[]){5}, 24, 128);
     made_pad(&g, 128), made_f32(&g, 1), made_f32(&g, 2), made_f32(&g, 3);
     made_pad(&g, 128), made_raw(&g, "\1\2\3\4\5", 5), made_pad(&g, 128);
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c;
     EXPECT_INT(file_write(temp_path("given.gguf"), g.head.data, g.head.n, &e), 0);
     NEED_OK(checkpoint_open(&c, temp_path("given.gguf"), &e), &e);
@@ -118,8 +118,8 @@ static void note_progress(void *ctx, uint64_t done, uint64_t n_byte)
 
 TEST(gguf_of_random_weights_is_streamed)
 {
-    /* Goal: written without having been made, it is what it would have been in memory. */
-    struct err e = {""};
+    /* Goal: a dummy written with no_data equals the dummy generated in memory. */
+    struct err e = {0};
     struct checkpoint *made, *bare, *got;
     struct dummy_options o = {.shape = "tiny", .quant = "Q4_K_M"};
     NEED_OK(checkpoint_open_dummy(&made, &o, &e), &e);
@@ -137,7 +137,7 @@ TEST(gguf_of_random_weights_is_streamed)
 
 static void expect_refused(const struct checkpoint *c, const char *word)
 {
-    struct err e = {""};
+    struct err e = {0};
     EXPECT(checkpoint_write_gguf(c, temp_path("unwritten.gguf"), NULL, NULL, &e) != 0);
     if (!strstr(e.text, word))
         test_fail(__FILE__, __LINE__, "\"%s\" does not say %s", e.text, word);
@@ -146,7 +146,7 @@ static void expect_refused(const struct checkpoint *c, const char *word)
 
 TEST(gguf_that_cannot_be_written_is_refused_by_name)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c;
     struct dummy_options o = {.shape = "tiny", .quant = "F8_E4M3"};
     NEED_OK(checkpoint_open_dummy(&c, &o, &e), &e);

@@ -1,52 +1,12 @@
 /* hf.c - a Hugging Face directory: its weights, one safetensors file or shards named by an index,
- * under GGUF names. hf_config.c reads the JSON files beside them, src/token the tokenizer's. */
+ * under GGUF names (tensors.c). hf_config.c reads the JSON files next to them, src/token the
+ * tokenizer's. */
 #include "format_impl.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { INDEX_BYTES_MAX = 256 << 20 };
-
-/* ---- names ---- */
-
-static const struct name_pair names[] = {
-#define HF_NAME(raw, name) {raw, name},
-#include "hf_names.def"
-#undef HF_NAME
-};
-
-/* How much of raw the pattern matches, 0 for none; its %d is at layer[n_digit]. */
-static size_t match(const char *raw, const char *pattern, const char **layer, int *n_digit)
-{
-    const char *s = raw;
-    for (*n_digit = 0, *layer = ""; *pattern; pattern++) {
-        if (pattern[0] != '%') {
-            if (*s++ != *pattern) return 0;
-            continue;
-        }
-        for (*layer = s; isdigit((unsigned char)*s);) s++;
-        *n_digit = (int)(s - *layer);
-        if (*n_digit == 0) return 0;
-        pattern++; /* the d */
-    }
-    return *s == '.' ? (size_t)(s - raw) : 0;
-}
-
-void hf_tensor_name(char *out, size_t n_out, const char *raw)
-{
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *layer, *name = names[i].name, *hole = strchr(name, '%');
-        int n_digit;
-        size_t n = match(raw, names[i].raw, &layer, &n_digit);
-        if (n == 0) continue;
-        size_t n_before = hole ? (size_t)(hole - name) : strlen(name);
-        snprintf(out, n_out, "%.*s%.*s%s%s", (int)n_before, name, n_digit, layer,
-                 hole ? hole + 2 : "", raw + n);
-        return;
-    }
-    snprintf(out, n_out, "%s", raw);
-}
 
 /* ---- weights ---- */
 
@@ -77,7 +37,7 @@ static int load_shards(struct checkpoint *c, const char *dir, const struct json 
     return rc;
 }
 
-/* Each tensor of the map must be in the file that the map names. */
+/* Check that each tensor of the map is in the file that the map names. */
 static int check_shards(const struct checkpoint *c, const struct json *weight_map,
                         const struct strmap *files, struct err *e)
 {
@@ -85,7 +45,7 @@ static int check_shards(const struct checkpoint *c, const struct json *weight_ma
         char name[4096];
         size_t n;
         const char *file = json_text(json_it_value(it), &n);
-        hf_tensor_name(name, sizeof name, json_it_key(it, NULL));
+        hf_tensor_name(name, sizeof name, json_it_key(it, NULL), checkpoint_arch(c));
         const struct tensor_info *t = checkpoint_tensor(c, name);
         if (!t || (uint32_t)t->file != *strmap_get(files, file, n))
             return err_set(e, ERR_MISSING, "tensor \"%s\" is not in %s", json_it_key(it, NULL),
@@ -111,7 +71,7 @@ static int load_index(struct checkpoint *c, const char *dir, const char *path, s
     return rc ? err_prefix(e, rc, "%s", path) : 0;
 }
 
-/* The only .safetensors file in a folder that has no model.safetensors. */
+/* Load the only .safetensors file of a folder without model.safetensors. */
 static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
 {
     struct buf list = {0};

@@ -1,12 +1,14 @@
 /* hf_config.c - the JSON files of a Hugging Face directory -> metadata under GGUF keys.
  *
- *   config.json              "ARCH.key"; fields of text_config count before those around it
+ *   config.json              "ARCH.key", or "config.FIELD" if GGUF has no name for the field;
+ *                            fields of text_config override the top-level ones
  *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
  *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
  *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first that has it wins
  *
- * The table of fields is hf_keys.def. Only config.json must be there. A field that is null or
- * absent has no key; one of an impossible kind is refused. */
+ * The table of fields is hf_keys.def. Only config.json is required. Every field of config.json
+ * becomes a key, null included, because null and absent differ (mistral's sliding_window); a field
+ * of an impossible kind is rejected. In the other files a null gives no key. */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -17,7 +19,7 @@ enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = 256 };
 struct config {
     struct checkpoint *c;
     struct err *e;
-    const char *dir, *file;  /* file: whose fields are being read, for errors */
+    const char *dir, *file;  /* file: current file, for errors */
     const struct json *root; /* config.json                                    */
     const struct json *text; /* its text_config, or NULL                       */
     const char *arch;
@@ -47,7 +49,7 @@ static enum value_type type_of(const struct json *item)
     }
 }
 
-/* The type that holds every item; VT_COUNT: there is none. */
+/* Return the type that holds every item; VT_COUNT if none. */
 static enum value_type common_type(const struct json *list)
 {
     enum value_type type = json_count(list) ? type_of(json_item(list, 0)) : VT_I64;
@@ -96,7 +98,7 @@ static int add_bool(struct config *h, const char *key, bool x)
                                h->e);
 }
 
-/* Add a field's value; nothing if it is absent or null, or the key is there already. */
+/* Add a field's value. Does nothing if it is absent or null, or if the key exists already. */
 static int add_json(struct config *h, const char *key, const char *name, const struct json *v)
 {
     size_t n;
@@ -123,12 +125,39 @@ static int add_json(struct config *h, const char *key, const char *name, const s
                    h->file, name);
 }
 
-/* The same under "ARCH.key". */
+static int add_bare(struct config *h, const char *key, enum value_type type)
+{
+    return checkpoint_meta(h->c, key)
+               ? 0
+               : checkpoint_add_meta(h->c, key, &(struct meta){.type = type, .data = ""}, h->e);
+}
+
+/* Add a field's value of any kind, null and objects included. */
+static int add_any(struct config *h, const char *key, const char *name, const struct json *v)
+{
+    bool mixed = json_kind(v) == JK_LIST && common_type(v) == VT_COUNT;
+    if (json_kind(v) == JK_NULL) return add_bare(h, key, VT_NULL);
+    if (json_kind(v) == JK_OBJECT || mixed) return add_bare(h, key, VT_OBJECT);
+    return add_json(h, key, name, v);
+}
+
+/* Add a field under "ARCH.key": a plain value, or null. */
 static int add_arch(struct config *h, const char *key, const char *name, const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     snprintf(full, sizeof full, "%s.%s", h->arch, key);
-    return add_json(h, full, name, v);
+    return json_kind(v) == JK_NULL ? add_bare(h, full, VT_NULL) : add_json(h, full, name, v);
+}
+
+/* Add a field without a GGUF name: "config.FIELD" or "config.PARENT.FIELD". */
+static int add_other(struct config *h, const char *parent, const char *name, const struct json *v)
+{
+    char full[KEY_BYTES_MAX];
+    int n = snprintf(full, sizeof full, "config.%s%s%s", parent, *parent ? "." : "", name);
+    if (n < 0 || (size_t)n >= sizeof full)
+        return err_set(h->e, ERR_FORMAT, "%s/%s: a field's name has more than %d bytes", h->dir,
+                       h->file, KEY_BYTES_MAX - 20);
+    return add_any(h, full, name, v);
 }
 
 /* ---- config.json ---- */
@@ -142,49 +171,125 @@ static int read_arch(struct config *h)
         return err_set(h->e, ERR_FORMAT,
                        "%s/config.json: model_type is %s, expected a name of 1 to 64 bytes", h->dir,
                        json_kind_name(json_kind(v)));
-    return checkpoint_add_text(h->c, "general.architecture", h->arch, n, h->e);
+    h->arch = arch_of_model_type(h->arch);
+    return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
 
-static int read_plain(struct config *h)
+/* Add a field under its GGUF names; sets *named if it has one. */
+static int add_named(struct config *h, const struct name_pair *key, size_t n, const char *name,
+                     const struct json *v, bool *named)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (strcmp(key[i].raw, name) != 0) continue;
+        *named = true;
+        rc = add_arch(h, key[i].name, name, v);
+    }
+    return rc;
+}
+
+static bool placed_elsewhere(const char *name)
+{
+    static const char *const own[] = {
+#define HF_OWN(field) field,
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(own[i], name) == 0) return true;
+    return false;
+}
+
+/* Add every field of the object that has no special handling. */
+static int read_fields(struct config *h, const struct json *object)
 {
     static const struct name_pair key[] = {
 #define HF_KEY(field, key) {field, key},
 #include "hf_keys.def"
     };
     int rc = 0;
-    for (size_t i = 0; i < sizeof key / sizeof key[0] && rc == 0; i++)
-        rc = add_arch(h, key[i].name, key[i].raw, field(h, key[i].raw));
-    if (rc == 0 && json_bool(field(h, "use_sliding_window"), true))
-        rc = add_arch(h, "attention.sliding_window", "sliding_window", field(h, "sliding_window"));
+    for (void *it = json_first(object); it && rc == 0; it = json_next(object, it)) {
+        const char *name = json_it_key(it, NULL);
+        bool named = placed_elsewhere(name);
+        if (!named)
+            rc = add_named(h, key, sizeof key / sizeof key[0], name, json_it_value(it), &named);
+        if (!named && rc == 0) rc = add_other(h, "", name, json_it_value(it));
+    }
     return rc;
 }
 
-/* Rope parameters stood at the top level (rope_theta) and in rope_scaling; transformers 5 has all
- * in rope_parameters, one object, or one per layer type: then "full_attention" is the base. */
-static int read_rope(struct config *h)
+/* Return the rope parameters. Older files have them at the top level (rope_theta) and in
+ * rope_scaling; transformers 5 has all in rope_parameters: one object, or one per layer type. A
+ * non-empty rope_scaling overrides rope_parameters. */
+static const struct json *rope_object(const struct config *h)
+{
+    const struct json *scaling = field(h, "rope_scaling"), *p = field(h, "rope_parameters");
+    if (json_kind(scaling) == JK_OBJECT && json_count(scaling) > 0) return scaling;
+    return json_kind(p) == JK_OBJECT ? p : NULL;
+}
+
+static int read_rope_type(struct config *h, const struct json *p)
+{
+    const struct json *type = json_field(p, "rope_type");
+    if (!type) type = json_field(p, "type");
+    const char *name = json_text(type, NULL);
+    bool plain = name && strcmp(name, "default") == 0;
+    return plain ? 0 : add_arch(h, "rope.scaling.type", "rope_type", type);
+}
+
+static int read_rope_fields(struct config *h, const struct json *p)
 {
     static const struct name_pair key[] = {
 #define HF_ROPE(field, key) {field, key},
 #include "hf_keys.def"
     };
-    const struct json *p = field(h, "rope_parameters"), *full = json_field(p, "full_attention");
-    if (full) p = full;
-    if (json_kind(p) != JK_OBJECT) p = field(h, "rope_scaling");
+    int rc = read_rope_type(h, p);
+    for (void *it = json_first(p); it && rc == 0; it = json_next(p, it)) {
+        const char *name = json_it_key(it, NULL);
+        bool named = strcmp(name, "rope_type") == 0 || strcmp(name, "type") == 0;
+        if (!named)
+            rc = add_named(h, key, sizeof key / sizeof key[0], name, json_it_value(it), &named);
+        if (!named && rc == 0) rc = add_other(h, "rope_parameters", name, json_it_value(it));
+    }
+    return rc;
+}
+
+/* Read the rope parameters. A context at the top level overrides the object's; a base and a partial
+ * factor there do not. In an object per layer type, full_attention's fields are the parameters, and
+ * sliding_attention's get its name as a prefix. */
+static int read_rope(struct config *h)
+{
+    const struct json *p = rope_object(h), *full = json_field(p, "full_attention"),
+                      *local = json_field(p, "sliding_attention"),
+                      *part = field(h, "partial_rotary_factor"),
+                      *context = field(h, "original_max_position_embeddings");
     int rc = 0;
-    for (size_t i = 0; i < sizeof key / sizeof key[0] && rc == 0; i++)
-        rc = add_arch(h, key[i].name, key[i].raw, json_field(p, key[i].raw));
+    if (context)
+        rc = add_arch(h, "rope.scaling.original_context_length", "original_max_position_embeddings",
+                      context);
+    if (rc == 0 && json_kind(full) == JK_OBJECT) rc = read_rope_fields(h, full);
+    for (void *it = json_first(local); it && rc == 0; it = json_next(local, it))
+        rc = add_other(h, "rope_parameters.sliding_attention", json_it_key(it, NULL),
+                       json_it_value(it));
+    if (rc == 0) rc = read_rope_fields(h, p);
     if (rc == 0) rc = add_arch(h, "rope.freq_base", "rope_theta", field(h, "rope_theta"));
-    const struct json *type = json_field(p, "rope_type");
-    if (!type) type = json_field(p, "type");
-    const char *name = json_text(type, NULL);
-    if (rc == 0 && !(name && strcmp(name, "default") == 0))
-        rc = add_arch(h, "rope.scaling.type", "rope_type", type);
+    if (rc == 0 && part) rc = add_other(h, "rope_parameters", "partial_rotary_factor", part);
+    return rc;
+}
+
+/* Read the form of quantized weights. compression_config is compressed-tensors' older name. */
+static int read_quantization(struct config *h)
+{
+    const struct json *q = field(h, "quantization_config");
+    if (!q) q = field(h, "compression_config");
+    int rc = q ? add_other(h, "", "quantization_config", q) : 0;
+    for (void *it = json_first(q); it && rc == 0; it = json_next(q, it))
+        rc = add_other(h, "quantization_config", json_it_key(it, NULL), json_it_value(it));
     return rc;
 }
 
 /* ---- generation_config.json ---- */
 
-/* A token id or a list of them -> a list. */
+/* Add a token id, or a list of them, as a list. */
 static int add_eos(struct config *h, const struct json *v)
 {
     static const char key[] = "tokenizer.ggml.eos_token_ids";
@@ -243,7 +348,7 @@ static int add_template_file(struct config *h, const char *dir, const char *file
     return rc;
 }
 
-/* additional_chat_templates/NAME.jinja */
+/* Read additional_chat_templates/NAME.jinja. */
 static int add_template_folder(struct config *h)
 {
     char dir[4096];
@@ -262,7 +367,7 @@ static int add_template_folder(struct config *h)
     return rc;
 }
 
-/* The field chat_template: a string, or a list of {name, template}. */
+/* Read the field chat_template: a string, or a list of {name, template}. */
 static int read_templates(struct config *h, const struct json *root)
 {
     size_t n;
@@ -282,7 +387,29 @@ static int read_templates(struct config *h, const struct json *root)
 
 /* ---- files ---- */
 
-/* Parse a file of the folder, hand its object to read, drop it. */
+/* Reject a folder without a required file; a folder of GGUF files is a common mistake, so name
+ * them. */
+static int missing_file(struct config *h, const char *file)
+{
+    struct buf all = {0}, gguf = {0};
+    struct err ignored;
+    char *next = NULL;
+    if (dir_list(&all, h->dir, &ignored) == 0 && all.n) next = all.data;
+    for (char *name; next && (name = strsep(&next, "\n"));) {
+        size_t n = strlen(name);
+        if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
+            buf_addf(&gguf, "%s%s", gguf.n ? ", " : "", name);
+    }
+    int rc = gguf.n && !gguf.failed
+                 ? err_set(h->e, ERR_MISSING, "%s: has no %s; give one of its GGUF files: %.300s",
+                           h->dir, file, gguf.data)
+                 : err_set(h->e, ERR_MISSING, "%s: has no %s", h->dir, file);
+    buf_deinit(&all);
+    buf_deinit(&gguf);
+    return rc;
+}
+
+/* Parse a file of the folder, pass its object to read, release it. */
 static int with_file(struct config *h, const char *file, bool optional,
                      int (*read)(struct config *h, const struct json *root))
 {
@@ -290,8 +417,7 @@ static int with_file(struct config *h, const char *file, bool optional,
     struct json *root;
     if (!path_join(path, sizeof path, h->dir, file))
         return err_set(h->e, ERR_ARG, "%s: path too long", h->dir);
-    if (!file_exists(path))
-        return optional ? 0 : err_set(h->e, ERR_MISSING, "%s: has no %s", h->dir, file);
+    if (!file_exists(path)) return optional ? 0 : missing_file(h, file);
     int rc = json_read_file(&root, path, FILE_BYTES_MAX, h->e);
     if (rc != 0) return rc;
     h->file = file;
@@ -308,8 +434,10 @@ static int read_config(struct config *h, const struct json *root)
     h->root = root;
     h->text = json_field(root, "text_config");
     int rc = read_arch(h);
-    if (rc == 0) rc = read_plain(h);
+    if (rc == 0) rc = read_fields(h, h->text);
+    if (rc == 0) rc = read_fields(h, root);
     if (rc == 0) rc = read_rope(h);
+    if (rc == 0) rc = read_quantization(h);
     if (rc == 0) rc = read_token_ids(h, h->text);
     if (rc == 0) rc = read_token_ids(h, root);
     return rc;

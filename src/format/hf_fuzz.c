@@ -1,5 +1,5 @@
-/* hf_fuzz.c - a Hugging Face directory one of whose JSON files is mutated. Which file the input
- * plays is drawn from its hash, so that one corpus serves all five. */
+/* hf_fuzz.c - a Hugging Face directory with one mutated JSON file. The hash of the input selects
+ * the file, so one corpus serves all five. */
 #include "checkpoint_walk_fuzz.h"
 #include "base/hash.h"
 #include "base/os.h"

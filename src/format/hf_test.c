@@ -1,8 +1,8 @@
-/* hf_test.c - Hugging Face directories: names, configuration, chat templates, shards. The tests
- * write into the harness's temporary folder, which serves as the directory. */
+/* hf_test.c - Hugging Face directories: names, configuration, chat templates, shards. The tests use
+ * the harness's temporary folder as the directory. */
 #include "format.h"
 #include "format_impl.h"
-#include "safetensors_make_test.h"
+#include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ static struct checkpoint *open_dir(struct err *e)
 
 static void expect_refused(const char *want)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_dir(&e);
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
@@ -58,7 +58,7 @@ static void expect_refused(const char *want)
 static void expect_name(const char *raw, const char *want)
 {
     char name[200];
-    hf_tensor_name(name, sizeof name, raw);
+    hf_tensor_name(name, sizeof name, raw, "qwen3");
     EXPECT_TEXT(name, want);
 }
 
@@ -90,8 +90,8 @@ static int64_t int_of(const struct checkpoint *c, const char *key)
 
 TEST(hf_config_llama3)
 {
-    /* Goal: the older layout: rope_theta at the top, rope_scaling beside it. */
-    struct err e = {""};
+    /* Goal: the older layout: rope_theta at the top level, rope_scaling next to it. */
+    struct err e = {0};
     begin("{'architectures':['LlamaForCausalLM'],'model_type':'llama','hidden_size':2048,'"
           "intermediate_size':8192,"
           "'num_hidden_layers':16,'num_attention_heads':32,'num_key_value_heads':8,'head_dim':64,"
@@ -121,8 +121,8 @@ TEST(hf_config_llama3)
     EXPECT(real_of(c, "llama.rope.scaling.low_freq_factor") == 1);
     EXPECT(real_of(c, "llama.rope.scaling.high_freq_factor") == 4);
     EXPECT_INT(int_of(c, "llama.rope.scaling.original_context_length"), 8192);
-    EXPECT(meta_bool(checkpoint_meta(c, "llama.tie_word_embeddings"), false));
-    EXPECT_TEXT(meta_text(checkpoint_meta(c, "llama.hidden_act"), NULL), "silu");
+    EXPECT(meta_bool(checkpoint_meta(c, "config.tie_word_embeddings"), false));
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "config.hidden_act"), NULL), "silu");
     EXPECT_INT(meta_item_int(checkpoint_meta(c, "tokenizer.ggml.eos_token_ids"), 1, 0), 128008);
     EXPECT_INT(int_of(c, "tokenizer.ggml.bos_token_id"), 128000);
     EXPECT(!checkpoint_meta(c, "tokenizer.ggml.padding_token_id"));
@@ -131,9 +131,9 @@ TEST(hf_config_llama3)
 
 TEST(hf_config_rope_parameters)
 {
-    /* Goal: the newer layout, "default" meaning no scaling; per layer type, full attention is the
-     * base. */
-    struct err e = {""};
+    /* Goal: the newer layout, with "default" for no scaling; with layer types, full attention is
+     * the base. */
+    struct err e = {0};
     begin("{'model_type':'qwen3','rope_parameters':{'rope_theta':1000000,'rope_type':'default'},"
           "'sliding_window':4096,'use_sliding_window':false,'layer_types':['full_attention','"
           "sliding_attention']}");
@@ -141,9 +141,10 @@ TEST(hf_config_rope_parameters)
     NEED_OK(c ? 0 : -1, &e);
     EXPECT(real_of(c, "qwen3.rope.freq_base") == 1e6 &&
            !checkpoint_meta(c, "qwen3.rope.scaling.type"));
-    EXPECT(!checkpoint_meta(c, "qwen3.attention.sliding_window"));
+    EXPECT_INT(int_of(c, "qwen3.attention.sliding_window"), 4096);
+    EXPECT(meta_bool(checkpoint_meta(c, "config.use_sliding_window"), true) == false);
     size_t n;
-    const char *kind = meta_item_text(checkpoint_meta(c, "qwen3.layer_types"), 1, &n);
+    const char *kind = meta_item_text(checkpoint_meta(c, "config.layer_types"), 1, &n);
     EXPECT(kind && n == 17 && memcmp(kind, "sliding_attention", n) == 0);
     checkpoint_close(c);
 
@@ -156,18 +157,20 @@ TEST(hf_config_rope_parameters)
     NEED_OK(c ? 0 : -1, &e);
     EXPECT(real_of(c, "m.rope.freq_base") == 5 && real_of(c, "m.rope.scaling.factor") == 4);
     EXPECT_TEXT(meta_text(checkpoint_meta(c, "m.rope.scaling.type"), NULL), "yarn");
-    EXPECT(real_of(c, "m.rope.scaling.attn_factor") == 1.25 &&
+    EXPECT(real_of(c, "config.rope_parameters.attention_factor") == 1.25 &&
            real_of(c, "m.rope.scaling.yarn_beta_fast") == 32);
     EXPECT(real_of(c, "m.rope.scaling.yarn_beta_slow") == 1);
     EXPECT_INT(int_of(c, "m.attention.sliding_window"), 128);
-    EXPECT_INT(meta_item_int(checkpoint_meta(c, "m.no_rope_layers"), 2, 9), 0);
+    EXPECT_INT(meta_item_int(checkpoint_meta(c, "config.no_rope_layers"), 2, 9), 0);
+    EXPECT_INT(meta_kind(checkpoint_meta(c, "config.rope_parameters.sliding_attention")),
+               META_OBJECT);
     checkpoint_close(c);
 }
 
 TEST(hf_config_nested)
 {
-    /* Goal: fields of text_config count before those around it; old spellings of the rope type. */
-    struct err e = {""};
+    /* Goal: fields of text_config override the top-level ones; old spellings of the rope type. */
+    struct err e = {0};
     begin("{'model_type':'llava','hidden_size':1,'vocab_size':9,'text_config':{'model_type':'"
           "mistral','hidden_size':64,"
           "'rope_scaling':{'type':'linear','factor':2}},'vision_config':{'hidden_size':5}}");
@@ -179,11 +182,44 @@ TEST(hf_config_nested)
     checkpoint_close(c);
 }
 
+TEST(hf_config_leaves_no_field_out)
+{
+    /* Goal: every field becomes a key. null differs from absent, rope_scaling overrides
+     * rope_parameters, and a field without a GGUF name keeps its own. */
+    struct err e = {0};
+    begin(
+        "{'model_type':'mistral','sliding_window':null,'unsloth_version':'2025.1','flag':true,"
+        "'object':{'a':1},'mixed':[1,'a'],'null':null,'list':[1,2],'partial_rotary_factor':0.5,"
+        "'rope_parameters':{'rope_theta':7,'rope_type':'linear','factor':3},'rope_scaling':{'type':"
+        "'yarn','factor':null,'mscale':0.5,'truncate':false,'foo':1},'rope_theta':9,"
+        "'original_max_position_embeddings':64,'quantization_config':{'quant_method':'awq'}}");
+    struct checkpoint *c = open_dir(&e);
+    NEED_OK(c ? 0 : -1, &e);
+    const struct meta *window = checkpoint_meta(c, "mistral.attention.sliding_window");
+    EXPECT(window && meta_kind(window) == META_NONE && meta_int(window, -7) == -7);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "config.unsloth_version"), NULL), "2025.1");
+    EXPECT(meta_bool(checkpoint_meta(c, "config.flag"), false));
+    EXPECT_INT(meta_kind(checkpoint_meta(c, "config.object")), META_OBJECT);
+    EXPECT_INT(meta_kind(checkpoint_meta(c, "config.mixed")), META_OBJECT);
+    EXPECT(checkpoint_meta(c, "config.null") && meta_count(checkpoint_meta(c, "config.list")) == 2);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "mistral.rope.scaling.type"), NULL), "yarn");
+    EXPECT(real_of(c, "mistral.rope.freq_base") == 9);
+    const struct meta *factor = checkpoint_meta(c, "mistral.rope.scaling.factor");
+    EXPECT(factor && meta_kind(factor) == META_NONE);
+    EXPECT(real_of(c, "config.rope_parameters.mscale") == 0.5);
+    EXPECT(!meta_bool(checkpoint_meta(c, "config.rope_parameters.truncate"), true));
+    EXPECT_INT(int_of(c, "config.rope_parameters.foo"), 1);
+    EXPECT(real_of(c, "config.rope_parameters.partial_rotary_factor") == 0.5);
+    EXPECT_INT(int_of(c, "mistral.rope.scaling.original_context_length"), 64);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL),
+                "awq");
+    checkpoint_close(c);
+}
+
 TEST(hf_generation_config)
 {
-    /* Goal: sampling defaults count only if do_sample is not false; its ids before config.json's.
-     */
-    struct err e = {""};
+    /* Goal: sampling defaults count unless do_sample is false; its ids override config.json's. */
+    struct err e = {0};
     begin("{'model_type':'llama','eos_token_id':7}");
     put_json("generation_config.json",
              "{'do_sample':true,'temperature':0.7,'top_k':20,'top_p':0.8,'min_p':0.05,"
@@ -208,7 +244,7 @@ TEST(hf_generation_config)
 
 static void expect_template(const char *key, const char *want)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_dir(&e);
     NEED_OK(c ? 0 : -1, &e);
     EXPECT_TEXT(meta_text(checkpoint_meta(c, key), NULL), want);
@@ -217,7 +253,7 @@ static void expect_template(const char *key, const char *want)
 
 TEST(hf_chat_templates)
 {
-    /* Goal: each place a template may stand; the .jinja file wins over the JSON files. */
+    /* Goal: each place for a template; the .jinja file overrides the JSON files. */
     begin(MINIMAL);
     put_json("tokenizer_config.json", "{'chat_template':'one'}");
     expect_template("tokenizer.chat_template", "one");
@@ -246,8 +282,8 @@ TEST(hf_config_refusals)
     expect_refused("config.json: line 1");
     begin("{'model_type':'m','hidden_size':{}}");
     expect_refused("config.json: \"hidden_size\" is an object, expected a plain value");
-    begin("{'model_type':'m','layer_types':[1,'a']}");
-    expect_refused("config.json: \"layer_types\" is a mixed list");
+    begin("{'model_type':'m','head_dim':[1,'a']}");
+    expect_refused("config.json: \"head_dim\" is a mixed list");
     begin(MINIMAL);
     put_json("tokenizer_config.json", "{'chat_template':[{'name':'x'}]}");
     expect_refused("tokenizer_config.json: chat_template[0] has no name and template");
@@ -288,7 +324,7 @@ TEST(hf_shards)
              "{'metadata':{},'weight_map':{'model.norm.weight':'model-00001-of-00002.safetensors',"
              "'lm_head.weight':'model-00002-of-00002.safetensors'}}");
     for (int i = 0; i < 3; i++) {
-        struct err e = {""};
+        struct err e = {0};
         struct checkpoint *c;
         NEED_OK(checkpoint_open(&c, temp_path(way[i]), &e), &e);
         EXPECT_INT(checkpoint_n_tensor(c), 2);
@@ -317,7 +353,7 @@ TEST(hf_real_directories)
     if (!data_path("weights/model2vec")) SKIP("weights/model2vec is absent");
     for (int i = 0; i < 4; i++) {
         char relative[100];
-        struct err e = {""};
+        struct err e = {0};
         struct checkpoint *c;
         snprintf(relative, sizeof relative, "weights/model2vec/test-model-%s", dir[i]);
         NEED_OK(checkpoint_open(&c, data_path(relative), &e), &e);
@@ -329,7 +365,8 @@ TEST(hf_real_directories)
 
 /* ---- the golden checkpoints, written by transformers and converted by llama.cpp's tool ---- */
 
-/* Row r of a head is row 2i or 2i + 1 in GGUF for i or i + d/2 here; see format.h. */
+/* Return whether rows are permuted: row r of a head is row 2i or 2i + 1 in GGUF for i or i + d/2 in
+ * the directory; see format.h. */
 static bool rows_permuted(const struct tensor_info *hf, const struct tensor_info *gguf, int64_t d)
 {
     size_t n_row = hf->n_byte / (size_t)hf->dim[1];
@@ -358,7 +395,7 @@ static void compare_tensors(const struct checkpoint *hf, const struct checkpoint
     }
 }
 
-/* Numbers and texts under keys that both have. How many there were. */
+/* Compare numbers and texts under common keys. Returns their number. */
 static int compare_meta(const struct checkpoint *hf, const struct checkpoint *gguf)
 {
     int n = 0;
@@ -379,7 +416,7 @@ static int compare_meta(const struct checkpoint *hf, const struct checkpoint *gg
 
 TEST(hf_golden_equals_gguf)
 {
-    /* Goal: both forms of a checkpoint show the same names, shapes, values and metadata. */
+    /* Goal: both forms of a checkpoint give equal names, shapes, values and metadata. */
     static const struct {
         const char *name;
         bool permuted;
@@ -390,7 +427,7 @@ TEST(hf_golden_equals_gguf)
                   {"qwen3", false}};
     for (size_t i = 0; i < sizeof golden / sizeof golden[0]; i++) {
         char dir[64], file[80];
-        struct err e = {""};
+        struct err e = {0};
         struct checkpoint *hf, *gguf;
         snprintf(dir, sizeof dir, "tests/golden/%s", golden[i].name);
         snprintf(file, sizeof file, "%s/model.gguf", dir);

@@ -1,12 +1,12 @@
 /* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama".
  *
  *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32.
- *       vocab_size < 0: an output matrix of its own at the end, behind two tables of rope
- *       sines that nobody uses. No magic, so the file must be exactly as long as this asks for.
+ *       vocab_size < 0: an output matrix of its own at the end, after two tables of rope
+ *       sines that are not used. No magic, so the file length must match exactly.
  *   v1  "ak42" 1, the same 7, u8 shared, padded to 256 bytes; then f32, norms first.
  *   v2  "ak42" 2, the same 7, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms, and
- *       per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open: groups may
- *       run on across rows, which fits no type of ours.
+ *       per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open, because groups
+ *       may cross rows, which no type here supports.
  *
  * Each version is a list of parts in file order; one walk places the tensors and measures the
  * file. */
@@ -26,9 +26,9 @@ struct header {
     int64_t group; /* v2 */
 };
 
-/* One part: rows x columns per layer, or once. */
+/* One part of the file: rows x columns, per layer or once. */
 struct part {
-    const char *name; /* with %d where it is per layer; NULL: skipped */
+    const char *name; /* with %d if per layer; NULL: skipped */
     bool per_layer, quantized;
     int64_t k, n; /* dim[0], dim[1]; n = 0: a vector */
 };
@@ -57,7 +57,7 @@ static void read_fields(struct header *h, const uint8_t *p)
     for (int i = 0; i < 7; i++) *to[i] = i32_at(p + 4 * i);
 }
 
-/* Fields that a model can have; v0 has no other mark by which it is told from other files. */
+/* Return whether the fields are plausible. v0 has no other mark that distinguishes it. */
 static bool header_plausible(const struct header *h)
 {
     const int64_t field[7] = {h->dim,       h->hidden,  h->n_layer, h->n_head,
@@ -67,7 +67,7 @@ static bool header_plausible(const struct header *h)
     return h->n_layer <= LAYERS_MAX && h->dim % h->n_head == 0 && h->n_head % h->n_head_kv == 0;
 }
 
-/* False: too short, or not like a header at all. */
+/* Read a header. Returns false if the data is too short or implausible. */
 static bool read_header(struct header *h, const uint8_t *p, size_t n)
 {
     *h = (struct header){.group = 1};
@@ -111,7 +111,7 @@ static int check_header(const struct header *h, const char *path, struct err *e)
 
 /* ---- tensors ---- */
 
-/* The next n bytes; NULL and a sentence if the file ends before. */
+/* Return the next n bytes; NULL, with an error, if the file ends before. */
 static const uint8_t *take(struct walk *w, const char *name, int64_t n)
 {
     if ((uint64_t)n > w->n - w->at) {
@@ -124,7 +124,7 @@ static const uint8_t *take(struct walk *w, const char *name, int64_t n)
     return p;
 }
 
-/* int8 q [n] and f32 scale [n / group] in the file -> f32 [n] of ours. */
+/* Decode int8 q [n] and f32 scale [n / group] to f32 [n]. */
 static const uint8_t *take_quantized(struct walk *w, const char *name, int64_t n)
 {
     int64_t group = w->h->group;

@@ -1,6 +1,7 @@
-/* llama2c_test.c - llama2.c checkpoints: the three versions made here, and a real model in each. */
+/* llama2c_test.c - llama2.c checkpoints: the three versions built here, and a real model in
+ * each. */
 #include "format.h"
-#include "gguf_make_test.h"
+#include "../../tests/gguf_make.h"
 #include "base/os.h"
 #include "../../tests/unit.h"
 
@@ -83,7 +84,7 @@ static struct checkpoint *open_made(struct made *g, struct err *e)
 
 static void expect_refused(struct made *g, const char *want)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_made(g, &e);
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
@@ -102,10 +103,10 @@ static float first_value(const struct checkpoint *c, const char *name)
 
 TEST(llama2c_v0)
 {
-    /* Goal: each tensor begins where the format says; the rope tables are stepped over. */
+    /* Goal: each tensor begins at the offset of the format; the rope tables are skipped. */
     for (int tied = 0; tied < 2; tied++) {
         struct made g = make_v0(tied);
-        struct err e = {""};
+        struct err e = {0};
         struct checkpoint *c = open_made(&g, &e);
         NEED_OK(c ? 0 : -1, &e);
         EXPECT(checkpoint_kind(c) == CKPT_LLAMA2C &&
@@ -135,7 +136,7 @@ TEST(llama2c_v0)
 TEST(llama2c_v1_and_v2)
 {
     /* Goal: norms first; int8 groups decode to q x scale. */
-    struct err e = {""};
+    struct err e = {0};
     struct made g = make_v1(false);
     struct checkpoint *c = open_made(&g, &e);
     NEED_OK(c ? 0 : -1, &e);
@@ -208,13 +209,12 @@ static float farthest(const struct tensor_info *t, const struct tensor_info *u)
 
 TEST(llama2c_real)
 {
-    /* Goal: v0, v1 and the GGUF that llama.cpp's tool made of it hold the same bits; int8 is near.
-     */
+    /* Goal: v0, v1 and the GGUF converted by llama.cpp's tool have equal bits; int8 is close. */
     static const char *const file[] = {
         "weights/stories260K/stories260K.bin", "weights/stories260K/stories260K_v1.bin",
         "weights/gguf/stories260K-F32.gguf", "weights/stories260K/stories260K-q8_0.ruhai.bin"};
     struct checkpoint *c[4] = {0};
-    struct err e = {""};
+    struct err e = {0};
     if (!data_path(file[0]) || !data_path(file[2])) SKIP("weights/stories260K is absent");
     for (int i = 0; i < 4; i++) NEED_OK(checkpoint_open(&c[i], data_path(file[i]), &e), &e);
     EXPECT_INT(checkpoint_n_tensor(c[0]), 47);

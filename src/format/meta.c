@@ -1,6 +1,5 @@
-/* meta.c - reading one metadata value, whatever format it came from; see struct meta.
- * Values were checked when they were added, so nothing here can fail: getters answer `otherwise`
- * for a wrong kind. */
+/* meta.c - reading one metadata value of any format; see struct meta. Values are checked when they
+ * are added, so nothing here can fail: getters return `otherwise` for a wrong kind. */
 #include "format_impl.h"
 
 #include <math.h>
@@ -18,15 +17,16 @@ size_t value_bytes(enum value_type type)
 static enum meta_kind kind_of(enum value_type type)
 {
     static const uint8_t kind[VT_COUNT] = {
-        [VT_U8] = META_UINT,   [VT_U16] = META_UINT, [VT_U32] = META_UINT,  [VT_U64] = META_UINT,
-        [VT_I8] = META_INT,    [VT_I16] = META_INT,  [VT_I32] = META_INT,   [VT_I64] = META_INT,
-        [VT_F32] = META_REAL,  [VT_F64] = META_REAL, [VT_BOOL] = META_BOOL, [VT_TEXT] = META_TEXT,
-        [VT_LIST] = META_LIST,
+        [VT_U8] = META_UINT,   [VT_U16] = META_UINT,  [VT_U32] = META_UINT,
+        [VT_U64] = META_UINT,  [VT_I8] = META_INT,    [VT_I16] = META_INT,
+        [VT_I32] = META_INT,   [VT_I64] = META_INT,   [VT_F32] = META_REAL,
+        [VT_F64] = META_REAL,  [VT_BOOL] = META_BOOL, [VT_TEXT] = META_TEXT,
+        [VT_LIST] = META_LIST, [VT_NULL] = META_NONE, [VT_OBJECT] = META_OBJECT,
     };
     return (enum meta_kind)kind[type];
 }
 
-/* The bits of a number, little-endian, zero-extended. */
+/* Return the bits of a number, little-endian, zero-extended. */
 static uint64_t bits_of(enum value_type type, const uint8_t *p)
 {
     uint64_t bits = 0;
@@ -124,7 +124,7 @@ enum meta_kind meta_item_kind(const struct meta *m)
     return meta_kind(m) == META_LIST ? kind_of(m->item) : META_NONE;
 }
 
-/* Item i of a list of numbers; NULL if m is something else. */
+/* Return item i of a list of numbers; NULL if m is of another kind. */
 static const uint8_t *number_item(const struct meta *m, size_t i)
 {
     if (i >= meta_count(m) || value_bytes(m->item) == 0) return NULL;

@@ -1,12 +1,12 @@
-/* mixture.c - which number format each tensor of a model gets: a published mixture (mixture.def)
- * or one format for all.
+/* mixture.c - the number format of each tensor of a model: a published mixture (mixture.def) or one
+ * format for all.
  *
  *   not a matrix, a norm, a router          its own type
- *   the head (tied: the embedding)          Q6_K; Q8_0 where the rest is, or rows are no multiple
+ *   the head (tied: the embedding)          Q6_K; Q8_0 if the rest is, or rows are no multiple
  *                                           of 256; a float format as the rest
  *   a tensor that a rule names              the rule's type
  *   any other matrix                        the mixture's type
- *   rows that are no multiple of a block    the type of smaller blocks that llama.cpp takes then */
+ *   rows that are no multiple of a block    the type of smaller blocks that llama.cpp uses then */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -46,6 +46,24 @@ static int unknown(const char *name, struct err *e)
                    name, list);
 }
 
+static bool is_mixture(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Returns the mixtures, then the other number formats with compute support. */
+const char *dummy_quants(int i)
+{
+    int n = sizeof names / sizeof names[0];
+    if (i < n) return names[i].name;
+    for (int t = 0; t < QT_COUNT; t++)
+        if (qtype_info[t].ops && !is_mixture(qtype_info[t].name) && i-- == n)
+            return qtype_info[t].name;
+    return NULL;
+}
+
 int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e)
 {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
@@ -61,7 +79,7 @@ int mixture_init(struct mixture *m, const char *name, bool pure, struct err *e)
 
 /* ---- one tensor ---- */
 
-/* "blk.12.attn_v.weight" -> 12 and "attn_v"; -1 outside layers. */
+/* Split "blk.12.attn_v.weight" into 12 and "attn_v..."; -1 outside layers. */
 static int layer_of(const char *name, const char **part)
 {
     char *end = (char *)name;
@@ -89,7 +107,7 @@ static bool holds(enum where w, int il, const struct mixture_site *s)
         return il < n / 8;
     case FIRST_16TH:
         return il < n / 16;
-    case GROUPS_OF_4: /* so many query heads share a KV head that attn_v is small */
+    case GROUPS_OF_4: /* a KV head shared by so many query heads makes attn_v small */
         return s->n_group >= 4;
     }
     return false;
@@ -100,6 +118,8 @@ static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
     const char *part;
     int il = layer_of(s->name, &part);
     size_t n = strcspn(part, ".");
+    /* use the rule of one expert's block */
+    if (n > 5 && strncmp(part + n - 5, "_exps", 5) == 0) n -= 5;
     for (size_t i = 0; il >= 0 && i < sizeof rules / sizeof rules[0]; i++) {
         const struct mixture_rule *r = &rules[i];
         if (strcmp(r->mixture, m->name) == 0 && strlen(r->tensor) == n &&
@@ -121,7 +141,7 @@ static bool is_matrix(const struct mixture_site *s)
            !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight");
 }
 
-/* Where rows are no whole number of blocks. */
+/* Return the type for rows that are not a whole number of blocks. */
 static enum qtype smaller_blocks(enum qtype t, int64_t k)
 {
     static const uint8_t instead[QT_COUNT] = {

@@ -1,12 +1,12 @@
-/* pack.c - a model behind an executable: one file that is program and weights.
+/* pack.c - a model appended to an executable: one file with program and weights.
  *
- *   executable | zeros to a multiple of 64 KiB | model file, as it is | trailer
- *   trailer, 32 bytes: "quothpak" | offset u64 | bytes u64 | offset ^ bytes ^ 0x716B6170 u64, little-endian
+ *   executable | zeros to a multiple of 64 KiB | model file, unchanged | trailer
+ *   trailer, 32 bytes: "quothpak" or "quothapp" | offset u64 | bytes u64 | offset ^ bytes ^ 0x716B6170 u64, little-endian
  *
- * The loader of the operating system ignores what lies behind the executable's segments;
- * checkpoint_add_file looks for the trailer, and every reader then sees the model's part of the
- * map alone. 64 KiB is the largest page size in use, so the weights can be used where they are
- * mapped. (The idea is llamafile's.) */
+ * The loader of the operating system ignores bytes behind the executable's segments.
+ * checkpoint_add_file searches the trailer, and readers then get only the model's part of the map.
+ * 64 KiB is the largest page size in use, so the weights can be used in the map. (The idea is
+ * llamafile's.) */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 enum { TRAILER_BYTES = 32, PACK_ALIGN = 65536, COPY_BYTES = 1 << 20 };
-static const char magic[8] = "quothpak";
+/* Magic of quoth with a model, and of a program that runs its own model. */
+static const char magic[2][8] = {"quothpak", "quothapp"};
 
 static uint64_t load64(const uint8_t *p)
 {
@@ -36,9 +37,10 @@ static uint64_t check_of(uint64_t offset, uint64_t n_byte)
 
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte)
 {
-    if (n < TRAILER_BYTES || memcmp(data + n - TRAILER_BYTES, magic, sizeof magic) != 0)
-        return false;
+    if (n < TRAILER_BYTES) return false;
     const uint8_t *t = data + n - TRAILER_BYTES;
+    if (memcmp(t, magic[0], sizeof magic[0]) != 0 && memcmp(t, magic[1], sizeof magic[1]) != 0)
+        return false;
     uint64_t o = load64(t + 8), m = load64(t + 16);
     if (load64(t + 24) != check_of(o, m) || o > n - TRAILER_BYTES || m != n - TRAILER_BYTES - o)
         return false;
@@ -58,12 +60,25 @@ bool checkpoint_packed(const char *path)
     return found;
 }
 
-static int write_parts(FILE *f, const uint8_t *exe, size_t n_exe, const struct file_map *model)
+bool checkpoint_is_app(const char *path)
+{
+    struct file_map m;
+    struct err e;
+    size_t offset, n_byte;
+    if (file_map_open(&m, path, &e) != 0) return false;
+    bool found = pack_find(m.data, m.n_byte, &offset, &n_byte) &&
+                 memcmp(m.data + m.n_byte - TRAILER_BYTES, magic[1], sizeof magic[1]) == 0;
+    file_map_close(&m);
+    return found;
+}
+
+static int write_parts(FILE *f, const uint8_t *exe, size_t n_exe, const struct file_map *model,
+                       bool app)
 {
     static const uint8_t zeros[PACK_ALIGN];
     size_t n_pad = (size_t) - (int64_t)n_exe & (PACK_ALIGN - 1), offset = n_exe + n_pad;
     uint8_t trailer[TRAILER_BYTES];
-    memcpy(trailer, magic, sizeof magic);
+    memcpy(trailer, magic[app], sizeof magic[app]);
     store64(trailer + 8, offset);
     store64(trailer + 16, model->n_byte);
     store64(trailer + 24, check_of(offset, model->n_byte));
@@ -74,27 +89,28 @@ static int write_parts(FILE *f, const uint8_t *exe, size_t n_exe, const struct f
 }
 
 static int write_pack(const char *out, const struct file_map *exe, const struct file_map *model,
-                      struct err *e)
+                      bool app, struct err *e)
 {
     size_t n_exe = exe->n_byte, offset, n_byte;
-    /* replace the model it carries */
+    /* replace a model that it already contains */
     if (pack_find(exe->data, exe->n_byte, &offset, &n_byte)) n_exe = offset;
     char temp[4096];
     int n = snprintf(temp, sizeof temp, "%s.tmp-%d", out, (int)getpid());
     if (n < 0 || (size_t)n >= sizeof temp) return err_set(e, ERR_ARG, "%s: path too long", out);
     FILE *f = fopen(temp, "wbe");
     if (!f) return err_set(e, ERR_IO, "%s: cannot create", temp);
-    int rc = write_parts(f, exe->data, n_exe, model);
+    int rc = write_parts(f, exe->data, n_exe, model, app);
     if (rc == 0 && chmod(temp, 0755) == 0 && rename(temp, out) == 0) return 0;
     unlink(temp);
     return err_set(e, ERR_IO, "%s: cannot write (is the disk full?)", out);
 }
 
-int checkpoint_pack(const char *exe_path, const char *model_path, const char *out, struct err *e)
+int checkpoint_pack(const char *exe_path, const char *model_path, const char *out, bool app,
+                    struct err *e)
 {
     struct file_map exe = {0}, model = {0};
     struct checkpoint *c = NULL;
-    /* a model that cannot be opened is not worth packing */
+    /* reject a model that cannot be opened */
     int rc = checkpoint_open(&c, model_path, e);
     if (rc == 0 && (checkpoint_kind(c) != CKPT_GGUF || c->file.n != 1))
         rc = err_set(e, ERR_UNSUPPORTED, "%s: only a GGUF of one file can be packed", model_path);
@@ -103,7 +119,7 @@ int checkpoint_pack(const char *exe_path, const char *model_path, const char *ou
     if (rc == 0 && pack_find(model.data, model.n_byte, &(size_t){0}, &(size_t){0}))
         rc = err_set(e, ERR_ARG, "%s: is a packed program itself; give the GGUF it was made from",
                      model_path);
-    if (rc == 0) rc = write_pack(out, &exe, &model, e);
+    if (rc == 0) rc = write_pack(out, &exe, &model, app, e);
     file_map_close(&model);
     file_map_close(&exe);
     checkpoint_close(c);

@@ -1,6 +1,6 @@
-/* pack_test.c - goal: a packed program opens as its model, and nothing that only resembles one
- * does. Method: a golden GGUF behind a file of random length, opened, packed anew, and with every
- * byte of its trailer changed. */
+/* pack_test.c - goal: a packed program opens as its model, and a file that only resembles one does
+ * not. Method: a golden GGUF appended to a file of random length, opened, packed again, and with
+ * every byte of its trailer changed. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -40,16 +40,18 @@ TEST(a_packed_program_opens_as_its_model)
     snprintf(once, sizeof once, "%s", temp_path("once"));
     snprintf(twice, sizeof twice, "%s", temp_path("twice"));
     EXPECT(!checkpoint_packed(exe));
-    NEED_OK(checkpoint_pack(exe, model, once, &e), &e);
+    NEED_OK(checkpoint_pack(exe, model, once, true, &e), &e);
     expect_model(once);
-    NEED_OK(checkpoint_pack(once, model, twice, &e), &e); /* a packed one is not packed twice */
+    EXPECT(checkpoint_is_app(once));
+    /* a packed program is not packed twice */
+    NEED_OK(checkpoint_pack(once, model, twice, true, &e), &e);
     expect_model(twice);
     struct buf a = {0}, b = {0};
     NEED_OK(file_read(&a, once, 1 << 24, &e), &e);
     NEED_OK(file_read(&b, twice, 1 << 24, &e), &e);
     EXPECT(a.n == b.n && memcmp(a.data, b.data, a.n) == 0 &&
            memcmp(a.data, program, sizeof program) == 0);
-    EXPECT_INT(checkpoint_pack(exe, once, twice, &e), ERR_ARG);
+    EXPECT_INT(checkpoint_pack(exe, once, twice, true, &e), ERR_ARG);
     for (int i = 1; i <= 32; i++) {
         size_t offset, n;
         a.data[a.n - (size_t)i] ^= 1;

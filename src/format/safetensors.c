@@ -2,9 +2,9 @@
  *
  *   {"NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, ...}
  *
- * As the format demands, the tensors' ranges must tile the data section: no overlap, no hole,
- * nothing behind. Shapes are row-major there and are turned around (dim[0] varies fastest). Names
- * get their GGUF spelling on the way in. */
+ * As the format requires, the tensors' ranges must tile the data section: no overlap, no hole, no
+ * bytes after the last. Shapes are row-major in the file and are reversed (dim[0] varies fastest).
+ * Names are converted to their GGUF spelling. */
 #include "format_impl.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static int read_dtype(struct reader *r, struct tensor_info *t, const struct json
     return 0;
 }
 
-/* Row-major shape -> dim[]; what is beyond four dimensions is folded into the slowest. */
+/* Convert a row-major shape to dim[]. Dimensions beyond four are folded into the slowest. */
 static int read_shape(struct reader *r, struct tensor_info *t, const struct json *shape)
 {
     size_t n = json_count(shape);
@@ -77,10 +77,14 @@ static int read_shape(struct reader *r, struct tensor_info *t, const struct json
 static int read_offsets(struct reader *r, struct tensor_info *t, const struct json *offsets)
 {
     int64_t begin = json_int(json_item(offsets, 0), -1), end = json_int(json_item(offsets, 1), -1);
-    if (json_count(offsets) != 2 || begin < 0 || end < begin || (uint64_t)end > r->n)
+    bool range = json_count(offsets) == 2 && begin >= 0 && end >= begin,
+         cut = range && end < (int64_t)1 << 42; /* more is damage, not an incomplete download */
+    if (!range || (uint64_t)end > r->n)
         return err_set(r->e, ERR_FORMAT,
-                       "%s: tensor \"%s\": data_offsets [%lld, %lld], expected a range in 0 .. %zu",
-                       r->path, t->name_raw, (long long)begin, (long long)end, r->n);
+                       "%s: %stensor \"%s\": data_offsets [%lld, %lld], expected a range in 0 .. "
+                       "%zu%s",
+                       r->path, cut ? "the file is cut short: " : "", t->name_raw, (long long)begin,
+                       (long long)end, r->n, cut ? "; download it again" : "");
     if (!tensor_set_bytes(t) || t->n_byte != (size_t)(end - begin))
         return err_set(
             r->e, ERR_FORMAT,
@@ -100,7 +104,7 @@ static int read_tensor(struct reader *r, const char *raw, size_t n_raw, const st
         return err_set(r->e, ERR_FORMAT,
                        "%s: a tensor name of %zu bytes, expected 1 to %d without NUL", r->path,
                        n_raw, NAME_BYTES_MAX);
-    hf_tensor_name(name, sizeof name, raw);
+    hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c));
     struct tensor_info t = {.name = name, .name_raw = raw, .dim = {1, 1, 1, 1}, .file = r->file};
     int rc = read_dtype(r, &t, json_field(v, "dtype"));
     if (rc == 0) rc = read_shape(r, &t, json_field(v, "shape"));
@@ -153,8 +157,12 @@ int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
     if (r.file < 0) return r.file;
     const struct checkpoint_file *f = &c->file.v[r.file];
     uint64_t n_header = 0, n_left = f->n_byte < 8 ? 0 : f->n_byte - 8;
-    for (int i = 0; i < 8 && f->n_byte >= 8; i++)
-        n_header |= (uint64_t)f->data[i] << (8 * i);
+    for (int i = 0; i < 8 && f->n_byte >= 8; i++) n_header |= (uint64_t)f->data[i] << (8 * i);
+    if (n_header > n_left && n_header <= HEADER_BYTES_MAX && f->n_byte > 8 && f->data[8] == '{')
+        return err_set(e, ERR_FORMAT,
+                       "%s: the file is cut short: its header takes %llu bytes, but %llu are left; "
+                       "download it again",
+                       path, (unsigned long long)n_header, (unsigned long long)n_left);
     if (n_header < 2 || n_header > n_left || n_header > HEADER_BYTES_MAX)
         return err_set(e, ERR_FORMAT, "%s: header length %llu, expected 2 to %llu", path,
                        (unsigned long long)n_header,

@@ -1,6 +1,6 @@
-/* safetensors_test.c - single safetensors files: made here, good and bad, and real ones. */
+/* safetensors_test.c - single safetensors files: built here, good and bad, and real ones. */
 #include "format.h"
-#include "safetensors_make_test.h"
+#include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"
 
 static struct checkpoint *open_made(const char *header, size_t n_data, struct err *e)
@@ -13,7 +13,7 @@ static struct checkpoint *open_made(const char *header, size_t n_data, struct er
 
 static void expect_refused(const char *header, size_t n_data, const char *want)
 {
-    struct err e = {""};
+    struct err e = {0};
     struct checkpoint *c = open_made(header, n_data, &e);
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
@@ -24,8 +24,8 @@ static void expect_refused(const char *header, size_t n_data, const char *want)
 
 TEST(safetensors_shapes_and_names)
 {
-    /* Goal: dimensions are turned around, ranges found, names translated, metadata ignored. */
-    struct err e = {""};
+    /* Goal: dimensions are reversed, ranges found, names translated, metadata ignored. */
+    struct err e = {0};
     struct checkpoint *c = open_made(
         "{'__metadata__':{'format':'pt'},"
         "'model.layers.12.mlp.up_proj.weight':{'dtype':'BF16','shape':[2,3],'data_offsets':[1,13]},"
@@ -64,7 +64,7 @@ TEST(safetensors_dtypes)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         char header[200];
         int n = 3 * qtype_info[known[i].type].n_byte;
-        struct err e = {""};
+        struct err e = {0};
         snprintf(header, sizeof header, "{'x':{'dtype':'%s','shape':[3],'data_offsets':[0,%d]}}",
                  known[i].name, n);
         struct checkpoint *c = open_made(header, (size_t)n, &e);
@@ -79,7 +79,7 @@ TEST(safetensors_dtypes)
 
 TEST(safetensors_refusals)
 {
-    /* Goal: each defect is named. Method: one made file per defect. */
+    /* Goal: each defect is named. Method: one file per defect. */
     expect_refused(ONE("'U32'", "[1]", "[0,4]"), 4,
                    "tensor \"x\" has dtype U32, which is not supported");
     expect_refused(ONE("3", "[1]", "[0,4]"), 4, "dtype is an integer, expected a string");
@@ -110,8 +110,8 @@ TEST(safetensors_refusals)
 
 TEST(safetensors_cut_anywhere)
 {
-    /* Goal: no prefix of a good file is accepted, and each refusal has a sentence. */
-    struct err e = {""};
+    /* Goal: no prefix of a good file is accepted, and each rejection has a message. */
+    struct err e = {0};
     struct buf b = {0};
     const char *path = temp_path("one.safetensors");
     EXPECT_INT(safetensors_write(path, ONE("'F32'", "[3]", "[0,12]"), 12), 0);
@@ -126,7 +126,7 @@ TEST(safetensors_cut_anywhere)
     buf_deinit(&b);
 }
 
-/* ---- files made by others ---- */
+/* ---- files made by other programs ---- */
 
 static struct checkpoint *open_data(const char *relative, struct err *e)
 {
@@ -138,7 +138,7 @@ static struct checkpoint *open_data(const char *relative, struct err *e)
 
 TEST(safetensors_samples_by_dtype)
 {
-    /* Goal: Hugging Face's own samples: each opens, or is refused for its unsigned dtype. */
+    /* Goal: each of Hugging Face's own samples opens, or is rejected for its unsigned dtype. */
     static const struct {
         const char *file;
         int type;
@@ -147,7 +147,7 @@ TEST(safetensors_samples_by_dtype)
     if (!data_path("weights/safetensors-samples")) SKIP("weights/safetensors-samples is absent");
     for (size_t i = 0; i < sizeof sample / sizeof sample[0]; i++) {
         char relative[128];
-        struct err e = {""};
+        struct err e = {0};
         snprintf(relative, sizeof relative,
                  "weights/safetensors-samples/hf-safetensors-samples/%s.safetensors",
                  sample[i].file);
@@ -171,15 +171,15 @@ TEST(safetensors_real)
                 {"weights/lora/discollama/adapters.safetensors", 0}};
     if (!data_path("weights/candle")) SKIP("weights/candle is absent");
     for (size_t i = 0; i < sizeof real / sizeof real[0]; i++) {
-        struct err e = {""};
+        struct err e = {0};
         struct checkpoint *c = open_data(real[i].path, &e);
         NEED_OK(c ? 0 : -1, &e);
         EXPECT(real[i].n_tensor ? checkpoint_n_tensor(c) == real[i].n_tensor
                                 : checkpoint_n_tensor(c) > 1);
         checkpoint_close(c);
     }
-    /* Five bytes behind the last tensor, which Hugging Face's reader refuses too. */
-    struct err e = {""};
+    /* Five bytes after the last tensor, which Hugging Face's reader also rejects. */
+    struct err e = {0};
     struct checkpoint *c =
         open_data("weights/safetensors-samples/weight-inspect/fixtures/tiny.safetensors", &e);
     EXPECT(!c && strstr(e.text, "the tensors take 32768 bytes, but there are 32773"));

@@ -1,6 +1,6 @@
-/* act_test.c - goal: every level converts activations to the bits of the reference, and touches
- * nothing but its row of the layout. Method: every length to 70 and some longer, of ordinary
- * rows, of zeros, of values that are ties, too small or not finite; the whole of the layout is
+/* act_test.c - goal: every level converts activations to the bits of the reference, and writes
+ * nothing but its row of the layout. Method: every length up to 70 and some longer, of ordinary
+ * rows, of zeros, of values that are ties, too small or not finite; the whole layout is
  * compared. */
 #include "edge_test.h"
 
@@ -24,7 +24,7 @@ static struct act act_into(struct converted *c, enum act_type t, int k)
         .type = t, .n_row = N_ROW, .k = k, .x = c->x, .scale = c->scale, .sum = c->sum};
 }
 
-/* A row in pieces of 64, each of its own kind. */
+/* Fill a row in pieces of 64, each of a different kind. */
 static void random_row(float *x, int k, uint64_t *rng)
 {
     uint64_t kind = 0;
@@ -47,7 +47,7 @@ static void compare_act(const struct kern *ref, const struct kern *isa, enum act
     static struct converted want, got;
     struct act a = act_into(&want, t, k), b = act_into(&got, t, k);
     float *x = edge_take(e, (size_t)k * sizeof *x);
-    for (int row = 0; row < N_ROW; row += 2) { /* the row between stays as it was */
+    for (int row = 0; row < N_ROW; row += 2) { /* the rows between must not change */
         random_row(x, k, rng);
         ref->act[t](&a, row, x), isa->act[t](&b, row, x);
     }
@@ -74,7 +74,7 @@ TEST(act_every_level_equals_reference)
     edge_close(&e);
 }
 
-static double cpu_us(void) /* of this thread, so that a busy machine does not show */
+static double cpu_us(void) /* of this thread, independent of other load */
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

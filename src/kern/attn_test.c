@@ -1,6 +1,6 @@
 /* attn_test.c - goal: attention is softmax, and every level gives the bits of the reference.
  * Method: random rows through spans of blocks, compared with double precision and, level by level,
- * bit for bit; what no row sees holds NaN. K and V through every type, at odd lengths. */
+ * bit for bit; positions that no row sees are NaN. K and V through every type, at odd lengths. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -17,7 +17,7 @@ static void random_floats(float *x, int n, float size, uint64_t *rng)
     for (int i = 0; i < n; i++) x[i] = (rng_float(rng) + rng_float(rng) - 1) * size;
 }
 
-/* Some rows and everything they meet: SPAN_BLOCKS blocks of each span. */
+/* Some rows and their inputs: SPAN_BLOCKS blocks of each span. */
 struct scene {
     int n_row, d_k, d_v;
     int32_t from[ROW_MAX], to[ROW_MAX], pos[ROW_MAX];
@@ -28,7 +28,7 @@ struct scene {
     _Alignas(64) float v[SPANS * SPAN_BLOCKS][ATTN_BLOCK * D_MAX];
 };
 
-/* What a level computes of it. */
+/* Result of a level. */
 struct result {
     _Alignas(64) float m[ROW_MAX + ATTN_TILE], l[ROW_MAX * ATTN_TILE], o[ROW_MAX * D_MAX];
     float q[(ROW_MAX + 8) * D_MAX], slope[ROW_MAX];
@@ -184,7 +184,7 @@ TEST(attention_every_level_equals_reference)
     }
 }
 
-/* Softmax in double precision of what a row sees; zero when that is nothing. */
+/* Return the softmax in double precision over the positions that a row sees; zero if none. */
 static double exact_value(const struct scene *s, int r, int d)
 {
     double top = -INFINITY, sum = 0, out = 0;
@@ -247,7 +247,7 @@ TEST(attention_is_softmax_in_double)
     EXPECT(worst <= 3e-6);
 }
 
-/* A sink is a key without a value: it takes its part of the softmax. */
+/* Goal: a sink is a key without a value that takes part in the softmax. */
 TEST(an_attention_sink_joins_the_sum)
 {
     struct kern isa;
@@ -265,7 +265,7 @@ TEST(an_attention_sink_joins_the_sum)
 
 /* ---- K and V in pages ---- */
 
-/* Values of every kind: usual, tiny, huge, special. */
+/* Fill x with values of every kind: usual, tiny, huge, special. */
 static void odd_floats(float *x, int n, uint64_t *rng)
 {
     for (int i = 0; i < n; i++)
@@ -290,7 +290,7 @@ static void compare_kv(const struct kern *ref, const struct kern *isa, int t, in
     ref->kv_get[t](want, a, d, ATTN_TILE, a), isa->kv_get[t](got, a, d, ATTN_TILE, NULL);
     if (!same(want, got, ATTN_TILE * d))
         test_fail(__FILE__, __LINE__, "%s: kv_get of type %d, %d rows of 16", isa->name, t, d);
-    /* exactly as many bytes as there are: the sanitizers see a read past them */
+    /* exact size, so that sanitizers detect a read past it */
     uint8_t *end = malloc(n * 7);
     memcpy(end, a, n * 7);
     ref->kv_get[t](want, a, 7, d, a), isa->kv_get[t](got, end, 7, d, NULL);
@@ -312,7 +312,7 @@ TEST(kv_every_level_equals_reference)
     }
 }
 
-/* A NaN counts as one, whichever it is. */
+/* Compare values; any two NaNs are equal. */
 static bool same_value(float a, float b)
 {
     return bits_of_f32(a) == bits_of_f32(b) || (isnan(a) && isnan(b));

@@ -1,6 +1,6 @@
 /* bits_test.c - goal: the reference gives the same bits on every processor and from every compiler,
- * so that levels which equal it there agree with each other everywhere. Method: hashes of what each
- * family of kernels makes of fixed inputs, recorded here. A NaN counts as one, whichever it is. */
+ * so that all levels that equal it agree everywhere. Method: hashes of each kernel family's results
+ * for fixed inputs, recorded here. All NaNs are equal. */
 #include "../../tests/unit.h"
 
 #include "base/hash.h"
@@ -37,7 +37,7 @@ static void take_floats(struct trial *t, const float *x, int64_t n)
 
 enum { N_OUT = 21, N_ROW = 3, K_MAX = 800 };
 
-/* Rows of any bytes whose blocks decode to numbers of ordinary size. */
+/* Fill rows with bytes whose blocks decode to numbers of ordinary size. */
 static void random_rows(struct trial *t, uint8_t *to, enum qtype type, int64_t n)
 {
     const int block = qtype_info[type].block, n_byte = qtype_info[type].n_byte;
@@ -156,7 +156,7 @@ static void try_kv(struct trial *t)
 
 /* ---- the rest ---- */
 
-/* Every 65,521st f32 there is: infinities, NaNs and subnormals among them. */
+/* Try every 65,521st f32, including infinities, NaNs and subnormals. */
 static void try_curves(struct trial *t)
 {
     for (uint64_t u = 0; u <= 0xFFFFFFFFu; u += 65521) {

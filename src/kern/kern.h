@@ -1,9 +1,9 @@
 /* kern.h - the arithmetic of every op, as single-threaded loops over plain pointers.
  *
- * struct kern is a table of such loops, filled slow first, better later (kern_open): ref is
- * complete and is the specification, every other level gives the same bits (docs/design.md 5).
- * Kernels never allocate, lock, log or fail; they use + - * / fma sqrt only, never a horizontal sum
- * whose order is not written here. The caller's thread must be in the canonical float mode
+ * struct kern is a table of these loops, filled level by level, slowest first (kern_open). Level
+ * ref is complete and is the specification; every other level gives the same bits (docs/design.md
+ * 5). Kernels never allocate, lock, log or fail. They use only + - * / fma sqrt, and a horizontal
+ * sum only in an order written here. The caller's thread must be in the canonical float mode
  * (cpu_float_canonical).
  *
  * The canonical orders:
@@ -13,10 +13,10 @@
  *   linear, float arithmetic (any weight type x f32 activations: weights decoded exactly)
  *       per group of 256:  T = 0; per k ascending: T = fma(w, x, T);   C = C + T
  *   linear, BF16 weights x bf16 activations
- *       C = 0; per block of 32, the last one filled up with zeros:  E = O = 0; per pair ascending:
+ *       C = 0; per block of 32, the last one padded with zeros:  E = O = 0; per pair ascending:
  *       E = fma(w, x, E) of its first, O = fma(w, x, O) of its second k;   C = C + (E + O)
- *       all of it with subnormal operands and results flushed to zero: the x86 instruction tdpbf16ps
- *       (verified against it on 20 million results), and vfmadd with FTZ and DAZ set
+ *       subnormal operands and results are flushed to zero throughout: as the x86 instruction
+ *       tdpbf16ps (verified on 20 million results), and as vfmadd with FTZ and DAZ set
  *   then the bias: C + bias
  *
  *   rms_norm   sum of squares in 16 lanes (i mod 16) by fma, lanes reduced by the tree +8 +4 +2 +1;
@@ -27,6 +27,7 @@
 
 #include "base/err.h"
 #include "base/pool.h"
+#include "curve.h"
 #include "quant/quant.h"
 
 enum {
@@ -34,18 +35,10 @@ enum {
     ACT_GROUP = 256, /* k values that share one activation scale */
 };
 
-/* How activations enter a linear layer. */
+/* Type of activations in a linear layer. */
 enum act_type { ACT_F32, ACT_BF16, ACT_Q8, ACT_COUNT };
 
-enum { ROW_BLOCK = 64 }; /* logits under one block maximum and one partial sum */
-
-/* Functions of one value; what they compute and how exactly is in kern_math.h. */
-#define CURVE(f) CURVE_##f,
-enum curve {
-#include "curves.def"
-    CURVE_COUNT
-};
-#undef CURVE
+enum { ROW_BLOCK = 64 }; /* logits per block maximum and partial sum */
 
 /* ---- weights: panels of 16 output rows (panel.c draws the layouts) ---- */
 
@@ -56,21 +49,21 @@ struct panels {
     const uint8_t *data; /* [ceil(n_out / 16)] panels, 64-byte aligned */
 };
 
-/* The number of the panels' layouts: to be raised with every change of what panel_pack writes, because
- * packed weights are kept on disk. */
+/* Version of the panels' layouts. Raise it with every change of panel_pack's output: packed weights
+ * are stored on disk. */
 enum { PANEL_LAYOUT = 1 };
 
-/* Bytes of one panel of k columns. */
+/* Return the bytes of one panel of k columns. */
 int64_t panel_bytes(enum qtype t, int k);
 static inline int panel_count(int n_out)
 {
     return (n_out + PANEL - 1) / PANEL;
 }
-/* Write panels [first, first + n) of `w` (whose data is `to`) from its rows as published, row_bytes
- * apart. Lossless. Any thread; panels are independent of each other. */
+/* Write panels [first, first + n) of `w`, whose data starts at `to`, from its published rows,
+ * row_bytes apart. Lossless. Any thread; panels are independent. */
 void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_t row_bytes,
                 int first, int n);
-/* y f32 [k]: the values of output row r, as qtype_ops.decode gives them. */
+/* Write the values of output row r to y f32 [k], equal to qtype_ops.decode. */
 void panel_row(float *y, const struct panels *w, int r);
 
 /* ---- activations of one linear layer, converted once for all its outputs ---- */
@@ -83,227 +76,240 @@ struct act {
      *   ACT_Q8    int8 [ceil(k / 64), n_row, 64]       past k: zeros */
     void *x;
     float *scale; /* ACT_Q8: f32 [ceil(k / 256), n_row] */
-    int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2]: the sums of 16 values each */
+    int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2]: sums of 16 values each */
 };
-/* Bytes that x, scale and sum take; the caller lends them, 64-byte aligned. */
+/* Return the bytes of x, scale and sum, which the caller allocates 64-byte aligned. */
 size_t act_x_bytes(enum act_type t, int n_row, int k);
 size_t act_scale_bytes(int n_row, int k);
 size_t act_sum_bytes(int n_row, int k);
 
-/* The part of `a` from row `row` and value k0 on (a multiple of 256), k values wide, with the same
- * n_row: row i of it is row `row` + i. */
+/* Return the part of `a` from row `row` and value k0 (a multiple of 256), k values wide. n_row is
+ * a's; row i of the part is row `row` + i of a. */
 struct act act_part(const struct act *a, int row, int k0, int k);
 
-/* ---- what a linear kernel does with its results ---- */
+/* ---- results of a linear kernel ---- */
 
 struct linear_out {
     float *y; /* f32: output r of row i at y[i * stride + r] */
     int64_t stride;
     const float *bias; /* f32 [n_out] or NULL: y = C + bias */
-    bool add;          /* then y = y_before + y             */
+    bool add;          /* then y = y_before + y */
 };
 
-/* Rows of x that every kernel takes at once, and that any does (struct kern, linear_rows). */
+/* Rows of x per call: the minimum that every kernel supports, and the maximum of any (struct kern,
+ * linear_rows). */
 enum { LINEAR_ROWS = 64, LINEAR_ROWS_MAX = 128 };
 
-/* Outputs of panels [panel, panel + n_panel) of w for rows [row, row + n_row) of x, n_row <=
- * linear_rows. Writes nothing else. */
+/* Compute outputs of panels [panel, panel + n_panel) of w for rows [row, row + n_row) of x, n_row
+ * <= linear_rows. Writes nothing else. */
 typedef void linear_fn(const struct linear_out *out, const struct panels *w, int panel, int n_panel,
                        const struct act *x, int row, int n_row);
 
 /* ---- attention ----
  *
  * Query rows that share a KV head (some rows of the batch, each with the heads of its group) meet
- * its K and V in blocks of four sub-tiles of 16 positions. Each row has a state of its own, so
- * which rows meet a block together never matters. k and v are the stored values as f32, of KV_Q8
- * the integers without their scales. Per row and block, positions [from, to) being what the row sees
- * of it (none: nothing happens):
+ * its K and V in blocks of four sub-tiles of 16 positions. Each row has its own state, so the rows
+ * of a block do not affect each other. k and v are the stored values as f32; for KV_Q8, the
+ * integers without their scales. Per row and block, [from, to) being the positions that the row
+ * sees in it (if none, nothing changes):
  *
  *   s[i] = fma chain over d ascending from 0 of q[d], k[d][i]
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
  *   softcap:  s[i] = softcap * tanh(s[i] * (1 / softcap))
  *   slope:    s[i] = fma(slope, (float)(position - pos), s[i])
- *   top = the largest of m and s[i];  when it is larger than m: l and o times 2^(m - top), m = top
+ *   top = maximum of m and s[i];  if it is larger than m: l and o times 2^(m - top), m = top
  *   p[i] = 2^(s[i] - m);  l[i mod 16] += p[i], i ascending
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
  *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *
  * where 2^(x - m) is 2^x while m is -inf, and 2^x of x < -100 is 0 (exp2_weight of kern_impl.h).
- * Scores count in units of ln 2: q comes multiplied by f32(scale * ATTN_UNIT), softcap, slopes and
- * sinks by ATTN_UNIT, so that no score needs a multiplication. K and V of positions that a row does
- * not see never reach it, whatever they hold. A row that meets a NaN score gets NaN outputs. After
- * 512 positions the span's l and o are merged into the row's total (attn_merge). */
+ * Scores are in units of ln 2: q is multiplied in advance by f32(scale * ATTN_UNIT), and softcap,
+ * slopes and sinks by ATTN_UNIT, so no score needs a multiplication. K and V of positions that a
+ * row does not see never affect it, whatever their values. A row with a NaN score has NaN outputs.
+ * After 512 positions, the span's l and o are merged into the row's total (attn_merge). */
 enum {
-    ATTN_TILE = 16, /* positions of a sub-tile                        */
+    ATTN_TILE = 16, /* positions of a sub-tile */
     ATTN_TILES = 4,
-    ATTN_BLOCK = ATTN_TILES * ATTN_TILE, /* positions that one kernel call takes           */
-    ATTN_SPAN = 512,                     /* positions after which partial sums are merged  */
+    ATTN_BLOCK = ATTN_TILES * ATTN_TILE, /* positions per kernel call */
+    ATTN_SPAN = 512,                     /* positions after which partial sums are merged */
 };
 #define ATTN_UNIT 0x1.715476p0f /* log2 e */
 
-/* How K and V are stored. KV_Q8: int8 times an f32 scale of each token and head, amax / 127. */
-enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
-
-/* n floats rounded up to whole sub-tiles: the distance of rows of V and of o. */
+/* Return n rounded up to whole sub-tiles: the distance in floats of rows of V and of o. */
 static inline int attn_stride(int n)
 {
     return (n + ATTN_TILE - 1) / ATTN_TILE * ATTN_TILE;
 }
 
-/* K and V of a block where they lie in pages, or widened to KV_F32. A sub-tile without a position
- * that a row sees may be any other of the same shape: it is read or not, and never matters. */
+/* K and V of a block, in pages or widened to KV_F32. A sub-tile without a visible position may be
+ * replaced by any other of the same shape: it may be read, and never affects a result. */
 struct attn_kv {
     enum kv_type type;
-    /* of each sub-tile: [d_k, 16]; [16, attn_stride(d_v)] */
+    /* per sub-tile: [d_k, 16]; [16, attn_stride(d_v)] */
     const void *k[ATTN_TILES], *v[ATTN_TILES];
-    /* [16], NULL unless the codes are of KV_Q8 */
+    /* [16], NULL unless KV_Q8 */
     const float *k_scale[ATTN_TILES], *v_scale[ATTN_TILES];
-    /* as many bytes come into the cache; any address. NULL: values are KV_F32, in the cache */
+    /* prefetched into the cache, as many bytes as k and v; any address. NULL: values are KV_F32 and
+     * already in the cache */
     const void *k_ahead[ATTN_TILES], *v_ahead[ATTN_TILES];
 };
 
-/* Query rows and where they are within a span. All arrays are 64-byte aligned. */
+/* Query rows and their state within a span. All arrays are 64-byte aligned. */
 struct attn_rows {
     int n_row, d_k, d_v;
-    float softcap;  /* in units of ln 2; 0: none                                              */
-    const float *q; /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows]        */
-    const int32_t *from, *to; /* [n_row] the row sees positions [from, to)                    */
-    const int32_t *pos;       /* [n_row] its own position; read with slope alone              */
-    const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                      */
-    float *m;                 /* [n_row, rounded up to 16] running maximum, -inf at the start */
-    float *l;                 /* [n_row, 16] row sums, lane = position mod 16, 0 at the start */
-    float *o;                 /* [n_row, attn_stride(d_v)] 0 at the start                     */
+    float softcap;            /* in units of ln 2; 0: none                                       */
+    const float *q;           /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] */
+    const int32_t *from, *to; /* [n_row] the row sees positions [from, to)                       */
+    const int32_t *pos;       /* [n_row] position of the row; read only with slope               */
+    const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                         */
+    float *m;                 /* [n_row, rounded up to 16] running maximum, -inf at the start    */
+    float *l;                 /* [n_row, 16] row sums, lane = position mod 16, 0 at the start    */
+    float *o;                 /* [n_row, attn_stride(d_v)] 0 at the start                        */
 };
 
 struct kern {
-    const char *name; /* the level: "ref", "avx2", ... */
+    const char *name; /* name of the level: "ref", "avx2", ... */
 
-    /* [act][weight type]; NULL where the pair does not exist (ACT_Q8 needs a block format,
-     * ACT_BF16 needs BF16) */
+    /* [act][weight type]; NULL if the pair does not exist (ACT_Q8 requires a block format, ACT_BF16
+     * requires BF16) */
     linear_fn *linear[ACT_COUNT][QT_COUNT];
-    int linear_rows[ACT_COUNT]; /* the most rows that they take at once */
+    int linear_rows[ACT_COUNT]; /* maximum rows per call */
 
-    /* Row `row` of a = x f32 [k], converted:
+    /* Convert x f32 [k] to row `row` of a:
      *   ACT_F32   copied
      *   ACT_BF16  rounded to nearest even, subnormals to zero (as vcvtneps2bf16)
-     *   ACT_Q8    in groups of 256: scale = amax / 127, q = rint(x * (127 / amax)), to nearest even. A
-     *             group that is all zero or whose amax is below 2^-120 has scale 0 and q 0; a group
-     *             with a NaN or an infinity has scale NaN and q 0, so that its outputs are NaN. */
+     *   ACT_Q8    in groups of 256: scale = amax / 127, q = rint(x * (127 / amax)), to nearest
+     *             even. A group that is all zero or whose amax is below 2^-120 has scale 0 and q 0;
+     *             a group with a NaN or infinity has scale NaN and q 0, so its outputs are NaN. */
     void (*act[ACT_COUNT])(const struct act *a, int row, const float *x);
 
     /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */
 
-    /* n_row rows of n: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32 [n] */
+    /* Normalize n_row rows of n: y = (x * r) * g, r = 1 / sqrt(mean of x^2 + eps); g f32 [n]. */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
     void (*add)(float *y, const float *x, int n); /* y += x */
-    /* y = f(x), and y = f(gate) * up, of curves.def's functions */
+    /* Compute y = f(x), and y = f(gate) * up, for the functions f of curves.def. */
     void (*curve[CURVE_COUNT])(float *y, const float *x, int n);
     void (*curve_mul[CURVE_COUNT])(float *y, const float *gate, const float *up, int n);
 
-    /* Rotate n_head heads, d_head apart, in place: the first d_rot values of each. cos, sin f32
-     * [d_rot / 2]. neox pairs (i, i + d_rot/2), else pairs (2i, 2i+1): a' = fma(-b, sin, a *
-     * cos), b' = fma(a, sin, b * cos). */
+    /* Rotate the first d_rot values of n_head heads, d_head apart, in place. cos, sin f32 [d_rot /
+     * 2]. Pairs are (i, i + d_rot/2) if neox, else (2i, 2i+1): a' = fma(-b, sin, a * cos), b' =
+     * fma(a, sin, b * cos). */
     void (*rope)(float *x, int n_head, int d_head, const float *cos, const float *sin, int d_rot,
                  bool neox);
 
-    /* y = p / (sum of p), p = exp(x - max x); the sum in 16 lanes (i mod 16), then the tree. One x
-     * at least is finite, none is NaN. */
+    /* Compute y = p / (sum of p), p = exp(x - max x); the sum in 16 lanes (i mod 16), then the
+     * tree. At least one x is finite, none is NaN. */
     void (*softmax)(float *y, const float *x, int n);
 
-    /* To and from narrow floats, as f16_of_f32 and the like (quant.h). */
+    /* Convert to and from narrow floats, as f16_of_f32 etc. (quant.h). */
     void (*to_f16)(uint16_t *y, const float *x, int n);
     void (*to_bf16)(uint16_t *y, const float *x, int n);
     void (*of_f16)(float *y, const uint16_t *x, int n);
     void (*of_bf16)(float *y, const uint16_t *x, int n);
 
-    /* ---- rows of logits, for src/sample. In blocks of ROW_BLOCK values, the last one shorter. A
-     * NaN counts as -inf, forbidden; +inf counts as FLT_MAX. ---- */
+    /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values, the last one shorter. A
+     * NaN counts as -inf (forbidden), +inf as FLT_MAX. ---- */
 
-    /* block_max f32 [ceil(n / 64)]: the maxima of the blocks. Returns theirs. */
+    /* Write the maxima of the blocks to block_max f32 [ceil(n / 64)]. Returns the overall
+     * maximum. */
     float (*row_max)(float *block_max, const float *x, int n);
 
-    /* y = x where bit i of mask u32 [ceil(n / 32)] is set, else -inf. */
+    /* Write y = x if bit i of mask u32 [ceil(n / 32)] is set, else -inf. */
     void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
 
-    /* w = exp((x - max) * scale), max >= all x (FLT_MAX if one is +inf), 0 < scale <= FLT_MAX,
-     * to weight f32 [n] unless that is NULL; forbidden ones have w 0. block_sum f32 [ceil(n /
-     * 64)]: a block's w in 16 lanes (i mod 16), ascending, then the tree. Returns the sum of the
-     * block sums, ascending, in double. */
+    /* Compute w = exp((x - max) * scale) with max >= all x (FLT_MAX if one is +inf), 0 < scale <=
+     * FLT_MAX; w of a forbidden x is 0. Writes w to weight f32 [n] unless NULL, and the blocks'
+     * sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes (i mod 16), ascending, then the tree.
+     * Returns the sum of the block sums, ascending, in double. */
     double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
                       float scale);
 
-    /* The indices and values of all x in [lo, hi), ascending, and how many they are. -FLT_MAX <=
-     * lo. index and value have room for n values and 16 more, which may be overwritten; value may
-     * be x. Blocks whose maximum is below lo are not read. */
+    /* Find all x in [lo, hi), -FLT_MAX <= lo. Writes their indices and values, ascending, and
+     * returns their count. index and value have room for n + 16 values, all of which may be
+     * overwritten; value may be x. Blocks whose maximum is below lo are not read. */
     int (*row_find)(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi);
 
-    /* How many x >= floor, and the sum of their w (f32 [n], each >= 0), in the order of row_exp: so
-     * a lower floor never gives a lower sum. w NULL: each is 1. */
+    /* Count the x >= floor (*n_above) and return the sum of their w (f32 [n], each >= 0; NULL: 1)
+     * in the order of row_exp, so a lower floor never gives a lower sum. */
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
-    /* The sum of (a - p) * (b - q), by fma in the lanes of row_exp; b NULL: of a - p. Both
-     * differences are bounded to +-2^60, so that nothing overflows. None is NaN. */
+    /* Return the sum of (a - p) * (b - q), by fma in the lanes of row_exp; of a - p if b is NULL.
+     * Both differences are clamped to +-2^60 to prevent overflow. None is NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
-    /* One block: positions [pos0, pos0 + 64), pos0 a multiple of 64. */
+    /* Compute one block: positions [pos0, pos0 + 64), pos0 a multiple of 64. */
     void (*attn_block)(const struct attn_rows *a, const struct attn_kv *kv, int pos0);
-    /* With more rows than this it is faster to widen K and V before, and it fetches nothing ahead. */
+    /* With more rows than this, widening K and V first is faster, and nothing is prefetched. */
     int attn_rows_narrow;
-    int attn_tile_rows; /* query rows that lie side by side, at most 8 */
+    int attn_tile_rows; /* query rows interleaved, at most 8 */
 
-    /* Merge a span into the total (m, l, out f32 [d_v]), which begins with m = -inf, l = 0, out =
-     * 0: with top the larger of the two maxima and a, b = 2^(total's m - top), 2^(span's - top):
-     * l = fma(tree(span's l), b, l * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans in
-     * which the row sees something are merged. An attention sink is merged last, as a span with m =
-     * the sink, l = 1 in lane 0, o = 0. 2^(x - top) is 2^x where top is -inf. */
+    /* Merge a span into the total (m, l, out f32 [d_v]), initially m = -inf, l = 0, out = 0. With
+     * top the larger of the two maxima and a, b = 2^(total's m - top), 2^(span's - top): l =
+     * fma(tree(span's l), b, l * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans with a
+     * visible position are merged. An attention sink is merged last, as a span with m = the sink, l
+     * = 1 in lane 0, o = 0. 2^(x - top) is 2^x if top is -inf. */
     void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v);
-    /* y f32 [d_v] = out * (1 / l); zeros where l = 0: the row saw nothing. */
+    /* Write y f32 [d_v] = out * (1 / l); zeros if l = 0 (nothing visible). */
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
-    /* Widen n rows: x [n, d] of the type -> y f32 [n, attn_stride(d)], zeros at and past d. A panel
-     * of K is d rows of 16. Meanwhile as many bytes at `ahead` come into the cache; any address. */
+    /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], zeros at and past d. A panel
+     * of K is d rows of 16. Prefetches as many bytes at `ahead`, any address. */
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
-    /* x f32 [n] -> y of the type, as quant.h rounds; FP8 saturates. Returns the scale: KV_Q8 amax /
-     * 127 with y = rint(x * (1 / scale)), 0 and zeros when amax < 2^-120, NaN and zeros when x has
-     * a NaN or an infinity; else 1. */
+    /* Convert x f32 [n] to y of the type, rounded as quant.h; FP8 saturates. Returns the scale: for
+     * KV_Q8 amax / 127 with y = rint(x * (1 / scale)); 0 and zeros if amax < 2^-120; NaN and zeros
+     * if x has a NaN or infinity. For other types 1. */
     float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 
-/* Fill the table with the best level this machine has, or with `level` ("ref", "avx2", ...; NULL
- * = best). ERR_ARG names the levels there are when `level` is unknown or not supported here. */
+/* Fill the table with the best level of this machine, or with `level` ("ref", "avx2", ...; NULL:
+ * best). Returns ERR_ARG, with a list of the available levels, if `level` is unknown or unsupported
+ * here. */
 int kern_open(struct kern *k, const char *level, struct err *e);
 
-/* Names of the levels this machine can run, slowest first, NULL-terminated. */
+/* Return the names of the levels this machine supports, slowest first, NULL-terminated. */
 const char *const *kern_levels(void);
 
-/* exp of f32, the one that every level computes: |error| < 1 ulp, exp(0) = 1, exp(-inf) = 0, NaN
+/* Return exp(x) as every level computes it: |error| < 1 ulp, exp(0) = 1, exp(-inf) = 0, NaN
  * stays. */
 float kern_exp(float x);
 
-/* ---- peak.c: what the machine could do, measured by loops that do nothing else ---- */
+/* ---- peak.c: the machine's limits, measured by loops that do nothing else ---- */
 
-/* n rounds of one instruction on registers; returns the operations done, 2 per multiply-add. */
+/* Execute n rounds of one instruction on registers. Returns the number of operations, 2 per
+ * multiply-add. */
 typedef double peak_fn(int n);
 
 struct peak {
-    const char *name; /* of the level */
+    const char *name; /* name of the level */
     /* Read n_byte (a multiple of 4096) from data (aligned to 64). */
     void (*read)(const void *data, size_t n_byte);
-    /* The level's own instructions; NULL where it has none. */
+    /* the level's own instructions; NULL if it has none */
     const char *int8_name, *bf16_name, *f32_name;
     peak_fn *int8, *bf16, *f32;
 };
 
-/* Those that this machine can run, slowest first; returns how many, at most n_max. */
+/* Arithmetic of a linear layer's products. */
+enum arith { ARITH_INT8, ARITH_BF16, ARITH_F32, N_ARITH };
+extern const char *const arith_name[N_ARITH];
+peak_fn *arith_peak(const struct peak *p, enum arith k); /* NULL: not in this level */
+
+/* Return the loop of the fastest level up to the one named, or NULL if none has the
+ * instructions. */
+peak_fn *peak_fastest(const char *level, enum arith k);
+
+/* List the peak loops that this machine supports, slowest first. Returns their number, at most
+ * n_max. */
 int peak_list(const struct peak **out, int n_max);
 
-/* Operations a second on all threads of the pool together, measured for `us`. */
+/* Return operations per second of all threads of the pool together, measured for `us`
+ * microseconds. */
 double peak_rate(struct pool *p, peak_fn *fn, int us);
-/* Bytes a second read from memory by all threads, over data as above again and again in phases of
- * about 64 kB a chunk, as decoding does; with the widest loads. Memory, if n_byte is well above the
- * caches. */
+/* Return bytes per second read by all threads with the widest loads. Data (as in struct peak) is
+ * read repeatedly in chunks of about 64 kB, as decoding does. Measures memory if n_byte is much
+ * larger than the caches. */
 double peak_bandwidth(struct pool *p, const void *data, size_t n_byte, int us);
 
 #endif

@@ -1,13 +1,13 @@
-/* kern_math_test.c - goal: exp, log, tanh, erf and the activations are as near to the exact
- * value as kern_math.h says. Method: libm in double precision, over every f32 in the long run
- * and every 997th else; corners by hand. */
+/* kern_math_test.c - goal: exp, log, tanh, erf and the activations have the errors documented in
+ * kern_math.h. Method: libm in double precision, over every f32 in the long run, otherwise every
+ * 997th; corners by hand. */
 #include "../../tests/unit.h"
 
 #include "kern_impl.h"
 
 #include <stdlib.h>
 
-/* |got - want| in units of the last place that an f32 of `size` has. */
+/* Return |got - want| in units of the last place of an f32 of `size`. */
 static double ulps(float got, double want, double size)
 {
     if (isnan(got) || isnan(want)) return isnan(got) && isnan(want) ? 0 : INFINITY;
@@ -17,7 +17,7 @@ static double ulps(float got, double want, double size)
     return fabs(got - want) / ldexp(1, (e < -125 ? -125 : e) - 24);
 }
 
-/* The largest error of f over the f32 in [-reach, reach] and NaN; relative to the argument
+/* Return the largest error of f over the f32 in [-reach, reach] and NaN, relative to the argument
  * (of_x) or to the exact value. */
 static double worst_of(float (*f)(float), double (*exact)(double), double reach, bool of_x)
 {

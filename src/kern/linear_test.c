@@ -1,7 +1,7 @@
-/* linear_test.c - goal: packing loses nothing; the reference of linear layers is what quant.h and
- * kern.h say and lies within its bound of the exact result; every level gives its bits and writes
- * nothing else. And how fast each is. Method: random rows of every weight type at odd sizes, bit
- * comparison; double precision; timing beside the bandwidth of a plain read. */
+/* linear_test.c - goal: packing is lossless; the reference of linear layers is as documented in
+ * quant.h and kern.h and within its bound of the exact result; every level gives its bits and
+ * writes nothing else. Also measures speed. Method: random rows of every weight type at odd sizes,
+ * bit comparison; double precision; timing compared with the bandwidth of a plain read. */
 #include "../../tests/unit.h"
 
 #include "base/cpu.h"
@@ -35,7 +35,8 @@ static void weights_pack(struct weights *w, enum qtype t, int n_out, int k)
     panel_pack(data, &w->p, w->rows, w->row_bytes, 0, panel_count(n_out));
 }
 
-/* Any bytes that decode to finite numbers of ordinary size; half of them at an end of their range. */
+/* Fill a block with bytes that decode to finite numbers of ordinary size; half of them at an end of
+ * their range. */
 static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
 {
     float y[BLOCK_MAX], size;
@@ -50,8 +51,8 @@ static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
     } while (!(size < 1e4f));
 }
 
-/* Encoded from random values; or random blocks, if `any` or where encoding is slow (the IQ formats'
- * search). */
+/* Make weights encoded from random values; or random blocks, if `any` or if encoding is slow (the
+ * IQ formats' search). */
 static struct weights random_weights(enum qtype t, int n_out, int k, bool any, uint64_t *rng)
 {
     struct weights w;
@@ -74,7 +75,8 @@ static void weights_free(struct weights *w)
     free((void *)w->p.data);
 }
 
-/* Random activations (every other row at the ends of its range), and what act[] makes of them. */
+/* Random activations (every other row at the ends of its range), and the result of act[] for
+ * them. */
 struct acts {
     float *x; /* [n_row, k] */
     struct act a;
@@ -222,8 +224,8 @@ static struct shape random_shape(enum qtype t, uint64_t *rng)
     return s;
 }
 
-/* Make ordinary numbers extreme: tiny (products about the smallest normal number, subnormal
- * operands), huge (sums overflow), or a few of them infinite or NaN. */
+/* Kinds of extreme numbers: tiny (products near the smallest normal number, subnormal operands),
+ * huge (sums overflow), or some of them infinite or NaN. */
 enum { TINY, VAST, SPECIAL, KIND_COUNT };
 
 static void make_extreme(float *x, int n, int kind, uint64_t *rng)
@@ -243,7 +245,7 @@ static bool same_or_nan(const float *a, const float *b, int n)
     return true;
 }
 
-/* n_row rows of extreme numbers times extreme weights. */
+/* Compare n_row rows of extreme numbers times extreme weights. */
 static void compare_extreme(const struct kern *ref, const struct kern *isa, int act, enum qtype t,
                             int n_row, uint64_t *rng)
 {
@@ -294,7 +296,8 @@ TEST(linear_of_extreme_numbers_at_every_number_of_rows)
     }
 }
 
-/* 2^-126 - 2^-152 rounds up to the smallest normal number: flushing must look at what is rounded. */
+/* Goal: 2^-126 - 2^-152 rounds up to the smallest normal number: flushing must test the rounded
+ * value. */
 TEST(linear_bf16_keeps_what_rounding_makes_normal)
 {
     enum { N_OUT = 16, N_ROW = 7, K = 32 };
@@ -340,8 +343,8 @@ TEST(linear_every_level_equals_reference)
     EXPECT(n > 100);
 }
 
-/* |y - exact| <= rounding of the activations + rounding of the sums: half a step of each group's
- * scale times sum |w|, and (k / 32 + 40) ulps of sum |a w|. */
+/* Check |y - exact| <= rounding of the activations + rounding of the sums: half a step of each
+ * group's scale times sum |w|, and (k / 32 + 40) ulps of sum |a w|. */
 static void check_bound(const struct kern *ref, int act, enum qtype t, int k, uint64_t *rng)
 {
     enum { N_OUT = 19, N_ROW = 9 };
@@ -425,7 +428,7 @@ TEST(activations_quantize_as_stated)
 
 /* ---- speed ---- */
 
-/* Time that this thread computed: others may share the core. */
+/* Return the CPU time of this thread, microseconds: others may share the core. */
 static int64_t thread_us(void)
 {
     struct timespec t;
@@ -433,7 +436,8 @@ static int64_t thread_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* GB/s of packed bytes of a layer too large for the L2 cache, and G multiply-adds per second. */
+/* Measure GB/s of packed bytes of a layer too large for the L2 cache, and G multiply-adds per
+ * second. */
 static void time_linear(const struct kern *k, int act, enum qtype t, int n_row)
 {
     uint64_t rng = 9;
@@ -447,7 +451,7 @@ static void time_linear(const struct kern *k, int act, enum qtype t, int n_row)
     struct acts a = random_acts(k, (enum act_type)act, n_row, n_k, &rng);
     float *y = malloc((size_t)n_row * (size_t)n_out * sizeof *y);
     struct linear_out o = {.y = y, .stride = n_out};
-    double best = INFINITY; /* of several runs: others share the caches and the memory */
+    double best = INFINITY; /* of several runs, because other threads share the caches and memory */
     for (int run = 0; run < 8; run++) {
         int n = 0;
         int64_t from = thread_us(), us;

@@ -1,7 +1,7 @@
 /* ops_test.c - goal: the elementwise ops, norms and rope of every level give the bits of the
- * reference, and touch nothing outside their rows. Method: every length to 70 and some longer,
- * in rows that end at a page without access, with infinities, NaNs and subnormals among the
- * values; the reference itself against double precision. */
+ * reference, and write nothing outside their rows. Method: every length up to 70 and some longer,
+ * in rows that end at an inaccessible page, with infinities, NaNs and subnormals among the values;
+ * the reference against double precision. */
 #include "edge_test.h"
 
 #include "base/cpu.h"
@@ -27,7 +27,7 @@ static void random_floats(float *x, int n, float size, uint64_t *rng)
     for (int i = 0; i < n; i++) x[i] = (rng_float(rng) + rng_float(rng) - 1) * size;
 }
 
-/* Some of every kind of f32. */
+/* Fill x with every kind of f32. */
 static void wild_floats(float *x, int n, uint64_t *rng)
 {
     const float odd[] = {0.0f,    -0.0f,    INFINITY,  -INFINITY, NAN,      -NAN,  1e-40f,
@@ -40,7 +40,7 @@ static void wild_floats(float *x, int n, uint64_t *rng)
     }
 }
 
-/* The same bits, or a NaN in both. */
+/* Return true if bits are equal, or both are NaN. */
 static bool same_floats(const float *a, const float *b, int n)
 {
     for (int i = 0; i < n; i++)
@@ -108,7 +108,7 @@ static void compare_norms(struct bench *t, int n)
     expect_same(t, "softmax", y, n);
 }
 
-/* n_head heads of n values and some more that are not rotated. */
+/* Compare rope for n_head heads of n values and some more that are not rotated. */
 static void compare_rope(struct bench *t, int n)
 {
     int d_rot = n / 2 * 2, n_head = n > 300 ? 2 : N_ROW, n_all = n * n_head;
@@ -202,7 +202,7 @@ TEST(ops_reference_is_within_its_bound_of_double)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-static double cpu_us(void) /* of this thread, so that a busy machine does not show */
+static double cpu_us(void) /* of this thread, independent of other load */
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -220,7 +220,7 @@ static double cpu_us(void) /* of this thread, so that a busy machine does not sh
         best;                                                                                      \
     })
 
-/* Rows of a token: 4,096 values in the L1 cache; 32 heads of 128. */
+/* Measure rows of a token: 4,096 values in the L1 cache; 32 heads of 128. */
 TEST(ops_speed)
 {
     enum { N = 4096 };

@@ -1,12 +1,12 @@
-/* panel.c - weights interleaved for SIMD: 16 output rows a panel, one geometry for every ISA.
+/* panel.c - weights interleaved for SIMD: 16 output rows per panel, one layout for every ISA.
  *
  *     panel   [ group of 256 k ][ group ] ...              64-byte aligned
  *     group   [ scales, padded to 64 ][ unit of 32 k ] x n_unit
  *     unit    low plane, then high plane (5, 6 and 3 bits have one)
  *
- * Everything in a unit is made of 64-byte vectors [16 outputs][4 k]: what one integer dot
- * instruction multiplies with four broadcast activations. A unit has eight such k-quads. Where codes
- * are narrower than a byte, a vector holds 2, 4 or 8 consecutive quads, the first in the low bits:
+ * A unit consists of 64-byte vectors [16 outputs][4 k], which one integer dot instruction
+ * multiplies by four broadcast activations. A unit has eight of these k-quads. If codes are
+ * narrower than a byte, a vector holds 2, 4 or 8 consecutive quads, the first in the low bits:
  *
  *     bits  low plane             high plane
  *      8    8 vectors
@@ -17,18 +17,17 @@
  *      2    2 of 2-bit codes
  *      1    1 of bits
  *
- * A level that works on 8 or 4 outputs at once takes the halves or quarters of each vector. Formats
- * whose codes stand for other numbers (code books, FP4) have a table of bytes; the IQ2 and IQ1 points
- * become 3-bit codes, the IQ3 points 4-bit ones, because their grids would have to be looked up
- * value by value: more bytes, but read at the memory's speed. Nothing else grows by more than 4 %.
- * Packing loses nothing: the integers of struct block come back exactly. */
+ * A level that computes 8 or 4 outputs at once uses halves or quarters of each vector. Formats
+ * whose codes represent other numbers (code books, FP4) have a table of bytes. The IQ2 and IQ1
+ * points become 3-bit codes, the IQ3 points 4-bit codes, because their grids would require a lookup
+ * per value: more bytes, but read at memory speed. No other format grows by more than 4 %. Packing
+ * is lossless: the integers of struct block can be restored exactly. */
 #include "panel_impl.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
-enum { NO = 255 }; /* no such code */
+enum { NO = 255 }; /* unused code */
 
 const uint8_t panel_level[LEVELS_COUNT][16] = {
     [LEVELS_NONE] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15},
@@ -44,7 +43,8 @@ const uint8_t panel_level[LEVELS_COUNT][16] = {
 const struct panel_format *panel_format_of(enum qtype t)
 {
     static const struct panel_format *const format[QT_COUNT] = {
-#define PANEL(id, ...) [QT_##id] = &panel_format_##id,
+#define PANEL(id, ...)     [QT_##id] = &panel_format_##id,
+#define PANEL_AS(id, like) [QT_##id] = &panel_format_##like,
 #include "panels.def"
 #undef PANEL
     };
@@ -71,7 +71,7 @@ static void put_u16(uint8_t *at, int i, uint16_t h)
     memcpy(at + 2 * i, &h, 2);
 }
 
-/* The scales of block b, whose first value is k value `at` of the group, for one lane. */
+/* Store the scales of block b, whose first value is k value `at` of the group, for one lane. */
 static void pack_scales(uint8_t *s, const struct panel_format *f, const struct block *b, int at,
                         int lane)
 {
@@ -116,23 +116,24 @@ static void pack_scales(uint8_t *s, const struct panel_format *f, const struct b
     }
 }
 
-/* code[256]: the code of each byte value, for a format with a table. */
+/* Fill code[256], the code of each byte value, for a format with a table. */
 static void code_table(uint8_t *code, const struct panel_format *f)
 {
     memset(code, 0, 256);
     for (int i = 15; i >= 0; i--) code[panel_level[f->levels][i]] = (uint8_t)i;
 }
 
-/* Bits of a code in the low plane. */
+/* Return the bits of a code in the low plane. */
 static int low_bits(int bits)
 {
     return bits == 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
 }
 
-/* Four codes of one output, k ascending. Codes never cross bytes, so that four move at once. */
-typedef uint32_t codes4[PANEL]; /* of each output */
+/* Four codes of one output, k ascending. Codes never cross bytes, so four are moved at once. */
+typedef uint32_t codes4[PANEL]; /* per output */
 
-/* `width` bits from bit `from` of each code of a unit go into a plane of 8 / width quads a vector. */
+/* Pack `width` bits from bit `from` of each code of a unit into a plane of 8 / width quads per
+ * vector. */
 static inline void pack_plane(uint8_t *to, const codes4 *code, int width, int from)
 {
     const int n_quad = 8 / width;
@@ -146,7 +147,7 @@ static inline void pack_plane(uint8_t *to, const codes4 *code, int width, int fr
     }
 }
 
-/* Constant widths, so that the loops above become vectors. */
+/* Pack a unit. Widths are constants so that the loops are vectorized. */
 static void pack_unit(uint8_t *to, int bits, const codes4 *code)
 {
     const int low = low_bits(bits);
@@ -167,7 +168,8 @@ static void pack_unit(uint8_t *to, int bits, const codes4 *code)
     if (bits - low == 2) pack_plane(to + low * 64, code, 2, low);
 }
 
-/* The codes of a block's values, whose bytes are q + zero. code_of: NULL where they are the codes. */
+/* Write the codes of a block's values, whose bytes are q + zero. code_of NULL: the bytes are the
+ * codes. */
 static void codes_of_block(codes4 *code, int lane, const struct block *b, int n, int zero,
                            const uint8_t *code_of)
 {
@@ -196,7 +198,7 @@ static void pack_group(uint8_t *to, enum qtype t, const struct panel_format *f, 
         pack_unit(to, f->bits, code + u * UNIT / 4);
 }
 
-/* n elements of n_byte from each of n_lane rows, side by side. */
+/* Interleave n elements of n_byte from each of n_lane rows. */
 static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_bytes, int n_lane,
                               int n, int n_byte)
 {
@@ -206,7 +208,7 @@ static inline void interleave(uint8_t *to, const uint8_t *rows, int64_t row_byte
                    (size_t)n_byte);
 }
 
-/* BF16 by pairs of k, all others one by one. */
+/* Pack a float type: BF16 by pairs of k, others one by one. */
 static void pack_float(uint8_t *to, enum qtype t, const uint8_t *rows, int64_t row_bytes,
                        int n_lane, int k)
 {
@@ -245,7 +247,7 @@ void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_
     }
 }
 
-/* ---- back again: one output of a panel ---- */
+/* ---- unpacking one output of a panel ---- */
 
 static float half_at(const uint8_t *s, int i)
 {
@@ -391,7 +393,7 @@ size_t act_scale_bytes(int n_row, int k)
            64;
 }
 
-/* Kernels load the sums of 16 rows at once: 64 bytes more than there are. */
+/* Return the bytes of sum; 64 extra, because kernels load the sums of 16 rows at once. */
 size_t act_sum_bytes(int n_row, int k)
 {
     return ((size_t)n_row * (size_t)((k + UNIT - 1) / UNIT) * 2 * sizeof(int16_t) + 127) / 64 * 64;

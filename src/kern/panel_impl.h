@@ -1,7 +1,7 @@
-/* panel_impl.h - private to src/kern: how panels lie in memory; panel.c draws it.
+/* panel_impl.h - private to src/kern: memory layout of panels; panel.c draws it.
  *
- * A panel is its groups of 256 k (the last one shorter), one after the other; a group is n_unit units
- * of 32 k: all its scales, padded to 64 bytes, then the codes unit after unit. */
+ * A panel is its groups of 256 k (the last one shorter), one after another. A group is n_unit units
+ * of 32 k: all its scales, padded to 64 bytes, then the codes of each unit. */
 #ifndef QUOTH_KERN_PANEL_IMPL_H
 #define QUOTH_KERN_PANEL_IMPL_H
 
@@ -21,7 +21,7 @@ enum panel_levels {
     LEVELS_COUNT
 };
 
-/* What a group's scales are; every row of the tables holds the 16 outputs side by side.
+/* Scales of a group; every row of the tables holds the 16 outputs side by side.
  *   PANEL_F16      f16 d [n_unit]                  an f32 scale per 32 values
  *   PANEL_F16_MIN  f16 {d, m} [n_unit]             and a minimum: value = d * q + m
  *   PANEL_E8M0     u8 [n_unit]                     2^(e - 128)
@@ -31,7 +31,7 @@ enum panel_levels {
  *                  low nibbles s | m << 4 of sub-block j, then byte j: bits 4 and 5 of s j, m j,
  *                  s j+4, m j+4 from bit 0 up
  *   PANEL_I4_MIN   f16 d, f16 dmin, u8 [16]        4-bit s | m << 4 per 16 values
- *   PANEL_ONE      f16 d [256 / block]             nothing but d */
+ *   PANEL_ONE      f16 d [256 / block]             only d */
 enum panel_scales {
     PANEL_F16,
     PANEL_F16_MIN,
@@ -56,13 +56,13 @@ struct panel_format {
 #include "panels.def"
 #undef PANEL
 
-/* NULL for float types. */
+/* Return the format of a type's panels; NULL for float types. */
 const struct panel_format *panel_format_of(enum qtype t);
 
-/* The byte of each code, [LEVELS_COUNT][16]; LEVELS_NONE: the code itself. */
+/* Byte of each code, [LEVELS_COUNT][16]; LEVELS_NONE: the code itself. */
 extern const uint8_t panel_level[LEVELS_COUNT][16];
 
-/* The largest byte of a format: its largest code, or the largest number of its table. */
+/* Return the largest byte of a format: its largest code, or the largest entry of its table. */
 static inline int panel_byte_max(const struct panel_format *f)
 {
     switch (f->levels) {
@@ -122,14 +122,14 @@ static inline int panel_group_bytes(const struct panel_format *f, int n_unit)
     return panel_scale_bytes(f, n_unit) + n_unit * f->bits * 64;
 }
 
-/* Units of the group that starts at k value g. */
+/* Return the number of units of the group that starts at k value g. */
 static inline int group_units(int g, int k)
 {
     return (k - g < ACT_GROUP ? k - g : ACT_GROUP) / UNIT;
 }
 
-/* Bytes of a k-row of 16 outputs of a float type: f32 [k][16], f16 [k][16], bf16 [k / 2][16][2],
- * fp8 [k][16]; an odd k of bf16 is filled up with a zero. */
+/* Return the bytes of k values of 16 outputs of a float type: f32 [k][16], f16 [k][16], bf16 [k /
+ * 2][16][2], fp8 [k][16]; an odd k of bf16 is padded with a zero. */
 static inline int64_t panel_float_bytes(enum qtype t, int k)
 {
     return (int64_t)(t == QT_bf16 ? (k + 1) / 2 * 2 : k) * PANEL * qtype_info[t].n_byte;
@@ -138,16 +138,17 @@ static inline int64_t panel_float_bytes(enum qtype t, int k)
 /* One output's group as numbers. */
 struct lane_group {
     int8_t q[ACT_GROUP]; /* values, zero already subtracted */
-    int n;               /* of them */
-    float d[16], m[16]; /* f32 scale and minimum of unit (E4M3: half unit; ONE: block) j; of formats
-                            with integer scales d[0], m[0]: those of the group */
+    int n;               /* number of values */
+    /* f32 scale and minimum of unit j (E4M3: half unit; ONE: block); with integer scales, d[0] and
+     * m[0] are those of the group */
+    float d[16], m[16];
     int16_t scale[16], min[16]; /* integer scales and minimums of sub-block j */
 };
 void panel_lane_group(struct lane_group *l, const struct panel_format *f, const uint8_t *group,
                       int n_unit, int lane);
 
-/* y f32 [256]: the values of output r from k value g, a multiple of 256, to the group's end; returns
- * how many. */
+/* Write the values of output r, from k value g (a multiple of 256) to the group's end, to y f32
+ * [256]. Returns their number. */
 int panel_row_group(float *y, const struct panels *w, int r, int g);
 
 #endif

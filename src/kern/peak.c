@@ -1,9 +1,11 @@
-/* peak.c - how fast this machine multiplies and reads, for `quoth bench roofline` and the choice of
+/* peak.c - measurement of this machine's arithmetic and read rates, for `quoth bench roofline` and
  * the number of threads. The loops are in peak.c of each level's folder. */
 #include "kern_impl.h"
 
 #include "base/cpu.h"
 #include "base/os.h"
+
+#include <string.h>
 
 #define PEAK(name, flag) extern const struct peak peak_##name;
 #include "peaks.def"
@@ -25,7 +27,26 @@ int peak_list(const struct peak **out, int n_max)
     return n;
 }
 
-/* Run phases of n_chunk until `us` have passed; returns phases a second. */
+const char *const arith_name[N_ARITH] = {"int8", "bf16", "f32"};
+
+peak_fn *arith_peak(const struct peak *p, enum arith k)
+{
+    return k == ARITH_INT8 ? p->int8 : k == ARITH_BF16 ? p->bf16 : p->f32;
+}
+
+peak_fn *peak_fastest(const char *level, enum arith k)
+{
+    const struct peak *list[16];
+    int n = peak_list(list, 16);
+    peak_fn *fn = NULL;
+    for (int i = 0; i < n; i++) {
+        if (arith_peak(list[i], k)) fn = arith_peak(list[i], k);
+        if (strcmp(list[i]->name, level) == 0) break;
+    }
+    return fn;
+}
+
+/* Run phases of n_chunk until `us` microseconds have passed. Returns phases per second. */
 static double phases_per_s(struct pool *p, pool_fn *fn, void *ctx, int n_chunk, int us)
 {
     int64_t start = time_us(), now;

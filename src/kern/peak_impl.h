@@ -1,26 +1,35 @@
 /* peak_impl.h - private to the peak.c of levels: one instruction on twelve accumulators, more than
- * its latency times the instructions that begin in a cycle (at most 5 times 2). */
+ * its latency times the instructions issued per cycle (at most 5 times 2). */
 #ifndef QUOTH_KERN_PEAK_IMPL_H
 #define QUOTH_KERN_PEAK_IMPL_H
 
 #include "kern_impl.h"
 
-/* static double name(int n): n rounds of 12 times `text`, in which %0 is the accumulator and %1 and
- * %2 are sources, register 15 is free; `vec` is the type of all of them, n_op the operations of one instruction. `text`
- * in assembly language, so that no compiler finds anything to save. */
+/* Define `static double name(int n)`: n rounds of 12 times `text`. In `text`, %0 is the
+ * accumulator, %1 and %2 are sources, and register 15 is free. `vec` is the type of all of them,
+ * n_op the operations of one instruction. `text` is assembly, so the compiler cannot optimize it
+ * away. */
 #define PEAK_LOOP(name, text, vec, n_op)                                                           \
     static double name(int n)                                                                      \
     {                                                                                              \
         vec a = {0}, b = {0}, r0 = a, r1 = a, r2 = a, r3 = a, r4 = a, r5 = a, r6 = a, r7 = a,      \
             r8 = a, r9 = a, r10 = a, r11 = a;                                                      \
         for (int i = 0; i < n; i++) {                                                              \
-            PEAK_ONE(text, r0)                                                                     \
-            PEAK_ONE(text, r1) PEAK_ONE(text, r2) PEAK_ONE(text, r3) PEAK_ONE(text, r4)            \
-                PEAK_ONE(text, r5) PEAK_ONE(text, r6) PEAK_ONE(text, r7) PEAK_ONE(text, r8)        \
-                    PEAK_ONE(text, r9) PEAK_ONE(text, r10) PEAK_ONE(text, r11)                     \
+            PEAK_ONE(text, r0);                                                                    \
+            PEAK_ONE(text, r1);                                                                    \
+            PEAK_ONE(text, r2);                                                                    \
+            PEAK_ONE(text, r3);                                                                    \
+            PEAK_ONE(text, r4);                                                                    \
+            PEAK_ONE(text, r5);                                                                    \
+            PEAK_ONE(text, r6);                                                                    \
+            PEAK_ONE(text, r7);                                                                    \
+            PEAK_ONE(text, r8);                                                                    \
+            PEAK_ONE(text, r9);                                                                    \
+            PEAK_ONE(text, r10);                                                                   \
+            PEAK_ONE(text, r11);                                                                   \
         }                                                                                          \
         return 12.0 * n_op * n;                                                                    \
     }
-#define PEAK_ONE(text, r) __asm__ volatile(text : "+x"(r) : "x"(a), "x"(b) : "xmm15");
+#define PEAK_ONE(text, r) __asm__ volatile(text : "+x"(r) : "x"(a), "x"(b) : "xmm15")
 
 #endif

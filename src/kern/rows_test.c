@@ -1,7 +1,7 @@
-/* rows_test.c - goal: the passes over logits give the bits of the reference on every level,
- * touch nothing outside their rows, and are what kern.h says. Method: every length to 200 and
- * some longer, in rows that end at a page without access, with ties, infinities and NaNs; the
- * reference against double precision; a floor's sum never falls when the floor does. */
+/* rows_test.c - goal: the passes over logits give the bits of the reference on every level, write
+ * nothing outside their rows, and are as documented in kern.h. Method: every length up to 200 and
+ * some longer, in rows that end at an inaccessible page, with ties, infinities and NaNs; the
+ * reference against double precision; a lower floor never gives a lower sum. */
 #include "edge_test.h"
 
 #include "base/rng.h"
@@ -12,7 +12,7 @@
 
 enum { N_MAX = 5000, N_BLOCK = N_MAX / ROW_BLOCK + 1 };
 
-/* About normal; in some rows coarse, in some with holes and infinities. */
+/* Fill x with about normal values; some rows coarse, some with holes and infinities. */
 static void random_logits(float *x, int n, uint64_t *rng)
 {
     bool coarse = rng_below(rng, 3) == 0, holes = rng_below(rng, 3) == 0;
@@ -43,7 +43,7 @@ static void expect(const struct rows *t, const char *what, int n, bool same)
         test_fail(__FILE__, __LINE__, "%s: %s of %d differs from ref", t->isa->name, what, n);
 }
 
-static bool same_floats(const float *a, const float *b, int n) /* either zero is as good */
+static bool same_floats(const float *a, const float *b, int n) /* +0 and -0 are equal */
 {
     for (int i = 0; i < n; i++)
         if (!(a[i] == b[i]) && !(isnan(a[i]) && isnan(b[i]))) return false;
@@ -69,7 +69,7 @@ static void compare_mask(struct rows *t, const float *x, int n)
     EXPECT(edge_intact(&t->y, (size_t)n * sizeof *y));
 }
 
-/* As a sampler calls it: max is the row's maximum. */
+/* Compare row_exp as a sampler calls it: max is the row's maximum. */
 static void compare_exp(struct rows *t, const float *x, int n, float max)
 {
     int n_block = (n + ROW_BLOCK - 1) / ROW_BLOCK;
@@ -109,7 +109,7 @@ static void compare_product(struct rows *t, int n)
     expect(t, "row_product of one", n, t->isa->row_product(a, -2.5f, NULL, 0, n) == want);
 }
 
-/* In place, too: what is found overwrites what was read. */
+/* Compare row_find, also in place: results overwrite the input. */
 static void compare_find(struct rows *t, const float *x, int n, float lo, float hi)
 {
     struct outputs *want = &t->want, *got = &t->got;
@@ -182,7 +182,7 @@ TEST(rows_exp_is_near_double)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-static double cpu_us(void) /* of this thread, so that a busy machine does not show */
+static double cpu_us(void) /* of this thread, independent of other load */
 {
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

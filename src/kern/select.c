@@ -1,4 +1,4 @@
-/* select.c - which level of kernels runs: the best this machine has, or the one asked for. */
+/* select.c - selection of the level of kernels: the best of this machine, or the requested one. */
 #include "kern_impl.h"
 
 #include "base/cpu.h"

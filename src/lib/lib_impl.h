@@ -1,4 +1,4 @@
-/* lib_impl.h - private to src/lib: what the opaque types of quoth.h are. */
+/* lib_impl.h - private to src/lib: definitions of quoth.h's opaque types. */
 #ifndef QUOTH_LIB_IMPL_H
 #define QUOTH_LIB_IMPL_H
 
@@ -12,14 +12,15 @@ struct quoth_model {
     struct session session;
     struct chat chat;
     struct api api;
-    _Atomic int n_ref; /* the caller's and each queue's */
+    struct buf warning; /* warnings of opening, one per line */
+    _Atomic int n_ref;  /* references: the caller's and one per queue */
 };
 void model_drop(quoth_model *m);
 
-/* A sentence into the caller's buffer; hands back rc. */
+/* Copy a sentence into the caller's buffer; return rc. */
 int tell(int rc, const struct err *e, char *error, size_t n_error);
 
-/* The prompt of a conversation in JSON. */
+/* Render the prompt of a conversation in JSON. */
 int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct err *e);
 
 #endif

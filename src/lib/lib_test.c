@@ -1,6 +1,8 @@
-/* Goal: the library keeps its promises: the same answers alone and among others, errors that name
- * the field, cancelled and forgotten requests, several threads, models that are closed too early.
+/* Goal: the library keeps its guarantees: the same answers alone and with other requests, errors that
+ * name the field, cancelled and abandoned requests, several threads, models that are closed too early.
  * Method: the bundled model through quoth.h. */
+#include "base/json.h"
+#include "sample/sample.h"
 #include "../../tests/unit.h"
 
 #include <quoth.h>
@@ -32,7 +34,7 @@ static int submit(quoth_queue *q, const char *prompt, const char *params, uint64
     return quoth_submit(q, &r, id, why, 512);
 }
 
-/* All events until a request's end; its text into out. */
+/* Poll until a request's end; its text into out. */
 static void finish(quoth_queue *q, char *out, size_t n_out)
 {
     const quoth_event *e;
@@ -44,22 +46,62 @@ static void finish(quoth_queue *q, char *out, size_t n_out)
     out[n] = 0;
 }
 
+/* The list of sampling parameters is JSON and agrees with sample/params.def. */
+TEST(lib_lists_sampling_parameters)
+{
+    char *text = quoth_params();
+    struct json *list = NULL;
+    struct err e;
+    NEED(text);
+    NEED_OK(json_parse(&list, text, strlen(text), NULL, &e), &e);
+    EXPECT_INT((int)json_count(list), N_SAMPLE_PARAM);
+    const struct json *p = json_item(list, SAMPLE_top_p),
+                      *mirostat = json_item(list, SAMPLE_mirostat),
+                      *eos = json_item(list, SAMPLE_ignore_eos),
+                      *seed = json_item(list, SAMPLE_seed);
+    EXPECT_TEXT(json_text(json_field(p, "name"), NULL), "top_p");
+    EXPECT_TEXT(json_text(json_field(p, "type"), NULL), "number");
+    EXPECT_TEXT(json_text(json_field(p, "range"), NULL), "in (0, 1]");
+    EXPECT(json_real(json_field(p, "exclusiveMinimum"), 9) == 0 &&
+           json_real(json_field(p, "maximum"), 9) == 1 && !json_field(p, "minimum") &&
+           !json_field(p, "also"));
+    EXPECT(json_int(json_field(mirostat, "also"), 9) == 0 &&
+           json_int(json_field(mirostat, "minimum"), 9) == 2);
+    EXPECT(json_kind(json_field(eos, "default")) == JK_BOOL && !json_field(eos, "range"));
+    EXPECT(json_kind(json_field(seed, "default")) == JK_NULL);
+    json_drop(list);
+    quoth_free(text);
+}
+
 TEST(lib_version_and_errors)
 {
     char why[512], tight[5];
     quoth_model *m;
-    static const quoth_option wrong[][1] = {
-        {{"no-such-option", "1"}}, {{"max-model-len", "many"}}, {{"block_size", "65"}}};
+    static const quoth_option wrong[][1] = {{{"no-such-option", "1"}},
+                                            {{"max-model-len", "many"}},
+                                            {{"block_size", "65"}},
+                                            {{"block_size", "24"}},
+                                            {{"kv_cache_memory", "much"}},
+                                            {{"itl_target_ms", "x"}},
+                                            {{"now", "today"}},
+                                            {{"default_chat_template_kwargs", "[]"}}};
+    static const char *const named[] = {"no-such-option: ",
+                                        "max-model-len: ",
+                                        "block-size: ",
+                                        "block-size: must be a power of two",
+                                        "kv-cache-memory: ",
+                                        "itl-target-ms: ",
+                                        "now: ",
+                                        "default-chat-template-kwargs: "};
     EXPECT_TEXT(quoth_version(), QUOTH_VERSION);
     EXPECT_INT(quoth_open(&m, "no/such/file.gguf", NULL, 0, why, sizeof why), QUOTH_ERR_IO);
     EXPECT(!m && strstr(why, "no/such/file.gguf"));
     EXPECT_INT(quoth_open(&m, "no/such/file.gguf", NULL, 0, tight, sizeof tight), QUOTH_ERR_IO);
     EXPECT_INT(strlen(tight), 4);
     EXPECT_INT(quoth_open(&m, "no/such/file.gguf", NULL, 0, NULL, 0), QUOTH_ERR_IO);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         EXPECT_INT(quoth_open(&m, model_path(), wrong[i], 1, why, sizeof why), QUOTH_ERR_ARG);
-        EXPECT(!m &&
-               strncmp(why, i ? i == 1 ? "max-model-len" : "block-size" : wrong[i]->key, 9) == 0);
+        EXPECT(!m && strncmp(why, named[i], strlen(named[i])) == 0);
     }
     quoth_close(NULL);
     quoth_queue_close(NULL);
@@ -71,7 +113,7 @@ TEST(lib_bad_requests_name_the_field)
                                          {"{\"top_p\": 0}", "top_p"},
                                          {"{\"max_tokens\": -1}", "max_tokens"},
                                          {"{\"logprobs\": 21}", "logprobs"},
-                                         {"{\"logit_bias\": {\"x\": 1}}", "logit_bias"},
+                                         {"{\"logit_bias\": {\"-7\": 1}}", "logit_bias"},
                                          {"{\"stop\": [1]}", "stop"},
                                          {"{\"stop_token_ids\": [99999]}", "stop_token_ids"},
                                          {"[]", "params"},
@@ -100,7 +142,7 @@ TEST(lib_bad_requests_name_the_field)
         int32_t *later;
     } newer = {.known = {.size = sizeof newer, .prompt = "Once", .n_prompt = 4}};
     EXPECT_INT(quoth_submit(q, &newer.known, NULL, why, sizeof why), 0);
-    newer.later = &outside; /* what this version does not know is not ignored */
+    newer.later = &outside; /* fields that this version does not have must not be ignored */
     EXPECT_INT(quoth_submit(q, &newer.known, NULL, why, sizeof why), QUOTH_ERR_UNSUPPORTED);
     EXPECT_INT(quoth_n_open(q), 1);
     quoth_queue_close(q);
@@ -131,7 +173,21 @@ TEST(lib_text_and_tokens)
     EXPECT(!back && strncmp(why, "messages", 8) == 0);
     EXPECT(info && strstr(info, "\"name\":\"quoth-tiny\"") && strstr(info, "\"context_max\":256"));
     EXPECT(stats && strstr(stats, "num_requests_running"));
+    EXPECT(info && strstr(info, "\"warnings\":[]"));
     quoth_free(info), quoth_free(stats), quoth_free(NULL);
+    quoth_close(m);
+}
+
+TEST(lib_returns_the_warnings_of_opening)
+{
+    char why[512] = "", *info;
+    quoth_model *m;
+    const quoth_option longer[] = {{"max-model-len", "99999"}, {"max_num_seqs", "1"}};
+    if (!model_path()) SKIP("the bundled model is not here");
+    NEED(quoth_open(&m, model_path(), longer, 2, why, sizeof why) == 0);
+    EXPECT((info = quoth_info(m)) &&
+           strstr(info, "\"warnings\":[\"--max-model-len 99999: the model was trained on "));
+    quoth_free(info);
     quoth_close(m);
 }
 
@@ -153,11 +209,11 @@ static void one_by_one(quoth_model *m, char text[N_PROMPT][256])
         EXPECT_INT(submit(q, prompt, params, NULL, why), 0);
         finish(q, text[i], 256);
     }
-    EXPECT(!quoth_poll(q, -1)); /* there is no request: at once */
+    EXPECT(!quoth_poll(q, -1)); /* no request is pending: returns at once */
     quoth_queue_close(q);
 }
 
-/* Every other request is cancelled on the way. */
+/* Cancel every other request on the way. */
 static void *all_at_once(void *arg)
 {
     quoth_model *m = ((void **)arg)[0];
@@ -181,7 +237,7 @@ static void *all_at_once(void *arg)
     EXPECT_INT(n_done, N_PROMPT);
     for (int i = 0; i < N_PROMPT; i++) {
         if (i % 2)
-            EXPECT(strncmp(got[i], want[i], strlen(got[i])) == 0); /* a beginning of it */
+            EXPECT(strncmp(got[i], want[i], strlen(got[i])) == 0); /* a prefix of it */
         else
             EXPECT_TEXT(got[i], want[i]);
     }
@@ -248,8 +304,8 @@ TEST(lib_answers_end_when_their_time_is_over)
     const quoth_event *e;
     char why[512];
     int n_token = 0;
-    NEED(submit(q, "Once upon a time",
-                "{\"timeout\":0.002,\"max_tokens\":200,\"ignore_eos\":true}", NULL, why) == 0);
+    NEED(submit(q, "Once upon a time", "{\"timeout\":0.002,\"max_tokens\":200,\"ignore_eos\":true}",
+                NULL, why) == 0);
     while ((e = quoth_poll(q, -1)) && e->kind != QUOTH_EVENT_DONE)
         n_token += e->kind == QUOTH_EVENT_TOKEN;
     NEED(e);
@@ -295,8 +351,54 @@ TEST(lib_model_lives_as_long_as_its_queues)
     NEED(submit(q, "Once", "{\"max_tokens\":8}", NULL, why) == 0);
     NEED(submit(idle, "Once", "{\"max_tokens\":200,\"ignore_eos\":true}", NULL, why) == 0);
     quoth_close(m);
-    quoth_queue_close(idle); /* with a request under way */
+    quoth_queue_close(idle); /* with a request in flight */
     finish(q, text, sizeof text);
     EXPECT(text[0]);
     quoth_queue_close(q);
+}
+
+/* Embeddings have length 1, alone and with other requests; a poll can be woken. */
+TEST(lib_embeddings_metrics_and_waking)
+{
+    static const char prompt[] = "Once upon a time";
+    char why[512];
+    float first[4096];
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    quoth_request r = {.size = sizeof r, .prompt = prompt, .n_prompt = 16, .pooling = "mean"};
+    for (int i = 0; i < 3; i++) {
+        const quoth_event *e;
+        double length = 0;
+        EXPECT_INT(quoth_submit(q, &r, NULL, why, sizeof why), 0);
+        while ((e = quoth_poll(q, -1)) && e->kind != QUOTH_EVENT_DONE) continue;
+        NEED(e && e->embedding && e->n_embedding <= 4096);
+        EXPECT_TEXT(e->finish_reason, "length");
+        for (size_t k = 0; k < e->n_embedding; k++)
+            length += (double)e->embedding[k] * (double)e->embedding[k];
+        EXPECT(length > 0.999 && length < 1.001);
+        if (i > 0) EXPECT(memcmp(first, e->embedding, e->n_embedding * sizeof *first) == 0);
+        memcpy(first, e->embedding, e->n_embedding * sizeof *first);
+        if (i == 1) quoth_reset_prefix_cache(m);
+    }
+    r.pooling = "median";
+    EXPECT_INT(quoth_submit(q, &r, NULL, why, sizeof why), QUOTH_ERR_ARG);
+    EXPECT(strncmp(why, "pooling: must be", 16) == 0);
+    r.pooling = "last";
+    r.params = "{\"n\": 2}";
+    EXPECT_INT(quoth_submit(q, &r, NULL, why, sizeof why), QUOTH_ERR_ARG);
+    char *metrics = quoth_metrics(m);
+    NEED(metrics);
+    EXPECT(strstr(metrics, "vllm:prompt_tokens_total{") != NULL);
+    quoth_free(metrics);
+    quoth_wake(q); /* applies to the next poll that would wait */
+    EXPECT_INT(submit(q, prompt, "{\"max_tokens\": 200, \"ignore_eos\": true}", NULL, why), 0);
+    const quoth_event *e;
+    int n = 0;
+    while ((e = quoth_poll(q, -1))) n++;
+    EXPECT(n < 201 && quoth_n_open(q) == 1);
+    while ((e = quoth_poll(q, -1)) && e->kind != QUOTH_EVENT_DONE) n++;
+    EXPECT(e != NULL);
+    quoth_queue_close(q);
+    quoth_close(m);
 }

@@ -1,4 +1,4 @@
-/* model.c - models of the library: opened, described, given up. */
+/* model.c - models of the library: open, describe, close. */
 #include "lib_impl.h"
 
 #include "base/cpu.h"
@@ -52,13 +52,13 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     if (rc != 0) return rc;
     m->api = (struct api){.session = &m->session,
                           .chat = &m->chat,
-                          .name = model_info(m->session.model)->name,
+                          .name = m->session.info->name,
                           .defaults = session_sample_defaults(m->session.checkpoint, 1)};
     return 0;
 }
 
-/* The threads that are made here are not for the host's signals, and what is computed here is not
- * to depend on the host's rounding mode. */
+/* Open the model without effects on or from the host: threads made here block the host's signals,
+ * and results must not depend on the host's rounding mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {
@@ -66,7 +66,9 @@ static int open_as_guest(quoth_model *m, const char *path, const struct session_
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &former);
     unsigned rounding = cpu_float_canonical();
+    log_kept = &m->warning;
     int rc = open_all(m, path, o, e);
+    log_kept = NULL;
     cpu_float_restore(rounding);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     return rc;
@@ -97,6 +99,7 @@ void model_drop(quoth_model *m)
     if (!m || atomic_fetch_sub(&m->n_ref, 1) > 1) return;
     chat_close(&m->chat);
     session_close(&m->session);
+    buf_deinit(&m->warning);
     free(m);
 }
 
@@ -117,16 +120,29 @@ static void put_text(struct buf *b, const char *name, const char *text)
     buf_add_char(b, ',');
 }
 
+static void put_warnings(struct buf *b, const struct buf *lines)
+{
+    buf_add_text(b, "\"warnings\":[");
+    for (size_t at = 0; at < lines->n;) {
+        const char *line = lines->data + at, *end = memchr(line, '\n', lines->n - at);
+        size_t n = end ? (size_t)(end - line) : lines->n - at;
+        if (at) buf_add_char(b, ',');
+        json_put_text(b, line, n);
+        at += n + 1;
+    }
+    buf_add_char(b, ']');
+}
+
 char *quoth_info(const quoth_model *m)
 {
-    const struct model_info *i = model_info(m->session.model);
+    const struct model_info *i = m->session.info;
     const struct tokenizer *t = m->session.tokenizer;
     struct buf b = {0};
     buf_add_char(&b, '{');
     put_text(&b, "name", i->name);
     put_text(&b, "arch", i->arch);
-    put_text(&b, "backend", backend_describe(m->session.backend));
-    put_text(&b, "kv_cache_dtype", kv_type_name(i->kv_type));
+    put_text(&b, "backend", session_device(&m->session));
+    put_text(&b, "kv_cache_dtype", session_kv_name(&m->session));
     put_text(&b, "chat_template", m->chat.t ? template_source(m->chat.t) : NULL);
     buf_addf(&b,
              "\"n_layer\":%d,\"d_model\":%d,\"n_head\":%d,\"n_head_kv\":%d,\"n_vocab\":%d,"
@@ -135,18 +151,49 @@ char *quoth_info(const quoth_model *m)
              i->context_max, (long long)i->n_param, (long long)i->weight_bytes);
     buf_addf(&b,
              "\"kv_bytes\":%lld,\"block_size\":%d,\"num_blocks\":%d,\"bos_token_id\":%d,"
-             "\"eos_token_id\":%d}",
+             "\"eos_token_id\":%d,",
              (long long)i->kv_bytes, i->page_rows, i->n_page, tokenizer_bos(t), tokenizer_eos(t));
+    put_warnings(&b, &m->warning);
+    buf_add_char(&b, '}');
     return buf_detach(&b);
+}
+
+/* Return the engine's figures in the format that `put` writes. */
+static char *figures(const quoth_model *m,
+                     void (*put)(const struct stats *st, const struct stats_view *v, struct buf *b))
+{
+    const struct stats *st = engine_stats(m->session.engine);
+    struct buf b = {0};
+    struct stats_view *v = malloc(sizeof *v);
+    if (!v) return NULL;
+    stats_read(st, v);
+    put(st, v, &b);
+    free(v);
+    return buf_detach(&b);
+}
+
+static void put_prometheus(const struct stats *st, const struct stats_view *v, struct buf *b)
+{
+    stats_prometheus(st, v, NULL, b);
+}
+
+static void put_json(const struct stats *st, const struct stats_view *v, struct buf *b)
+{
+    (void)st;
+    stats_json(v, b);
+}
+
+char *quoth_metrics(const quoth_model *m)
+{
+    return figures(m, put_prometheus);
 }
 
 char *quoth_stats(const quoth_model *m)
 {
-    struct buf b = {0};
-    struct stats_view *v = malloc(sizeof *v);
-    if (!v) return NULL;
-    stats_read(engine_stats(m->session.engine), v);
-    stats_json(v, &b);
-    free(v);
-    return buf_detach(&b);
+    return figures(m, put_json);
+}
+
+void quoth_reset_prefix_cache(quoth_model *m)
+{
+    engine_forget_prefixes(m->session.engine);
 }

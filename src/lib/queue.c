@@ -1,11 +1,11 @@
 /* queue.c - requests of the library and their events.
  *
- *   quoth_submit --> pending[] --engine--> its reply queue --bell--> quoth_poll: the next one in turn that has something
+ *   quoth_submit --> pending[] --engine--> its reply queue --bell--> quoth_poll: next event, round robin
  *
- * (1) pending[0 .. n) are not done. The one whose end was told last is kept in `ended` until the
- *     next poll, because the event points into it.
- * (2) One thread at a time: no locks. The engine rings the bell, and is done with it when the reply queue has been closed
- *     (base/queue.h). */
+ * (1) pending[0 .. n) are not done. The request whose end was returned last is kept in `ended` until
+ *     the next poll, because the event points into it.
+ * (2) One thread at a time: no locks. The engine rings the bell; it no longer uses it once the reply
+ *     queue has been closed (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"
@@ -20,8 +20,10 @@ struct pending {
     struct arena keep;
     struct reply *reply; /* owned [n]: one per choice */
     int n;
+    float *pooled; /* owned [n_pooled], or NULL: it generates */
+    int n_pooled;
     bool wants_logprobs;
-    bool ending; /* `last` has come: what is left of choices is told, then it */
+    bool ending; /* `last` has arrived: emit the ends of the remaining choices, then it */
     struct event last;
 };
 
@@ -34,7 +36,7 @@ struct quoth_queue {
     quoth_model *model; /* a reference */
     struct queue *bell; /* owned */
     struct pendings pending;
-    size_t turn;           /* who is looked at first */
+    size_t turn;           /* index of the request that is polled first */
     struct pending *ended; /* owned, or NULL */
     quoth_event event;
     quoth_logprob logprob[1 + TOP_LOGPROB_MAX];
@@ -47,6 +49,7 @@ static void pending_close(struct pending *p)
     queue_close(p->queue);
     for (int i = 0; i < p->n; i++) reply_close(&p->reply[i]);
     free(p->reply);
+    free(p->pooled);
     arena_deinit(&p->keep);
     free(p);
 }
@@ -141,6 +144,23 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
     return rc;
 }
 
+/* Read the pooling of an embedding request. */
+static int read_pooling(const quoth_model *m, struct request *r, struct pending *p,
+                        const char *pooling, struct err *e)
+{
+    if (!pooling) return 0;
+    if (r->n != 1 || r->params.n_logprob >= 0 || r->n_prompt_logprob >= 0 || r->beam_width > 0)
+        return err_set(e, ERR_ARG, "pooling: it takes no sampling parameters");
+    int rc = session_pooling(&r->pooling, &m->session, pooling, e);
+    if (rc != 0)
+        return err_set(e, rc, "pooling: must be auto, mean, last or first, got \"%.40s\"", pooling);
+    p->n_pooled = m->session.info->d_model;
+    p->pooled = r->pooled = calloc((size_t)p->n_pooled, sizeof *p->pooled);
+    r->max_tokens = 0;
+    if (r->pooling == POOLING_NONE) r->pooling = POOLING_LAST;
+    return p->pooled ? 0 : err_memory(e, "an embedding", (size_t)p->n_pooled * sizeof *p->pooled);
+}
+
 static int open_replies(const quoth_model *m, struct pending *p, int n, struct err *e)
 {
     int rc = 0;
@@ -165,6 +185,7 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked,
     if (rc == 0) queue_ring(p->queue, q->bell);
     if (rc == 0) rc = read_params(m, r, p, asked->params, e);
     if (rc == 0) rc = read_prompt(m, r, asked, e);
+    if (rc == 0) rc = read_pooling(m, r, p, asked->pooling, e);
     if (rc == 0) rc = open_replies(m, p, r->n, e);
     p->wants_logprobs = r->params.n_logprob >= 0;
     if (rc == 0 && !vec_reserve(&q->pending, q->pending.n + 1))
@@ -177,8 +198,8 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked,
     return rc;
 }
 
-/* A caller of an older version filled a shorter struct; one of a newer may only use what is known
- * here. */
+/* Copy the request at the size of this version: callers of older versions fill a shorter struct;
+ * newer callers may only set fields that exist here. */
 static int known_part(quoth_request *out, const quoth_request *asked, struct err *e)
 {
     *out = (quoth_request){0};
@@ -220,7 +241,7 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-/* r: the reply that ends; its usage is the event's, where the request has one answer alone. */
+/* r: the reply that ends; its usage is the event's if the request has one choice. */
 static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {
@@ -228,6 +249,7 @@ static void fill_end(quoth_event *out, const struct pending *p, const struct rep
     out->finish_reason = finish_name(r->finish);
     out->stop_text = r->stop_index >= 0 ? p->options.stop[r->stop_index].text : NULL;
     out->stop_token = !r->matched && listed ? ev->stop_id : -1;
+    out->end_token = r->matched ? -1 : ev->stop_id;
     out->n_prompt_token = u->n_prompt;
     out->n_cached_token = u->n_cached;
     out->n_output_token = u->n_output;
@@ -244,12 +266,13 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
                              .choice = choice,
                              .token = ev->token,
                              .stop_token = -1,
+                             .end_token = -1,
                              .text = q->text.data ? q->text.data : "",
                              .n_text = q->text.n};
 }
 
-/* An event of one choice. false: it is not for the caller (a token behind a stop text, an end that
- * was told). */
+/* Make an event of one choice. Returns false if it must not be returned (a token after a stop text,
+ * an end that was already returned). */
 static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
 {
     struct reply *r = &p->reply[choice];
@@ -263,8 +286,8 @@ static bool take_choice(quoth_queue *q, struct pending *p, const struct event *e
     return true;
 }
 
-/* After the last event: choices that have not ended (all at once, by a cancellation) end, then the
- * request. */
+/* Handle the last event: first end the remaining choices (a cancellation ends all at once), then
+ * the request. */
 static bool take_last(quoth_queue *q, size_t at)
 {
     struct pending *p = q->pending.v[at];
@@ -274,6 +297,14 @@ static bool take_last(quoth_queue *q, size_t at)
     if (p->n == 1) reply_event(&p->reply[0], &p->last, &q->text);
     begin_event(q, p, QUOTH_EVENT_DONE, &p->last, 0);
     fill_end(&q->event, p, &p->reply[0], &p->last, p->n == 1 ? &p->reply[0].usage : &p->last.usage);
+    if (p->pooled && p->last.finish == FINISH_LENGTH) {
+        if (api_normalize(p->pooled, p->n_pooled)) {
+            q->event.embedding = p->pooled;
+            q->event.n_embedding = (size_t)p->n_pooled;
+        } else {
+            q->event.finish_reason = "error";
+        }
+    }
     q->ended = p;
     q->pending.v[at] = q->pending.v[--q->pending.n];
     return true;
@@ -318,7 +349,12 @@ const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
         if (look(q)) return &q->event;
         int64_t left = timeout_ms < 0 ? -1 : until - time_us();
         if (timeout_ms >= 0 && left <= 0) return NULL;
-        (void)queue_pop(q->bell, &byte, left);
+        if (!queue_pop(q->bell, &byte, left)) return look(q) ? &q->event : NULL;
     }
     return NULL;
+}
+
+void quoth_wake(quoth_queue *q)
+{
+    queue_wake(q->bell);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* The buffer becomes the caller's; an empty one too. */
+/* Transfer the buffer to the caller, also if it is empty. */
 static int hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
 {
     *n_text = b->n;

@@ -1,5 +1,5 @@
-/* load_test.c - goal: a model that cannot be computed is refused with a sentence that names why.
- * Method: the golden llama GGUF with one thing changed in a copy of its bytes. */
+/* load_test.c - goal: a model that cannot be computed is rejected with an error that names the
+ * reason. Method: the golden llama GGUF with one change in a copy of its bytes. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -32,8 +32,8 @@ static int try_open(const char *path, struct err *e)
     return rc;
 }
 
-/* Replace the first `from` by `to` (equal length) and open: expects `rc` and `word` in the
- * sentence. */
+/* Replace the first `from` by `to` (equal length) and open. Expects `rc`, and `word` in the error
+ * text. */
 static void expect_refusal(const char *from, const char *to, size_t n, int rc, const char *word)
 {
     struct buf b = golden_bytes();
@@ -73,4 +73,68 @@ TEST(models_that_cannot_be_are_refused_by_name)
                    "llama.attention.head_count\x04\0\0\0\x00", 31, ERR_FORMAT, "head_count");
     expect_refusal("llama.embedding_length\x04\0\0\0\x40", "llama.embedding_length\x04\0\0\0\x20",
                    27, ERR_FORMAT, "token_embd.weight");
+}
+
+/* Open a golden folder with one field of its config.json replaced, under the temporary folder. */
+static int open_changed(const char *model, const char *from, const char *to, struct err *e)
+{
+    static const char *const file[] = {"config.json", "model.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        struct buf b = {0}, out = {0};
+        char path[256];
+        snprintf(path, sizeof path, "tests/golden/%s/%s", model, file[i]);
+        if (file_read(&b, repo_path(path), 1 << 24, e) != 0) return -1;
+        char *at = memmem(b.data, b.n, from, strlen(from));
+        size_t before = at ? (size_t)(at - b.data) : b.n, skip = at ? strlen(from) : 0;
+        buf_add(&out, b.data, before);
+        if (at) buf_add_text(&out, to);
+        buf_add(&out, b.data + before + skip, b.n - before - skip);
+        snprintf(path, sizeof path, "changed/%s", file[i]);
+        temp_put(path, "");
+        file_write(temp_path(path), out.data, out.n, e);
+        buf_deinit(&b);
+        buf_deinit(&out);
+    }
+    return try_open(temp_path("changed"), e);
+}
+
+TEST(tensors_are_bound_left_out_or_refused_by_name)
+{
+    if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
+    static const struct {
+        const char *model, *from, *to, *word; /* word NULL: accepted */
+    } cases[] = {
+        {"llama-untied", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", NULL},
+        {"qwen3", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+         "output.weight is missing"},
+        {"qwen2", "self_attn.q_proj.bias", "self_attn.q_prox.bias", "attn_q.bias is missing"},
+        {"qwen3", "\"attention_bias\": false", "\"attention_bias\": true", "bias is missing"},
+        {"llama-untied", "lm_head.weight", "lm_heax.weight", "output.weight is missing"},
+        {"llama-untied", "\"vocab_size\": 260", "\"vocab_size\": 261",
+         "vocab_size: must be the 260 rows"},
+        /* one matrix per expert */
+        {"qwen3moe", "experts.3.up_proj.weight", "experts.7.up_proj.weight",
+         "ffn_up_exps.3.weight is missing"},
+        {"qwen3moe", "experts\": 5", "experts\": 6",
+         "ffn_gate_inp.weight is [5, 32], expected [6, 32]"},
+        {"qwen3moe", "mlp.experts.4.down_proj", "mlp.experts.8.down_proj",
+         "ffn_down_exps.4.weight is missing"},
+        {"qwen3moe", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 9",
+         "num_experts_per_tok: must be in [1, 5], got 9"},
+        {"qwen3moe", "\"moe_intermediate_size\": 24", "\"moe_intermediate_size\": 32",
+         "ffn_gate_exps.0.weight is [24, 32], expected [32, 32]"},
+        /* a linear layer of two tensors */
+        {"qwen3moe-fp8", "weight_scale_inv", "weight_scale_off", "weight_scale_inv is missing"},
+        {"qwen3moe-fp8", "40\n", "8\n", "weight_scale_inv is ["},
+        {"qwen3moe-fp8", "\"e4m3\"", "\"e5m2\"", "quantization_config.fmt: must be"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct err e = {0};
+        int rc = open_changed(cases[i].model, cases[i].from, cases[i].to, &e);
+        if (cases[i].word ? rc == 0 || !strstr(e.text, cases[i].word) : rc != 0)
+            test_fail(__FILE__, __LINE__, "%s with %s: %d \"%s\", expected %s", cases[i].model,
+                      cases[i].to, rc, e.text, cases[i].word ? cases[i].word : "no error");
+    }
+    expect_refusal("rope_freqs.weight", "rope_fregs.weight", 17, ERR_UNSUPPORTED,
+                   "tensor rope_fregs.weight is not part of architecture llama");
 }

@@ -1,13 +1,17 @@
-/* rope.c - cos and sin tables for every position, made in f64 and rounded to f32. Memory for all of
- * them is reserved at open; a position's row is made before the first batch that needs it, because
- * a row takes 1 us, the 131,072 of a long context 0.12 s, and most are never used.
+/* rope.c - cos and sin tables for every position, made in f64 and rounded to f32. Memory for all
+ * positions is reserved at open. A row is computed before the first batch that needs it: one row
+ * takes 1 us, the 131,072 rows of a long context take 0.12 s, and most are never used.
  *
  *   linear   positions divided by the factor (position interpolation, arXiv 2306.15595)
  *   llama3   low frequencies divided by the factor, high ones kept, a ramp between (Llama 3.1)
- *   yarn     the same with a ramp over rotations, and cos, sin scaled by 0.1 ln(factor) + 1
- *            (arXiv 2309.00071)
- *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), instead of llama3's */
+ *   yarn     as llama3, with a ramp over rotations (arXiv 2309.00071)
+ *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), in llama3's place; a scaling
+ *            comes on top of them
+ * cos and sin are multiplied by a magnitude: YaRN's 0.1 ln(factor) + 1, or the file's value
+ * (config.c). */
 #include "model_impl.h"
+
+#include "base/check.h"
 
 #include <math.h>
 
@@ -20,7 +24,7 @@ static double llama3_freq(const struct rope_config *r, double freq)
     return (1 - smooth) * freq / r->factor + smooth * freq;
 }
 
-/* The lane at which a wave makes `rotations` turns over the original context. */
+/* Return the lane whose wave makes `rotations` turns over the original context. */
 static double yarn_lane(const struct rope_config *r, double rotations)
 {
     return r->d_rot * log(r->context_original / (rotations * 2 * M_PI)) / (2 * log(r->base));
@@ -28,9 +32,11 @@ static double yarn_lane(const struct rope_config *r, double rotations)
 
 static double yarn_freq(const struct rope_config *r, double freq, int i)
 {
-    double low = floor(yarn_lane(r, r->beta_fast)), high = ceil(yarn_lane(r, r->beta_slow));
+    double low = yarn_lane(r, r->beta_fast), high = yarn_lane(r, r->beta_slow);
+    if (r->ramp_whole) low = floor(low), high = ceil(high);
     if (low < 0) low = 0;
     if (high > r->d_rot - 1) high = r->d_rot - 1;
+    if (r->ramp_forward && high < low + 0.001) high = low + 0.001;
     if (high == low) high += 0.001;
     double ramp = (i - low) / (high - low);
     ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -40,7 +46,7 @@ static double yarn_freq(const struct rope_config *r, double freq, int i)
 static double lane_freq(const struct rope_config *r, int i)
 {
     double freq = pow(r->base, -2.0 * i / r->d_rot);
-    if (r->freq_factor) return freq / (double)r->freq_factor[i];
+    if (r->freq_factor) freq /= (double)r->freq_factor[i];
     switch (r->scaling) {
     case ROPE_LINEAR:
         return freq / r->factor;
@@ -53,38 +59,71 @@ static double lane_freq(const struct rope_config *r, int i)
     }
 }
 
-static double magnitude(const struct rope_config *r)
+enum { ROPE_ROWS = 64 }; /* rows per write to the device */
+
+static size_t table_floats(const struct rope_spec *r)
 {
-    if (r->scaling != ROPE_YARN) return 1;
-    if (r->attn_factor > 0) return r->attn_factor;
-    return r->factor <= 1 ? 1 : 0.1 * log(r->factor) + 1;
+    return (size_t)r->pos_max * (size_t)(r->d_rot / 2);
+}
+
+static int open_one(struct model *m, int i, int pos_max, struct err *e)
+{
+    struct backend *b = m->backend;
+    const struct rope_config *r = &m->config.rope[i];
+    struct rope_spec *spec = &m->rope[i];
+    struct rope_rows *rows = &m->rope_rows[i];
+    const size_t half = (size_t)r->d_rot / 2;
+    *spec = (struct rope_spec){.d_rot = r->d_rot, .neox = r->neox, .pos_max = pos_max};
+    const size_t n = table_floats(spec), n_byte = 2 * n * sizeof(float);
+    *rows =
+        (struct rope_rows){.table = b->op->alloc(b, n_byte),
+                           .made = arena_push(&m->arena, 2 * ROPE_ROWS * half * sizeof(float), 64),
+                           .freq = arena_push(&m->arena, half * sizeof(double), 64),
+                           .scale = r->magnitude};
+    if (!rows->table || !rows->made || !rows->freq) return err_memory(e, "the rope tables", n_byte);
+    for (int k = 0; k < (int)half; k++) rows->freq[k] = lane_freq(r, k);
+    spec->cos = rows->table, spec->sin = rows->table + n;
+    return 0;
 }
 
 int rope_open(struct model *m, int pos_max, struct err *e)
 {
-    const struct rope_config *r = &m->config.rope;
-    size_t half = (size_t)r->d_rot / 2, n_byte = (size_t)pos_max * half * sizeof(float);
-    struct rope_rows *rows = &m->rope_rows;
-    *rows = (struct rope_rows){.cos = arena_push(&m->arena, n_byte, 64),
-                               .sin = arena_push(&m->arena, n_byte, 64),
-                               .freq = arena_push(&m->arena, half * sizeof(double), 64),
-                               .scale = magnitude(r)};
-    if (!rows->cos || !rows->sin || !rows->freq)
-        return err_memory(e, "the rope tables", 2 * n_byte);
-    for (int i = 0; i < (int)half; i++) rows->freq[i] = lane_freq(r, i);
-    m->rope = (struct rope_spec){
-        .d_rot = r->d_rot, .neox = r->neox, .pos_max = pos_max, .cos = rows->cos, .sin = rows->sin};
-    return 0;
+    int rc = 0;
+    for (int i = 0; i < m->config.n_rope && rc == 0; i++) rc = open_one(m, i, pos_max, e);
+    return rc;
+}
+
+void rope_close(struct model *m)
+{
+    struct backend *b = m->backend;
+    for (int i = 0; i < ROPES_MAX; i++)
+        if (m->rope_rows[i].table)
+            b->op->release(b, m->rope_rows[i].table, 2 * table_floats(&m->rope[i]) * sizeof(float));
+}
+
+/* Compute the rows of positions [pos, pos + n). */
+static void make_rows(struct model *m, int i, int pos, int n)
+{
+    struct backend *b = m->backend;
+    const struct rope_rows *rows = &m->rope_rows[i];
+    const int half = m->rope[i].d_rot / 2;
+    float *cosines = rows->made, *sines = rows->made + ROPE_ROWS * half;
+    for (int r = 0; r < n; r++)
+        for (int k = 0; k < half; k++) {
+            cosines[r * half + k] = (float)(cos((pos + r) * rows->freq[k]) * rows->scale);
+            sines[r * half + k] = (float)(sin((pos + r) * rows->freq[k]) * rows->scale);
+        }
+    const size_t n_byte = (size_t)(n * half) * sizeof(float);
+    float *to = rows->table + (int64_t)pos * half;
+    b->op->write(b, to, cosines, n_byte);
+    b->op->write(b, to + table_floats(&m->rope[i]), sines, n_byte);
 }
 
 void rope_reach(struct model *m, int pos)
 {
-    struct rope_rows *rows = &m->rope_rows;
-    int half = m->rope.d_rot / 2;
-    for (; rows->n <= pos; rows->n++)
-        for (int i = 0; i < half; i++) {
-            int64_t at = (int64_t)rows->n * half + i;
-            rows->cos[at] = (float)(cos(rows->n * rows->freq[i]) * rows->scale);
-            rows->sin[at] = (float)(sin(rows->n * rows->freq[i]) * rows->scale);
-        }
+    CHECK(pos < m->rope[ROPE_MAIN].pos_max, "position %d of %d", pos, m->rope[ROPE_MAIN].pos_max);
+    for (int n; m->n_rope_row <= pos; m->n_rope_row += n) {
+        n = pos + 1 - m->n_rope_row < ROPE_ROWS ? pos + 1 - m->n_rope_row : ROPE_ROWS;
+        for (int i = 0; i < m->config.n_rope; i++) make_rows(m, i, m->n_rope_row, n);
+    }
 }

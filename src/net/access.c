@@ -1,11 +1,13 @@
-/* access.c - the access log: a line per answer, as text or JSON, whole lines whatever a client sent. They are written
- * together, a tenth of a second late at most, because a write costs as much as everything else about a line; to a terminal
- * at once. */
+/* access.c - the access log: one line per answer, as text or JSON, always whole lines whatever a
+ * client sent. Lines are written together, at most 0.1 s late, because a write costs as much as the
+ * rest of a line; to a terminal they are written at once. A thread writes them (base/writer.h), so
+ * a blocked reader loses lines but delays no answer. */
 #include "net_impl.h"
 
 #include "base/date.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/writer.h"
 #include "base/os.h"
 
 #include <string.h>
@@ -13,12 +15,12 @@
 
 enum {
     TOGETHER_BYTES = 3072
-}; /* and a line: a pipe takes 4096 as a whole, whoever else writes to it */
+}; /* with one more line at most 4096 bytes, which a pipe takes atomically */
 
 static void put_text(struct buf *b, const char *name, const char *text)
 {
     buf_addf(b, ",\"%s\":", name);
-    json_put_text(b, text, strlen(text));
+    log_put_json(b, text);
 }
 
 static void put_json(struct buf *b, const struct exchange *x, int status, int64_t us)
@@ -31,7 +33,8 @@ static void put_json(struct buf *b, const struct exchange *x, int status, int64_
     put_text(b, "method", x->head.method ? x->head.method : "-");
     put_text(b, "path", x->head.path ? x->head.path : "-");
     buf_addf(b, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%llu,\"ms\":%lld.%03d", status,
-             x->body.n, (unsigned long long)x->n_sent, (long long)(us / 1000), (int)(us % 1000));
+             (size_t)x->n_body, (unsigned long long)x->n_sent, (long long)(us / 1000),
+             (int)(us % 1000));
     put_text(b, "id", x->id);
     buf_add_text(b, "}\n");
 }
@@ -39,20 +42,19 @@ static void put_json(struct buf *b, const struct exchange *x, int status, int64_
 static void put_plain(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     date_put_iso(b, time_wall_us());
-    buf_addf(b, " %s %s \"%s ", x->peer, x->key ? x->key->name : "-",
-             x->head.method ? x->head.method : "-");
-    for (const char *c = x->head.path ? x->head.path : "-"; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\' || *c == 127)
-            buf_addf(b, "\\x%02x", (unsigned char)*c);
-        else
-            buf_add_char(b, *c);
-    buf_addf(b, "\" %d %zu %llu %lld.%03dms %s\n", status, x->body.n, (unsigned long long)x->n_sent,
-             (long long)(us / 1000), (int)(us % 1000), x->id);
+    buf_addf(b, " %s ", x->peer);
+    log_put_plain(b, x->key ? x->key->name : "-");
+    buf_addf(b, " \"%s ", x->head.method ? x->head.method : "-");
+    log_put_plain(b, x->head.path ? x->head.path : "-");
+    buf_addf(b, "\" %d %zu %llu %lld.%03dms ", status, (size_t)x->n_body,
+             (unsigned long long)x->n_sent, (long long)(us / 1000), (int)(us % 1000));
+    log_put_plain(b, x->id);
+    buf_add_char(b, '\n');
 }
 
 void access_line(struct net *n, const struct exchange *x, int status)
 {
-    if (n->access_fd < 0) return;
+    if (!n->access_to) return;
     struct buf *b = &n->access;
     size_t before = b->n;
     int64_t now = time_us();
@@ -62,14 +64,13 @@ void access_line(struct net *n, const struct exchange *x, int status)
         put_json(b, x, status, us);
     else
         put_plain(b, x, status, us);
-    if (b->failed) b->n = before, b->failed = false; /* memory ran out: not half a line */
+    if (b->failed) b->n = before, b->failed = false; /* memory ran out: no partial line */
     if (b->n >= TOGETHER_BYTES || n->access_at_once) access_flush(n);
 }
 
 void access_flush(struct net *n)
 {
     struct buf *b = &n->access;
-    ssize_t put = b->n ? write(n->access_fd, b->data, b->n) : 0;
-    (void)put; /* a full disk must not stop the server */
+    if (b->n) writer_put(n->access_to, b->data, b->n);
     buf_clear(b);
 }

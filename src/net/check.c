@@ -1,7 +1,8 @@
-/* check.c - may this request be answered? Asked when its head is there and before its body is read,
- * so that who may not ask costs nothing. Each refusal is OpenAI's error object. */
+/* check.c - checks of a request whose head is complete, before its body is read, so that a request
+ * that is not permitted costs nothing. A rejection is an error of the route's format. */
 #include "net_impl.h"
 
+#include "base/hash.h"
 #include "base/os.h"
 #include "base/rng.h"
 
@@ -9,25 +10,54 @@
 #include <string.h>
 #include <strings.h>
 
+const char body_full[] = "the server holds as much of requests as it may; try again later";
+
 static bool refuse_limit(const struct conn *c, struct exchange *x)
 {
     const struct net_options *o = &c->net->o;
-    if (c->refuse || atomic_load(&c->net->draining)) {
+    if (atomic_load(&c->net->draining)) {
         x->close = true;
-        exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1}, "%s",
-                       c->refuse ? "too many connections; try again later"
-                                 : "the server is shutting down");
+        exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1},
+                       "the server is shutting down");
     } else if (x->head.n_body > (int64_t)o->n_body_max) {
         exchange_error(x, &(struct net_error){.status = 413},
                        "a body of %lld bytes is larger than the limit of %zu",
                        (long long)x->head.n_body, o->n_body_max);
-    } else if (x->head.n_body > 0 &&
-               (size_t)x->head.n_body + atomic_load(&c->net->n_body_held) > o->n_body_total_max) {
-        exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1},
-                       "the server holds as much of requests as it may; try again later");
     } else {
         return false;
     }
+    return true;
+}
+
+/* Return true if the holder of x may use the reserve of connections and exchanges: it has no more
+ * exchanges than its share of the connections if one more holder of its weight came. */
+static bool below_share(const struct net *n, const struct exchange *x)
+{
+    double own = x->holder->weight, all = own;
+    for (const struct holder *h = n->holders; h; h = h->next)
+        if (h->n_exchange > 0) all += h->weight;
+    return x->holder->n_exchange * all <= n->o.n_conn_max * own;
+}
+
+/* Check for a free place. Quick routes and small holders have a reserve. */
+static bool refuse_place(struct conn *c, struct exchange *x)
+{
+    struct net *n = c->net;
+    bool full = (size_t)atomic_load(&n->n_exchange) > n->n_exchange_max;
+    x->holder = holder_get(n, x->share_id);
+    if (x->holder) {
+        x->holder->n_exchange++;
+        x->holder->weight = exchange_share_weight(x);
+        if (x->key) conn_claim(c, x->holder);
+    }
+    bool placed =
+        x->holder && (!(c->refuse || full) || x->route->how & ROUTE_QUICK || below_share(n, x));
+    if (placed && body_fits(x, x->head.n_body)) return false;
+    x->close = true;
+    exchange_error(x, &(struct net_error){.status = 503, .retry_after = 1}, "%s",
+                   placed      ? body_full
+                   : c->refuse ? "too many connections; try again later"
+                               : "too many requests at once; try again later");
     return true;
 }
 
@@ -57,7 +87,7 @@ static bool refuse_page(const struct conn *c, struct exchange *x)
     return false;
 }
 
-/* A browser asks before it sends what a form could not. */
+/* Answer a CORS preflight, which a browser sends before a request that a form could not make. */
 static bool answer_preflight(struct exchange *x)
 {
     const char *headers = head_header(&x->head, "access-control-request-headers");
@@ -74,21 +104,25 @@ static bool answer_preflight(struct exchange *x)
 
 /* ---- keys ---- */
 
+/* Find the key in OpenAI's header, or in Anthropic's if the first has none. */
 static struct net_key *key_of(const struct net *n, const struct exchange *x)
 {
     const char *text = head_header(&x->head, "authorization");
-    if (!text || strncasecmp(text, "bearer ", 7) != 0) return NULL;
-    text += 7 + strspn(text + 7, " ");
-    return net_keys_find(n->o.keys, text, strlen(text));
+    if (text && strncasecmp(text, "bearer ", 7) == 0)
+        text += 7 + strspn(text + 7, " ");
+    else
+        text = head_header(&x->head, "x-api-key");
+    return text ? net_keys_find(n->o.keys, text, strlen(text)) : NULL;
 }
 
 static bool refuse_key(struct net *n, struct exchange *x)
 {
     if (!n->o.keys || n->o.keys->n == 0 || (x->route && x->route->how & ROUTE_OPEN)) return false;
     x->key = key_of(n, x);
+    if (x->key) x->share_id = hash_bytes(x->key->name, strlen(x->key->name), 0) | 1;
     if (!x->key) {
         exchange_error(x, &(struct net_error){.status = 401},
-                       head_header(&x->head, "authorization")
+                       head_header(&x->head, "authorization") || head_header(&x->head, "x-api-key")
                            ? "this API key is not known here"
                            : "an API key is needed: Authorization: Bearer KEY");
         return true;
@@ -109,7 +143,7 @@ static bool refuse_key(struct net *n, struct exchange *x)
 
 /* ---- all of it ---- */
 
-/* A client's own id if it is short and printable, else one that will not come again. */
+/* Use the client's id if it is short and printable, else a unique one. */
 static void choose_id(struct exchange *x)
 {
     static uint64_t state; /* loop thread */
@@ -127,6 +161,8 @@ static void choose_id(struct exchange *x)
 
 static bool refuse_path(struct exchange *x, const struct buf *allow)
 {
+    bool no_memory = allow->failed || (x->route && !x->param && strchr(x->route->path, '{'));
+    if (no_memory) return exchange_no_memory(x), true;
     if (x->route) return false;
     if (allow->n == 0) {
         exchange_error(x, &(struct net_error){.status = 404}, "there is no %.200s here",
@@ -139,18 +175,43 @@ static bool refuse_path(struct exchange *x, const struct buf *allow)
     return true;
 }
 
+/* Identify the client behind trusted proxies, for limits and logs. */
+static void name_client(const struct conn *c, struct exchange *x)
+{
+    struct address a = c->address;
+    if (!client_forwarded(&a, &c->net->proxies, &x->head)) return;
+    x->share_id = address_id(&a);
+    address_put(x->peer, sizeof x->peer, &a);
+}
+
+/* Reject forms and plain texts: they are no JSON, and a page of another origin may send them
+ * without a preflight. application/x-www-form-urlencoded is accepted, because `curl -d` sends it
+ * with any JSON. */
+static bool refuse_type(struct exchange *x, bool has_body)
+{
+    const char *type = head_header(&x->head, "content-type");
+    if (!has_body || !type) return false;
+    if (strncasecmp(type, "multipart/", 10) != 0 && strncasecmp(type, "text/", 5) != 0)
+        return false;
+    exchange_error(x, &(struct net_error){.status = 415},
+                   "Content-Type: expected application/json, got %.100s", type);
+    return true;
+}
+
 bool check_head(struct conn *c, struct exchange *x)
 {
     struct net *n = c->net;
     struct buf allow = {0};
     bool has_body = x->head.n_body > 0 || x->head.chunked;
     choose_id(x);
+    name_client(c, x);
     x->route =
         route_find(n->o.route, n->o.n_route, x->head.method, x->head.path, &x->param, &allow);
-    x->close = !x->head.keep_alive || has_body; /* a refusal leaves the body unread */
+    x->close = !x->head.keep_alive || has_body; /* a rejection leaves the body unread */
     bool refused = refuse_limit(c, x) || refuse_page(c, x) || answer_preflight(x) ||
-                   refuse_key(n, x) || refuse_path(x, &allow);
-    if (!refused) x->close = !x->head.keep_alive;
+                   refuse_key(n, x) || refuse_path(x, &allow) || refuse_type(x, has_body) ||
+                   refuse_place(c, x);
+    if (!refused) x->close = !x->head.keep_alive || c->refuse;
     buf_deinit(&allow);
     return !refused;
 }

@@ -1,4 +1,4 @@
-/* chunks.c - a request's body in chunks (RFC 9112, 7.1), as its bytes arrive. Extensions and
+/* chunks.c - decode a chunked request body (RFC 9112, 7.1) as its bytes arrive. Extensions and
  * trailers are read and dropped, within limits. */
 #include "head.h"
 
@@ -6,8 +6,9 @@
 
 enum { SIZE_LINE_MAX = 256, TRAILER_MAX = 4096 };
 
-/* May b stand here in a line? A CR stands before an LF alone, and an LF behind a CR: where others see the end of a line
- * and we do not, or the other way round, they read another body than we do. */
+/* Return true if b is legal here in a line. A CR is legal only before an LF, and an LF only after a
+ * CR: if another parser saw a line's end where this one does not, or the reverse, the two would
+ * read different bodies. */
 static bool in_line(struct chunks *c, char b)
 {
     bool after_cr = c->cr;
@@ -16,8 +17,8 @@ static bool in_line(struct chunks *c, char b)
     return b == '\r' || b == '\t' || ((unsigned char)b >= ' ' && b != 127);
 }
 
-/* The number at the beginning of a size line, -1: there is none, or something behind it that is no extension. At most
- * 15 digits. */
+/* Return the number at the beginning of a size line; -1 if there is none, or if something other
+ * than an extension follows it. At most 15 digits. */
 static int64_t size_of(const char *line, bool whole)
 {
     int64_t v = 0;
@@ -31,7 +32,7 @@ static int64_t size_of(const char *line, bool whole)
     return v;
 }
 
-/* One byte of a size line; false: malformed. */
+/* Process one byte of a size line. Returns false if malformed. */
 static bool push_size(struct chunks *c, char b)
 {
     if (!in_line(c, b)) return false;
@@ -49,7 +50,7 @@ static bool push_size(struct chunks *c, char b)
     return size >= 0;
 }
 
-/* One byte of the CRLF behind a chunk's data. */
+/* Process one byte of the CRLF after a chunk's data. */
 static bool push_end(struct chunks *c, char b)
 {
     if (b != "\r\n"[c->n_line]) return false;
@@ -57,7 +58,7 @@ static bool push_end(struct chunks *c, char b)
     return true;
 }
 
-/* One byte of the trailer: lines up to an empty one. */
+/* Process one byte of the trailer: lines up to an empty one. */
 static bool push_trailer(struct chunks *c, char b)
 {
     if (++c->n_trailer > TRAILER_MAX || !in_line(c, b)) return false;
@@ -92,7 +93,8 @@ ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *bod
                   : c->state == CHUNK_END ? push_end(c, b)
                                           : push_trailer(c, b);
         if (!ok) return -1;
-        if (c->state == CHUNK_DATA && c->n_left > n_max - body->n) body->failed = true;
+        if (c->state == CHUNK_DATA && c->n_left > n_max - body->n)
+            body->failed = body->limited = true;
         if (body->failed) break;
     }
     return (ptrdiff_t)i;

@@ -1,14 +1,13 @@
-/* conn.c - one connection, as a machine that does what it can and then waits for the next event.
+/* conn.c - one connection: a state machine that advances without blocking, then waits for an event.
  *
  *   HANDSHAKE --> HEAD --head is there--> BODY --body is there--> ANSWER --written--> HEAD
  *                  |                        \__refused_____________^  \
  *                  +--refused--------------------------------------^   +--close--> LINGER
  *
- * How a hang-up is told from a half-closed connection: both look the same, the client's FIN. So it is
- * answered with something harmless, a second "100 Continue" before the answer has begun or a comment
- * in an event stream, and the system of a client that is gone resets the connection at once, while
- * one that only has nothing more to say reads on. (Over a unix socket the two differ by themselves.)
- * The loop thread alone comes here. */
+ * A hang-up and a half-closed connection look the same: a FIN from the client. To distinguish them,
+ * the server sends something harmless: a second "100 Continue" before the answer has begun, or a
+ * comment in an event stream. If the client is gone, its system resets the connection at once; a
+ * half-closed client keeps reading. (A unix socket reports the difference.) Loop thread. */
 #include "net_impl.h"
 
 #include "base/os.h"
@@ -22,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096, UNSENT_BYTES = 128 * 1024 };
+enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096 };
 
 static void set_deadline(struct conn *c, int ms)
 {
@@ -31,37 +30,55 @@ static void set_deadline(struct conn *c, int ms)
 
 /* ---- opening and closing ---- */
 
-static void tune(int fd)
+/* Set the state, and whether the connection may be closed to make room for another. */
+static void set_state(struct conn *c, enum conn_state state)
 {
-    int on = 1, idle = 15, interval = 5, count = 3, unsent = UNSENT_BYTES;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent,
-               sizeof unsent); /* else the system takes megabytes for who does not read */
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on,
-               sizeof on); /* clients that vanish without a FIN */
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    c->state = state;
+    if (state == CONN_BODY || state == CONN_ANSWER)
+        idle_drop(c);
+    else
+        idle_add(c, state == CONN_LINGER);
 }
 
-void conn_open(struct net *n, int fd, const char *peer, bool local)
+/* If the table is full, close the oldest connection without a complete head of the holder with most
+ * connections. If that holder has none, the reserve is used. A new connection may belong to any
+ * holder until its first request names a key, so it is spared for grace_ms unless there are too
+ * many of these. */
+static void make_place(struct net *n, int64_t now_us)
 {
-    int n_conn = atomic_load(&n->n_conn);
-    struct conn *c = n_conn < n->o.n_conn_max + N_REFUSED_MAX ? calloc(1, sizeof *c) : NULL;
+    int over = atomic_load(&n->n_conn) - n->o.n_conn_max;
+    if (over < 0) return;
+    bool crowded = over >= N_REFUSED_MAX, flooded = over >= N_REFUSED_MAX + N_FRESH_MAX;
+    struct conn *c = idle_victim(n, crowded, now_us - (int64_t)n->o.grace_ms * 1000);
+    if (!c && flooded) c = idle_victim(n, true, INT64_MAX);
+    if (c) conn_kill(c);
+}
+
+void conn_open(struct net *n, int fd, const char *peer, const struct address *address)
+{
+    int64_t now_us = time_us();
+    make_place(n, now_us);
+    int n_conn = atomic_load(&n->n_conn), n_most = n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX;
+    struct conn *c = n_conn < n_most ? calloc(1, sizeof *c) : NULL;
     if (c) c->sock.fd = fd;
     if (c) c->tls = n->tls ? tls_accept(n->tls, &c->sock) : NULL;
+    if (c) c->holder = holder_get(n, address_id(address));
     struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
-    if (!c || (n->tls && !c->tls) || epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
-        if (c) tls_close(c->tls);
+    if (!c || (n->tls && !c->tls) || !c->holder ||
+        epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
+        if (!n->tls) (void)!send(fd, n->no_room.whole, strlen(n->no_room.whole), MSG_NOSIGNAL);
+        if (c) tls_close(c->tls), holder_drop(n, c->holder);
         free(c);
         close(fd);
         return;
     }
-    if (!local) tune(fd);
     c->net = n;
-    c->local = local;
+    c->came_us = now_us;
+    c->address = *address;
+    c->local = !address->known;
     c->refuse = n_conn >= n->o.n_conn_max;
-    c->state = c->tls ? CONN_HANDSHAKE : CONN_HEAD;
+    c->holder->n_conn++;
+    set_state(c, c->tls ? CONN_HANDSHAKE : CONN_HEAD);
     snprintf(c->peer, sizeof c->peer, "%s", peer);
     set_deadline(c, n->o.head_ms);
     c->next = n->conns;
@@ -71,7 +88,8 @@ void conn_open(struct net *n, int fd, const char *peer, bool local)
     atomic_fetch_add(&n->n_accepted, 1);
 }
 
-/* The loop's part of an exchange is over. status 499: nobody was there for the answer. */
+/* End the loop's part of an exchange. status 499: the client disconnected before the answer's
+ * end. */
 static void leave_exchange(struct conn *c, int status)
 {
     struct exchange *x = c->x;
@@ -83,7 +101,7 @@ static void leave_exchange(struct conn *c, int status)
     exchange_drop(x);
 }
 
-/* What belongs to an exchange that was cut off: its handler learns it, if there is one yet. */
+/* Abandon the exchange of a closed connection and notify its handler, if there is one yet. */
 static void abandon_exchange(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -92,9 +110,12 @@ static void abandon_exchange(struct conn *c)
     if (handled) {
         atomic_fetch_add(&c->net->n_hangup, 1);
         atomic_store(&x->gone, true);
-        exchange_wake(x);
+        if (lane_remove(c->net, x))
+            exchange_drop(x);
+        else
+            exchange_wake(x);
     } else {
-        exchange_drop(x); /* for the handler that will not be */
+        exchange_drop(x); /* the reference of the handler side, which never runs */
     }
     leave_exchange(c, 499);
 }
@@ -104,6 +125,9 @@ void conn_kill(struct conn *c)
     struct net *n = c->net;
     if (c->dead) return;
     abandon_exchange(c);
+    idle_drop(c);
+    c->holder->n_conn--;
+    holder_drop(n, c->holder);
     c->dead = true;
     if (c->tls && c->state != CONN_HANDSHAKE) tls_goodbye(c->tls);
     tls_close(c->tls);
@@ -112,7 +136,7 @@ void conn_kill(struct conn *c)
     if (c->prev) c->prev->next = c->next;
     if (c->next) c->next->prev = c->prev;
     if (n->conns == c) n->conns = c->next;
-    c->next = n->dead; /* events of this round may still name it */
+    c->next = n->dead; /* events of this round may still refer to it */
     n->dead = c;
     atomic_fetch_sub(&n->n_conn, 1);
 }
@@ -141,7 +165,7 @@ static void drop_in(struct conn *c, size_t n)
 {
     memmove(c->in.data, c->in.data + n, c->in.n - n);
     c->in.n -= n;
-    if (c->in.n == 0) buf_deinit(&c->in); /* an idle connection holds no memory for what it said */
+    if (c->in.n == 0) buf_deinit(&c->in); /* an idle connection keeps no buffer */
 }
 
 /* ---- the request ---- */
@@ -149,30 +173,51 @@ static void drop_in(struct conn *c, size_t n)
 static struct exchange *begin_exchange(struct conn *c)
 {
     struct exchange *x = NULL;
-    if ((size_t)atomic_load(&c->net->n_exchange) < c->net->n_exchange_max) x = exchange_new(c->net);
+    size_t n_max = c->net->n_exchange_max + N_REFUSED_MAX; /* the reserve is for quick routes */
+    if ((size_t)atomic_load(&c->net->n_exchange) < n_max) x = exchange_new(c->net);
     if (!x) return NULL;
     snprintf(x->peer, sizeof x->peer, "%s", c->peer);
+    x->share_id = address_id(&c->address);
     x->conn = c;
     c->x = x;
     return x;
 }
 
-/* An exchange without a request: only to refuse with. */
+static void begin_linger(struct conn *c)
+{
+    if (c->tls) tls_goodbye(c->tls);
+    shutdown(c->sock.fd, SHUT_WR);
+    set_state(c, CONN_LINGER);
+    set_deadline(c, atomic_load(&c->net->draining) ? LINGER_DRAIN_MS : LINGER_MS);
+}
+
+/* Reject without an exchange. */
+static void refuse_static(struct conn *c)
+{
+    (void)!conn_write(c, c->net->no_room.whole, strlen(c->net->no_room.whole));
+    count_refused(c->net);
+    begin_linger(c);
+}
+
+/* Send an error response, through an exchange made for it if there is none. */
 static void refuse(struct conn *c, int status, const char *why)
 {
     struct exchange *x = c->x ? c->x : begin_exchange(c);
-    c->state = CONN_ANSWER;
-    c->deadline_us = 0;
     if (!x) {
-        conn_kill(c);
+        refuse_static(c);
         return;
     }
+    set_state(c, CONN_ANSWER);
+    c->deadline_us = 0;
+    body_release(x);
+    buf_deinit(&x->body);
     x->close = true;
-    exchange_error(x, &(struct net_error){.status = status}, "%s", why);
+    exchange_error(x, &(struct net_error){.status = status, .retry_after = status == 503}, "%s",
+                   why);
 }
 
-/* Before an answer. One that is written by half, or that TLS would have repeated before anything
- * else, cannot be taken back: who reads so little that this happens is cut off. */
+/* Send "100 Continue". A partial one, or one that TLS would have to repeat before anything else,
+ * cannot be taken back: a client that reads so slowly is disconnected. */
 static void say_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -180,7 +225,7 @@ static void say_continue(struct conn *c)
     if (put < n && (put != IO_AGAIN || c->tls)) conn_kill(c);
 }
 
-/* The client said FIN while its answer is being made: is it still there? */
+/* Test if a client that sent FIN while its answer is being made is still there. */
 static void probe(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -196,11 +241,14 @@ static void probe(struct conn *c)
 
 static void hand_over(struct conn *c)
 {
-    c->state = CONN_ANSWER;
+    set_state(c, CONN_ANSWER);
     c->deadline_us = 0;
     c->probed = false;
-    struct queue *q = c->x->route->how & ROUTE_QUICK ? c->net->quick : c->net->fresh;
-    if (!queue_push(q, &c->x)) refuse(c, 503, "too many requests at once");
+    c->x->arrival_us = time_us();
+    /* or wakes an answer that has not begun */
+    c->x->ping_us = c->x->arrival_us + (int64_t)c->net->o.ping_ms * 1000;
+    body_settle(c->x);
+    lane_add(c->net, c->x);
     if (!c->dead && c->sock.fin) probe(c);
 }
 
@@ -211,7 +259,7 @@ static void begin_body(struct conn *c)
         hand_over(c);
         return;
     }
-    c->state = CONN_BODY;
+    set_state(c, CONN_BODY);
     c->chunks = (struct chunks){0};
     set_deadline(c, c->net->o.body_ms);
     if (x->head.expect_continue && c->in.n == 0) say_continue(c);
@@ -224,16 +272,16 @@ static void take_head(struct conn *c, size_t n)
     int rc = x ? head_parse(&x->head, c->in.data, n, &e) : 0;
     drop_in(c, n);
     if (!x)
-        conn_kill(c);
+        refuse_static(c);
     else if (rc != 0)
-        refuse(c, rc == ERR_LIMIT ? 431 : 400, e.text);
+        refuse(c, rc == ERR_LIMIT ? 431 : rc == ERR_MEMORY ? 503 : 400, e.text);
     else if (check_head(c, x))
         begin_body(c);
     else
-        c->state = CONN_ANSWER, c->deadline_us = 0;
+        set_state(c, CONN_ANSWER), c->deadline_us = 0;
 }
 
-/* Each step: true if there may be more to do at once. */
+/* Process the head. Each step returns true if there may be more to do at once. */
 static bool step_head(struct conn *c)
 {
     size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.n_head_max;
@@ -247,13 +295,13 @@ static bool step_head(struct conn *c)
     }
     bool first = c->in.n == 0;
     ssize_t got = fill(c);
-    if (got < 0) conn_kill(c); /* nothing, or half a head: nobody waits for an answer */
+    if (got < 0) conn_kill(c); /* nothing, or a partial head: no answer is expected */
     if (got > 0 && first) set_deadline(c, c->net->o.head_ms);
     return got > 0;
 }
 
-/* n bytes of the body have come: they put the deadline off, but never further than a body's first one. Who sends
- * fast and then stops is not held on to for what is there already. */
+/* Extend the deadline for n bytes of the body, to at most body_ms from now: bytes sent fast do not
+ * pay for a long pause. */
 static void earn_time(struct conn *c, size_t n)
 {
     int64_t until = c->deadline_us + (int64_t)n * (1000000 / BODY_BYTES_PER_S);
@@ -261,7 +309,12 @@ static void earn_time(struct conn *c, size_t n)
     if (until < c->deadline_us) c->deadline_us = until;
 }
 
-/* Use what is in c->in for the body; false: it was refused. */
+void conn_refuse_body(struct conn *c)
+{
+    refuse(c, 503, body_full);
+}
+
+/* Use the bytes in c->in for the body. Returns false if it was rejected. */
 static bool take_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -270,13 +323,15 @@ static bool take_body(struct conn *c)
                                                    c->net->o.n_body_max)
                                      : (ptrdiff_t)(c->in.n < left ? c->in.n : left);
     if (!x->head.chunked) buf_add(&x->body, c->in.data, (size_t)used);
-    size_t held = atomic_fetch_add(&c->net->n_body_held, x->body.n - before) + x->body.n - before;
+    x->n_body = x->body.n;
     if (used < 0)
         refuse(c, 400, "the body's chunks are malformed");
-    else if (x->body.failed)
+    else if (x->body.limited)
         refuse(c, 413, "the body is larger than the limit");
-    else if (held > c->net->o.n_body_total_max)
-        refuse(c, 503, "the server holds as much of requests as it may; try again later");
+    else if (x->body.failed)
+        refuse(c, 503, "out of memory: the body; try again later");
+    else if (!body_acquire(x))
+        refuse(c, 503, body_full);
     else
         return earn_time(c, x->body.n - before), drop_in(c, (size_t)used), true;
     return false;
@@ -297,14 +352,6 @@ static bool step_body(struct conn *c)
 
 /* ---- the answer ---- */
 
-static void begin_linger(struct conn *c)
-{
-    if (c->tls) tls_goodbye(c->tls);
-    shutdown(c->sock.fd, SHUT_WR);
-    c->state = CONN_LINGER;
-    set_deadline(c, atomic_load(&c->net->draining) ? LINGER_DRAIN_MS : LINGER_MS);
-}
-
 static void complete(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -314,11 +361,12 @@ static void complete(struct conn *c)
         begin_linger(c);
         return;
     }
-    c->state = CONN_HEAD;
+    set_state(c, CONN_HEAD);
     set_deadline(c, c->in.n ? c->net->o.head_ms : c->net->o.idle_ms);
 }
 
-/* Write s[0..n): how many, IO_AGAIN or IO_FAIL. Whoever takes something gets more time. */
+/* Write s[0..n). Returns the number of bytes, IO_AGAIN or IO_FAIL. Progress resets the write
+ * deadline. */
 static ssize_t put(struct conn *c, const char *s, size_t n)
 {
     ssize_t got = conn_write(c, s, n);
@@ -331,18 +379,21 @@ static ssize_t put(struct conn *c, const char *s, size_t n)
     return got == IO_EOF ? IO_FAIL : got;
 }
 
-/* The next bytes of the answer; 0: none are there. */
+/* Return the number of next bytes of the answer, at *s; 0 if there are none. */
 static size_t next_bytes(struct exchange *x, enum stage stage, const char **s)
 {
+    if (x->fixed) return *s = x->fixed + x->out_at, strlen(x->fixed + x->out_at);
     if (x->out_at < x->out.n) return *s = x->out.data + x->out_at, x->out.n - x->out_at;
     size_t n = x->ring.data ? ring_span(&x->ring, s) : 0;
     if (n > 0 || stage != STAGE_COMPLETE) return n;
-    return *s = x->spill.data + x->spill_at, x->spill.n - x->spill_at;
+    n = x->spill.n - x->spill_at;
+    if (n > 0) *s = x->spill.data + x->spill_at;
+    return n;
 }
 
 static void advance(struct exchange *x, size_t n)
 {
-    if (x->out_at < x->out.n)
+    if (x->fixed || x->out_at < x->out.n)
         x->out_at += n;
     else if (x->ring.data && ring_used(&x->ring) > 0)
         ring_take(&x->ring, n);
@@ -375,7 +426,7 @@ static bool step_answer(struct conn *c)
 static bool step_linger(struct conn *c)
 {
     ssize_t got = recv(c->sock.fd, c->net->scratch, READ_BYTES, 0);
-    if (got > 0) return true; /* to the end: what is unread at a close resets the connection */
+    if (got > 0) return true; /* read everything: unread input at a close resets the connection */
     if (got == 0 || errno != EAGAIN) conn_kill(c);
     return false;
 }
@@ -384,14 +435,25 @@ static bool step_handshake(struct conn *c)
 {
     int rc = tls_handshake(c->tls);
     if (rc == IO_FAIL) conn_kill(c);
-    if (rc == 1) c->state = CONN_HEAD;
+    if (rc == 1) set_state(c, CONN_HEAD);
     return rc == 1;
+}
+
+/* Queue c to continue reading in its next turn of the loop. */
+static void mark_hot(struct conn *c)
+{
+    struct net *n = c->net;
+    if (c->hot) return;
+    c->hot = true;
+    c->next_hot = NULL;
+    *(n->hot ? &n->hot_last->next_hot : &n->hot) = c;
+    n->hot_last = c;
 }
 
 void conn_pump(struct conn *c)
 {
     bool more = !c->dead;
-    for (int turns = TURN_BYTES / READ_BYTES * 4; more && turns > 0; turns--) switch (c->state) {
+    for (int turns = TURN_BYTES / READ_BYTES; more && turns > 0; turns--) switch (c->state) {
         case CONN_HANDSHAKE:
             more = step_handshake(c);
             break;
@@ -408,18 +470,18 @@ void conn_pump(struct conn *c)
             more = step_linger(c);
             break;
         }
-    if (!more || c->dead || c->hot) return;
-    c->hot = true;
-    c->next_hot = c->net->hot;
-    c->net->hot = c;
+    if (more && !c->dead) mark_hot(c);
 }
 
 void conn_event(struct conn *c, unsigned events)
 {
     if (c->dead) return;
     sock_event(&c->sock, events);
+    if (events & EPOLLIN) idle_heard(c);
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
+    else if (c->state == CONN_BODY || c->hot)
+        mark_hot(c); /* long bodies are read in turns, a few per round */
     else
         conn_pump(c);
     if (!c->dead && c->sock.fin) probe(c);

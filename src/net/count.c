@@ -1,6 +1,7 @@
-/* count.c - what was answered, route by route, for monitors: the loop thread counts each answer when its
- * last byte is out (or its client has gone), as the access log writes a line; any thread reads. A reading
- * is of single words, so an answer that is counted meanwhile may be in some of them. */
+/* count.c - counters of answers by route, for monitoring. The loop thread counts each answer when
+ * its last byte is sent (or its client has disconnected), when the access log writes its line. Any
+ * thread reads. Words are read one by one, so an answer counted meanwhile may be in some of them
+ * only. */
 #include "net_impl.h"
 
 #include "base/os.h"
@@ -38,10 +39,17 @@ void count_answer(struct net *n, const struct exchange *x, int status)
     add(&n->n_request, 1);
     add(&n->n_status[status / 100 % 6], 1);
     add(&c->n_status[status / 100 % 6], 1);
-    add(&c->n_byte_in, (int64_t)x->body.n);
+    add(&c->n_byte_in, (int64_t)x->n_body);
     add(&c->n_byte_out, (int64_t)x->n_sent);
     add(&c->time_us, us);
     add(&c->n_time[k], 1);
+}
+
+void count_refused(struct net *n)
+{
+    add(&n->n_request, 1);
+    add(&n->n_status[5], 1);
+    add(&n->count[n->o.n_route].n_status[5], 1);
 }
 
 static int64_t read_one(const _Atomic int64_t *from)

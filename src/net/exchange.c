@@ -1,6 +1,6 @@
-/* exchange.c - an exchange as handlers see it: the request to read, the answer to write, and waking
- * up again. What is written here goes to the loop thread through `out` (the head, and a whole
- * answer's body), which is its own from STAGE_BEGUN on, and the ring.
+/* exchange.c - an exchange for handlers: read the request, write the answer, wake up. Output goes
+ * to the loop thread through the ring and `out` (the head, and the body of a complete answer),
+ * which the loop owns from STAGE_BEGUN on.
  *
  * One thread at a time runs a handler or its callback:
  *
@@ -10,19 +10,18 @@
  *     +-------------------------|----- the callback ends ----+                        |
  *                               +-------------------------------- the callback ends --+
  *
- * The first run is the route's handler, on a handler thread; the others are on the stream thread, or, from exchange_move on,
- * on handler threads again. */
+ * The first run is the route's handler, on a handler thread. The others are on the stream thread,
+ * or on handler threads after exchange_move. */
 #include "net_impl.h"
 
+#include "base/cancel.h"
 #include "base/date.h"
-#include "base/json.h"
 #include "base/os.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Frames that the client has not taken: from here on a producer is asked to wait. */
+/* bytes that the client has not read: from here on exchange_room returns false */
 enum { ROOM_BYTES = RING_BYTES / 2 };
 
 /* ---- life ---- */
@@ -32,7 +31,7 @@ struct exchange *exchange_new(struct net *n)
     struct exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
     x->net = n;
-    x->n_ref = 2; /* the loop, and the side that answers */
+    x->n_ref = 2; /* references of the loop and the handler side */
     x->task = TASK_RUN;
     x->start_us = time_us();
     atomic_fetch_add(&n->n_exchange, 1);
@@ -48,7 +47,16 @@ void exchange_drop(struct exchange *x)
 {
     struct net *n = x->net;
     if (atomic_fetch_sub(&x->n_ref, 1) > 1) return;
-    atomic_fetch_sub(&n->n_body_held, x->body.n);
+    queue_push(n->ended, &x); /* has room for every exchange */
+    if (atomic_load(&n->draining)) net_ring(n);
+}
+
+static void exchange_free(struct exchange *x)
+{
+    struct net *n = x->net;
+    if (x->holder) body_release(x);
+    if (x->holder) x->holder->n_exchange--;
+    holder_drop(n, x->holder);
     head_deinit(&x->head);
     buf_deinit(&x->body);
     buf_deinit(&x->header);
@@ -57,10 +65,16 @@ void exchange_drop(struct exchange *x)
     ring_close(&x->ring);
     free(x->param);
     free(x);
-    if (atomic_fetch_sub(&n->n_exchange, 1) == 1 && atomic_load(&n->draining)) net_ring(n);
+    atomic_fetch_sub(&n->n_exchange, 1);
 }
 
-/* Tell the loop that there is something to write. It keeps a reference until it has looked. */
+void exchange_reap(struct net *n)
+{
+    struct exchange *x;
+    while (queue_pop(n->ended, &x, 0)) exchange_free(x);
+}
+
+/* Notify the loop that there is something to write. The queue entry holds a reference. */
 static void ring_loop(struct exchange *x)
 {
     if (atomic_exchange(&x->in_inbox, true)) return;
@@ -70,11 +84,6 @@ static void ring_loop(struct exchange *x)
 }
 
 /* ---- the request ---- */
-
-const char *exchange_method(const struct exchange *x)
-{
-    return x->head.method;
-}
 
 const char *exchange_path(const struct exchange *x)
 {
@@ -86,7 +95,7 @@ const char *exchange_param(const struct exchange *x)
     return x->param;
 }
 
-bool exchange_query(const struct exchange *x, const char *name, struct buf *out)
+int exchange_query(const struct exchange *x, const char *name, struct buf *out)
 {
     return query_value(x->head.query, name, out);
 }
@@ -107,11 +116,6 @@ const char *exchange_body(const struct exchange *x, size_t *n)
     return x->body.n ? x->body.data : "";
 }
 
-const char *exchange_peer(const struct exchange *x)
-{
-    return x->peer;
-}
-
 const char *exchange_id(const struct exchange *x)
 {
     return x->id;
@@ -120,6 +124,26 @@ const char *exchange_id(const struct exchange *x)
 const struct net_key *exchange_key(const struct exchange *x)
 {
     return x->key;
+}
+
+uint64_t exchange_share_id(const struct exchange *x)
+{
+    return x->share_id;
+}
+
+double exchange_share_weight(const struct exchange *x)
+{
+    return x->key ? x->key->share : 1;
+}
+
+int64_t exchange_start_us(const struct exchange *x)
+{
+    return x->start_us;
+}
+
+int64_t exchange_arrival_us(const struct exchange *x)
+{
+    return x->arrival_us;
 }
 
 /* ---- the head of an answer ---- */
@@ -140,6 +164,7 @@ static const char *reason_of(int status)
         {408, "Request Timeout"},
         {409, "Conflict"},
         {413, "Content Too Large"},
+        {415, "Unsupported Media Type"},
         {422, "Unprocessable Content"},
         {429, "Too Many Requests"},
         {431, "Request Header Fields Too Large"},
@@ -160,12 +185,14 @@ void exchange_add_header(struct exchange *x, const char *name, const char *value
     buf_add_text(&x->header, "\r\n");
 }
 
-/* Everything up to the body. n_body < 0: its end is told by chunks, or by the connection's end. */
+/* Append everything before the body. n_body < 0: unknown length; chunks or the connection's end
+ * delimit the body. */
 static void put_head(struct exchange *x, int status, const char *type, int64_t n_body)
 {
     struct buf *b = &x->out;
     bool stream = n_body < 0;
     x->status = status;
+    b->failed = x->header.failed;
     x->chunked = stream && x->head.minor == 1;
     x->said_close = x->close || (stream && !x->chunked) || atomic_load(&x->net->draining);
     buf_addf(b, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
@@ -189,11 +216,21 @@ static bool wants_body(const struct exchange *x)
     return !x->head.method || strcmp(x->head.method, "HEAD") != 0;
 }
 
-/* The handler's side has done with it. */
+/* Answer without an allocation, so that no client can mistake later bytes for an answer. */
+static void set_no_memory(struct exchange *x)
+{
+    x->status = 503;
+    x->said_close = true;
+    x->chunked = false;
+    x->fixed = fixed_no_memory(x, wants_body(x));
+    atomic_store(&x->lost, true);
+}
+
+/* End the handler's side. */
 static void finish(struct exchange *x)
 {
     x->over = true;
-    if (x->out.failed || x->spill.failed) x->said_close = true; /* cut off: memory ran out */
+    if (atomic_load(&x->lost)) x->said_close = true;
     atomic_store(&x->stage, STAGE_COMPLETE);
     ring_loop(x);
     exchange_drop(x);
@@ -205,84 +242,14 @@ void exchange_reply(struct exchange *x, int status, const char *type, const void
 {
     put_head(x, status, type, (int64_t)n);
     if (wants_body(x)) buf_add(&x->out, body, n);
+    if (x->out.failed) set_no_memory(x);
     finish(x);
 }
 
-static const char *type_of(int status)
+void exchange_no_memory(struct exchange *x)
 {
-    switch (status) {
-    case 401:
-        return "authentication_error";
-    case 403:
-        return "permission_error";
-    case 404:
-        return "not_found_error";
-    case 429:
-        return "rate_limit_error";
-    case 503:
-        return "service_unavailable_error";
-    }
-    return status >= 500 ? "server_error" : "invalid_request_error";
-}
-
-static const char *code_of(int status)
-{
-    switch (status) {
-    case 401:
-        return "invalid_api_key";
-    case 404:
-        return "not_found";
-    case 405:
-        return "method_not_allowed";
-    case 408:
-        return "request_timeout";
-    case 413:
-        return "request_too_large";
-    case 429:
-        return "rate_limit_exceeded";
-    case 431:
-        return "headers_too_large";
-    case 503:
-        return "overloaded";
-    }
-    return NULL;
-}
-
-static void put_field(struct buf *out, const char *name, const char *text)
-{
-    buf_addf(out, ",\"%s\":", name);
-    if (text)
-        json_put_text(out, text, strlen(text));
-    else
-        buf_add_text(out, "null");
-}
-
-void net_error_put(struct buf *out, const struct net_error *how, const char *text)
-{
-    buf_add_text(out, "{\"error\":{\"message\":");
-    json_put_text(out, text, strlen(text));
-    put_field(out, "type", how->type ? how->type : type_of(how->status));
-    put_field(out, "param", how->param);
-    put_field(out, "code", how->code ? how->code : code_of(how->status));
-    buf_add_text(out, "}}");
-}
-
-void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
-{
-    char text[1024], seconds[16];
-    struct buf body = {0};
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    net_error_put(&body, how, text);
-    if (how->retry_after) {
-        snprintf(seconds, sizeof seconds, "%d", how->retry_after);
-        exchange_add_header(x, "Retry-After", seconds);
-    }
-    if (how->status == 401) exchange_add_header(x, "WWW-Authenticate", "Bearer");
-    exchange_reply(x, how->status, "application/json", body.data ? body.data : "", body.n);
-    buf_deinit(&body);
+    set_no_memory(x);
+    finish(x);
 }
 
 /* ---- answers in pieces ---- */
@@ -291,14 +258,14 @@ void exchange_begin(struct exchange *x, int status, const char *type)
 {
     x->sse = strcmp(type, "text/event-stream") == 0;
     if (x->sse) exchange_add_header(x, "Cache-Control", "no-cache");
-    if (x->sse) exchange_add_header(x, "X-Accel-Buffering", "no"); /* proxies pass it on at once */
+    if (x->sse) exchange_add_header(x, "X-Accel-Buffering", "no"); /* proxies do not buffer it */
     put_head(x, status, type, -1);
-    if (!ring_open(&x->ring)) x->out.failed = true;
+    if (x->out.failed || !ring_open(&x->ring)) set_no_memory(x);
     atomic_store(&x->stage, STAGE_BEGUN);
     ring_loop(x);
 }
 
-/* As much of the spill as fits goes to the ring. */
+/* Move as much of the spill as fits to the ring. */
 static void spill_flush(struct exchange *x)
 {
     if (!x->ring.data || x->spill_at == x->spill.n) return;
@@ -312,8 +279,10 @@ static void spill_flush(struct exchange *x)
 
 static void push_bytes(struct exchange *x, const void *data, size_t n)
 {
+    if (atomic_load(&x->lost)) return; /* bytes after a gap would be read as its content */
     size_t put = x->ring.data && x->spill.n == 0 ? ring_put(&x->ring, data, n) : 0;
     if (put < n) buf_add(&x->spill, (const char *)data + put, n - put);
+    if (x->spill.failed) atomic_store(&x->lost, true);
 }
 
 void exchange_push(struct exchange *x, const void *data, size_t n)
@@ -324,7 +293,8 @@ void exchange_push(struct exchange *x, const void *data, size_t n)
     if (x->chunked) push_bytes(x, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n));
     push_bytes(x, data, n);
     if (x->chunked) push_bytes(x, "\r\n", 2);
-    if (x->spill.n > 0) atomic_store(&x->starved, true); /* the loop says when there is room */
+    /* the loop wakes the exchange when there is room */
+    if (x->spill.n > 0) atomic_store(&x->starved, true);
     ring_loop(x);
 }
 
@@ -337,8 +307,8 @@ bool exchange_room(const struct exchange *cx)
 {
     struct exchange *x = (struct exchange *)cx;
     if (has_room(x) || atomic_load(&x->gone)) return true;
-    atomic_store(&x->starved,
-                 true); /* first this, then look again: the loop does it the other way */
+    /* set starved before the second check; the loop does the reverse */
+    atomic_store(&x->starved, true);
     spill_flush(x);
     return has_room(x);
 }
@@ -357,7 +327,7 @@ void exchange_end(struct exchange *x)
 
 bool exchange_gone(const struct exchange *x)
 {
-    return atomic_load(&x->gone);
+    return atomic_load(&x->gone) || atomic_load(&x->lost);
 }
 
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
@@ -369,7 +339,12 @@ void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
 static void enqueue(struct exchange *x)
 {
     exchange_ref(x);
-    queue_push(x->moved ? x->net->fresh : x->net->woken, &x); /* have room for every exchange */
+    if (x->moved) {
+        atomic_store(&x->wants_lane, true);
+        ring_loop(x);
+    } else {
+        queue_push(x->net->woken, &x); /* has room for every exchange */
+    }
 }
 
 void exchange_wake(struct exchange *x)
@@ -407,8 +382,12 @@ void exchange_run(struct exchange *x)
         return;
     }
     exchange_ref(x);
-    if (!exchange_gone(x)) x->route->handle(x, x->net->o.ctx); /* else: gone while it waited */
+    cancel_flag = &x->gone;
+    /* else the client disconnected while it waited */
+    if (!exchange_gone(x)) x->route->handle(x, x->net->o.ctx);
+    cancel_flag = NULL;
     if (!x->over && !x->wake) exchange_end(x);
+    buf_deinit(&x->body);
     run_ends(x);
     exchange_drop(x);
 }

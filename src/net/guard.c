@@ -1,17 +1,19 @@
-/* guard.c - web pages must not reach a server on this machine behind its user's back.
+/* guard.c - keep web pages from using a server on this machine without its user's consent.
  *
- * DNS rebinding: a page of evil.example lets that name resolve to 127.0.0.1, and its scripts then
- * speak to the server as to their own origin. The browser tells the name in Host, so a server on
- * loopback answers only to loopback's names. Cross-origin requests carry Origin, and only loopback's,
- * the server's own and the listed ones are answered, before anything is computed for them. */
+ * DNS rebinding: a page of evil.example lets that name resolve to 127.0.0.1; its scripts then treat
+ * the server as their own origin. The browser sends the name in Host, so a server on loopback only
+ * accepts loopback's names. Cross-origin requests carry Origin. Only loopback's origins, the
+ * server's own and the listed ones are accepted; others are rejected before any computation. */
 #include "net_impl.h"
+
+#include "base/names.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <strings.h>
 
-/* The name in "name:port" or "[name]:port" into out. */
+/* Put the name of "name:port" or "[name]:port" into out. */
 static bool cut_port(char *out, size_t n_out, const char *host)
 {
     size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
@@ -30,7 +32,7 @@ static bool ends_with(const char *s, const char *end)
     return n > m && strcasecmp(s + n - m, end) == 0;
 }
 
-/* [::1], however it is spelled, and 127.0.0.1 as IPv6 has it */
+/* Return true for [::1] in any spelling, and for 127.0.0.1 as IPv6. */
 static bool v6_is_loopback(char *name)
 {
     struct in6_addr a;
@@ -68,4 +70,13 @@ bool guard_origin(const struct guard *g, const char *origin, const char *host)
                        : strncasecmp(origin, "https://", 8) == 0 ? origin + 8
                                                                  : NULL;
     return name && (name_is_loopback(name) || (host && strcasecmp(name, host) == 0));
+}
+
+int net_origin_form(const char *text, struct err *e)
+{
+    const char *host = strstr(text, "://");
+    bool origin = host && host > text && host[3] && !strpbrk(host + 3, "/ ");
+    if (origin || strcmp(text, "*") == 0 || strcmp(text, "null") == 0) return 0;
+    return form_wrong(e, "an origin as browsers send it, SCHEME://HOST[:PORT] without a path, or *",
+                      text);
 }

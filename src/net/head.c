@@ -1,8 +1,8 @@
 /* head.c - the head of a request, from bytes to fields; see head.h.
  *
- * Strict where leniency has let requests be smuggled past proxies: lines end with CRLF, names are
- * tokens, a header is not folded, there is one Host, one Content-Length, and that or chunks but not
- * both. Nothing here knows a connection, so that the whole of it can be fuzzed. */
+ * Strict, because leniency allows requests to be smuggled past proxies: lines end with CRLF, names
+ * are tokens, no header is folded, there is one Host and one Content-Length, and not both that and
+ * chunks. Independent of connections, so that all of it can be fuzzed. */
 #include "head.h"
 
 #include "base/utf8.h"
@@ -26,56 +26,58 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Decode one byte at s[*i] and move *i to its last character; 0 if the escape is malformed or the
+ * byte is NUL. */
+static char decode_byte(const char *s, size_t n, size_t *i, bool plus)
+{
+    if (s[*i] == '+' && plus) return ' ';
+    if (s[*i] != '%') return s[*i];
+    int hi = *i + 2 < n ? hex_digit(s[*i + 1]) : -1;
+    int lo = hi >= 0 ? hex_digit(s[*i + 2]) : -1;
+    *i += 2;
+    return lo < 0 ? 0 : (char)(hi << 4 | lo);
+}
+
 ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus)
 {
     size_t m = 0;
-    for (size_t i = 0; i < n; i++) {
-        char c = s[i];
-        if (c == '%') {
-            int hi = i + 2 < n ? hex_digit(s[i + 1]) : -1;
-            int lo = hi >= 0 ? hex_digit(s[i + 2]) : -1;
-            if (lo < 0) return -1;
-            c = (char)(hi << 4 | lo);
-            i += 2;
-        } else if (c == '+' && plus) {
-            c = ' ';
-        }
-        if (c == 0) return -1;
-        out[m++] = c;
-    }
-    out[m] = 0;
-    return utf8_valid(out, m) ? (ptrdiff_t)m : -1;
+    bool ok = true;
+    for (size_t i = 0; i < n && ok; i++) ok = (out[m++] = decode_byte(s, n, &i, plus)) != 0;
+    ok = ok && utf8_valid(out, m);
+    out[ok ? m : 0] = 0;
+    return ok ? (ptrdiff_t)m : -1;
 }
 
-bool query_value(const char *query, const char *name, struct buf *out)
+int query_value(const char *query, const char *name, struct buf *out)
 {
     size_t n_name = strlen(name);
     for (const char *at = query; *at;) {
         size_t n = strcspn(at, "&"), n_key = strcspn(at, "=&");
         if (n_key == n_name && memcmp(at, name, n_name) == 0) {
             size_t skip = n_key < n ? n_key + 1 : n_key;
-            if (!buf_room(out, n - skip + 1)) return false;
+            if (!buf_room(out, n - skip + 1)) return -1;
             ptrdiff_t m = percent_decode(out->data + out->n, at + skip, n - skip, true);
-            if (m < 0) return out->data[out->n] = 0, false;
+            if (m < 0) return -1;
             out->n += (size_t)m;
-            return true;
+            return 1;
         }
         at += n + (at[n] == '&');
     }
-    return false;
+    return 0;
 }
 
 /* ---- the lines ---- */
 
 size_t head_length(const char *s, size_t n)
 {
-    size_t skip = 0; /* empty lines before a request are to be ignored (RFC 9112, 2.2) */
+    size_t skip = 0; /* empty lines before a request are ignored (RFC 9112, 2.2) */
     while (n - skip >= 2 && s[skip] == '\r' && s[skip + 1] == '\n') skip += 2;
     const char *end = n > skip ? memmem(s + skip, n - skip, "\r\n\r\n", 4) : NULL;
     return end ? (size_t)(end - s) + 4 : 0;
 }
 
-/* The line at *at, cut off at its CRLF; NULL at the end, or where a CR or LF stands alone. */
+/* Return the line at *at, cut off at its CRLF; NULL at the end, or if a CR or LF is not part of a
+ * CRLF. */
 static char *next_line(char **at)
 {
     char *line = *at, *end = strchr(line, '\r');
@@ -94,14 +96,15 @@ static char *cut_word(char **at)
     return word;
 }
 
-/* Where the authority begins in a target of absolute form; 0: it is of another form. */
+/* Return the offset of the authority in a target of absolute form; 0 for other forms. */
 static size_t authority_at(const char *target)
 {
     if (strncasecmp(target, "http://", 7) == 0) return 7;
     return strncasecmp(target, "https://", 8) == 0 ? 8 : 0;
 }
 
-/* The path in a target: origin form, or absolute form behind its scheme and authority. NULL: there is none. */
+/* Return the path in a target: origin form, or absolute form after its scheme and authority. NULL
+ * if none. */
 static const char *path_of(const char *target, const char *method)
 {
     if (target[0] == '*' && !target[1] && strcmp(method, "OPTIONS") == 0) return target;
@@ -123,18 +126,20 @@ static int parse_target(struct head *h, struct err *e)
     h->query = mark ? mark + 1 : "";
     h->path = malloc(n + 1);
     if (!h->path) return err_memory(e, "a path", n);
-    if (percent_decode(h->path, path, n, false) < 0)
-        return err_set(e, ERR_FORMAT, "the request's path is not percent-encoded UTF-8");
-    return 0;
+    if (percent_decode(h->path, path, n, false) >= 0) return 0;
+    free(h->path);
+    h->path = NULL; /* not an empty path: the access log prints "-" */
+    return err_set(e, ERR_FORMAT, "the request's path is not percent-encoded UTF-8");
 }
 
 static int parse_request_line(struct head *h, char *line, struct err *e)
 {
-    h->method = cut_word(&line);
-    h->target = h->method ? cut_word(&line) : NULL;
-    if (!h->target) return err_set(e, ERR_FORMAT, "not an HTTP request line");
-    for (const char *c = h->method; *c; c++)
+    const char *method = cut_word(&line);
+    for (const char *c = method; c && *c; c++)
         if (!is_token((unsigned char)*c)) return err_set(e, ERR_FORMAT, "not an HTTP method");
+    h->method = method; /* a token, so the access log may print it unchanged */
+    h->target = method ? cut_word(&line) : NULL;
+    if (!h->target) return err_set(e, ERR_FORMAT, "not an HTTP request line");
     if (strcmp(line, "HTTP/1.1") != 0 && strcmp(line, "HTTP/1.0") != 0)
         return err_set(e, ERR_FORMAT, "not HTTP/1.1 or HTTP/1.0");
     h->minor = line[7] - '0';
@@ -175,7 +180,7 @@ static int count_header(const struct head *h, const char *name)
     return n;
 }
 
-/* Is the word in a comma-separated list? */
+/* Return true if the word is in a comma-separated list. */
 static bool list_has(const char *list, const char *word)
 {
     size_t n_word = strlen(word);
@@ -189,7 +194,7 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-/* Is it in one of the headers of that name? Several are one list. */
+/* Return true if the word is in a header of that name. Several such headers are one list. */
 static bool header_has(const struct head *h, const char *name, const char *word)
 {
     for (int i = 0; i < h->n_header; i++)
@@ -220,12 +225,22 @@ static int parse_framing(struct head *h, struct err *e)
     return length ? parse_length(h, length, e) : 0;
 }
 
-/* A target that names a host as well names the same one. */
+/* Return false if the target names a host other than Host. */
 static bool one_host(const struct head *h)
 {
     size_t at = authority_at(h->target), n = strcspn(h->target + at, "/?");
     const char *host = head_header(h, "host");
     return at == 0 || !host || (strlen(host) == n && strncasecmp(h->target + at, host, n) == 0);
+}
+
+/* Reject duplicates of headers that a proxy may have checked: it may have checked the other one. */
+static int check_once(const struct head *h, struct err *e)
+{
+    static const char *const once[] = {"origin", "authorization", "x-api-key"};
+    for (size_t i = 0; i < sizeof once / sizeof *once; i++)
+        if (count_header(h, once[i]) > 1)
+            return err_set(e, ERR_FORMAT, "header %s: must come once", once[i]);
+    return 0;
 }
 
 static int parse_meaning(struct head *h, struct err *e)
@@ -237,7 +252,8 @@ static int parse_meaning(struct head *h, struct err *e)
     h->keep_alive = !header_has(h, "connection", "close") &&
                     (h->minor == 1 || header_has(h, "connection", "keep-alive"));
     h->expect_continue = h->minor == 1 && header_has(h, "expect", "100-continue");
-    return parse_framing(h, e);
+    int rc = check_once(h, e);
+    return rc ? rc : parse_framing(h, e);
 }
 
 int head_parse(struct head *h, const char *s, size_t n, struct err *e)

@@ -1,10 +1,23 @@
-/* head_fuzz.c - mutated heads, chunked bodies and key files: read in pieces or at once, they are the same. */
+/* head_fuzz.c - goal: mutated heads, chunked bodies and key files are read the same in pieces and
+ * at once. */
 #include "net_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Read every text that a parse left, complete or failed: the access log does so after a failure
+ * too. */
+static size_t read_texts(const struct head *h)
+{
+    const char *const text[] = {h->method, h->target, h->path, h->query};
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) n += text[i] ? strlen(text[i]) : 0;
+    for (int i = 0; i < h->n_header; i++)
+        n += strlen(h->header[i].name) + strlen(h->header[i].value);
+    return n;
+}
 
 FUZZ(http_head)
 {
@@ -16,6 +29,7 @@ FUZZ(http_head)
     if (n_head == 0) return;
     int rc = head_parse(&h, (const char *)data, n_head, &e);
     assert(rc == 0 || e.text[0]);
+    assert(read_texts(&h) <= 3 * n);
     if (rc == 0) {
         const char *host = head_header(&h, "host"), *origin = head_header(&h, "origin");
         assert(h.method && h.path && h.query && h.n_body >= 0);
@@ -28,7 +42,7 @@ FUZZ(http_head)
     head_deinit(&h);
 }
 
-/* In pieces of `step` bytes: what was used, or -1. */
+/* Decode in pieces of `step` bytes. Returns the number of bytes used, or -1. */
 static ptrdiff_t decode(const uint8_t *data, size_t n, size_t step, struct buf *body)
 {
     struct chunks c = {0};
@@ -59,7 +73,10 @@ FUZZ(net_keys)
     int rc = net_keys_parse(&k, (const char *)data, n, "keys", &e);
     assert(rc == 0 || e.text[0]);
     if (rc == 0) fuzz_accepted();
-    for (size_t i = 0; i < k.n; i++)
+    for (size_t i = 0; i < k.n; i++) { /* keys before a failure too */
         assert(net_keys_find(&k, k.v[i].secret, strlen(k.v[i].secret)) == &k.v[i]);
+        assert(strlen(k.v[i].name) <= n + 30 && k.v[i].per_minute >= 0);
+        assert(k.v[i].share >= 1e-3 && k.v[i].share <= 1e6);
+    }
     net_keys_deinit(&k);
 }

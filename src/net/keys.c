@@ -1,5 +1,5 @@
-/* keys.c - API keys: the list, its file, finding one without telling how near a guess came, and
- * the bucket that holds a key to its rate. */
+/* keys.c - API keys: the list, its file, lookup in constant time, and the bucket that limits a
+ * key's rate. */
 #include "net_impl.h"
 
 #include "base/log.h"
@@ -13,7 +13,8 @@
 
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20, WAIT_MAX_S = 86400 };
 
-/* Equal? All SECRET_MAX bytes are looked at, whatever they are: zeros behind a secret, and none in it. */
+/* Compare all SECRET_MAX bytes, whatever they are. Secrets are padded with zeros and contain
+ * none. */
 static bool same_secret(const char *a, const char *b)
 {
     unsigned char differ = 0;
@@ -31,7 +32,7 @@ struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size
     return n <= SECRET_MAX ? found : NULL;
 }
 
-/* With zeros behind it, up to SECRET_MAX and one more. */
+/* Copy a secret, padded with zeros to SECRET_MAX + 1 bytes. */
 static char *copy_secret(const char *secret)
 {
     char *copy = calloc(1, SECRET_MAX + 1);
@@ -39,7 +40,7 @@ static char *copy_secret(const char *secret)
     return copy;
 }
 
-int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e)
+int net_key_form(const char *secret, struct err *e)
 {
     size_t n = strlen(secret);
     if (n == 0 || n > SECRET_MAX)
@@ -47,6 +48,14 @@ int net_keys_add(struct net_keys *k, const char *secret, const char *name, struc
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)secret[i] <= ' ' || secret[i] == 127)
             return err_set(e, ERR_ARG, "an API key holds a space or control character");
+    return 0;
+}
+
+int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e)
+{
+    size_t n = strlen(secret);
+    int rc = net_key_form(secret, e);
+    if (rc != 0) return rc;
     if (net_keys_find(k, secret, n)) return err_set(e, ERR_ARG, "the same API key twice");
     char made[32];
     snprintf(made, sizeof made, "key%zu", k->n + 1);
@@ -81,10 +90,13 @@ static int read_number(double *out, const char *text, const char *what, struct e
 
 static int read_share(double *out, const char *text, struct err *e)
 {
-    int rc = read_number(out, text, "share", e);
-    if (rc == 0 && !(*out >= 1e-3 && *out <= 1e6)) /* virtual time is divided by it, and stays an integer */
-        rc = err_set(e, ERR_FORMAT, "share: %g is not from 0.001 to 1000000", *out);
-    return rc;
+    double x;
+    int rc = read_number(&x, text, "share", e);
+    if (rc) return rc;
+    if (x < 1e-3 || x > 1e6) /* virtual time is divided by it, and remains an integer */
+        return err_set(e, ERR_FORMAT, "share: must be in [0.001, 1000000], got %g", x);
+    *out = x;
+    return 0;
 }
 
 static int read_field(struct net_key *key, const char *word, struct err *e)
@@ -150,7 +162,8 @@ int net_keys_read(struct net_keys *k, const char *path, struct err *e)
 
 /* ---- the rate ---- */
 
-/* A bucket of a minute's requests, at least one, that fills as time goes by. */
+/* Take one request from a bucket that holds a minute's requests, at least one, and refills with
+ * time. */
 int key_wait_s(struct net_key *key, int64_t now_us)
 {
     if (key->per_minute <= 0) return 0;

@@ -1,5 +1,5 @@
-/* Goal: keys are found, refused and counted; hosts and origins that are not ours stay outside; routes
- * fit their paths. Method: texts and clocks of our own. */
+/* Goal: keys are found, rejected and counted; foreign hosts and origins are rejected; routes match
+ * their paths. Method: fixed texts and clocks. */
 #include "net_impl.h"
 #include "../../tests/unit.h"
 
@@ -25,9 +25,9 @@ TEST(net_keys_from_a_file)
 
 TEST(net_keys_refused)
 {
-    static const char *const bad[] = {"a\na\n",    "a rate=x\n", "a rate=-1",  "a share=nan",
-                                      "a share=0", "a name=",    "a b",        "a rate=inf",
-                                      "\x7f\n",    "a role=",    "a role=root", "a share=1e-300",
+    static const char *const bad[] = {"a\na\n",     "a rate=x\n", "a rate=-1",   "a share=nan",
+                                      "a share=0",  "a name=",    "a b",         "a rate=inf",
+                                      "\x7f\n",     "a role=",    "a role=root", "a share=1e-300",
                                       "a share=1e7"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct net_keys k = {0};
@@ -70,13 +70,25 @@ TEST(net_guards_loopback)
 {
     static const char *const own[] = {"https://app.example"}, *const name[] = {"box.lan"};
     struct guard g = {.loopback = true, .origin = own, .n_origin = 1, .host = name, .n_host = 1};
-    static const char *const good[] = {"localhost",  "LOCALHOST:8000", "127.0.0.1:1", "127.9.9.9",
-                                       "[::1]:8000", "a.localhost",    "box.lan:80",
-                                       "[0:0::1]",   "[::ffff:127.0.0.1]:1"};
-    static const char *const bad[] = {
-        "evil.example", "localhost.evil.example", "127.0.0.1.evil", "", "[::1", "localhost:80x",
-        "10.0.0.1",     "localhost@evil",         ".localhost.x",   "[::2]", "[]",
-        "[::1]x",       "[::ffff:10.0.0.1]",      "[::1%lo]",       "::1",   "[localhost]"};
+    static const char *const good[] = {"localhost",  "LOCALHOST:8000", "127.0.0.1:1",
+                                       "127.9.9.9",  "[::1]:8000",     "a.localhost",
+                                       "box.lan:80", "[0:0::1]",       "[::ffff:127.0.0.1]:1"};
+    static const char *const bad[] = {"evil.example",
+                                      "localhost.evil.example",
+                                      "127.0.0.1.evil",
+                                      "",
+                                      "[::1",
+                                      "localhost:80x",
+                                      "10.0.0.1",
+                                      "localhost@evil",
+                                      ".localhost.x",
+                                      "[::2]",
+                                      "[]",
+                                      "[::1]x",
+                                      "[::ffff:10.0.0.1]",
+                                      "[::1%lo]",
+                                      "::1",
+                                      "[localhost]"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) EXPECT(guard_host(&g, good[i]));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) EXPECT(!guard_host(&g, bad[i]));
     EXPECT(guard_host(&g, NULL)); /* HTTP/1.0 has none; browsers always send one */

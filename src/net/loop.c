@@ -1,10 +1,13 @@
-/* loop.c - the loop thread: waits for sockets, for word from other threads, and for deadlines.
+/* loop.c - the loop thread: waits for sockets, messages of other threads, and deadlines.
  *
- * A round: events of sockets; exchanges whose answer grew; connections that had more to read than
- * their turn; four times a second, while there are connections, their deadlines; the access log. What was closed is
- * freed when the round ends, because its events may still be in the list.
+ * A round: events of sockets; new connections, after the input of older ones, so that the holders
+ * of these are known if the table is full; exchanges whose answer grew; connections with more to
+ * read than their turn allowed; deadlines, four times a second while there are connections; the
+ * access log. Closed connections are freed at the end of the round, because events may still refer
+ * to them.
  *
- * The other threads ring by writing to an eventfd. Each write is an edge (EPOLLET), so it need not be read. */
+ * The other threads ring by writing to an eventfd. Each write is an edge (EPOLLET), so it need not
+ * be read. */
 #include "net_impl.h"
 
 #include "base/log.h"
@@ -22,21 +25,24 @@
 #include <unistd.h>
 
 enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPT_MOST = 64 };
+enum { HOT_MOST = 16 }; /* hot connections per round: a few milliseconds */
 
 void net_ring(struct net *n)
 {
     uint64_t one = 1;
     if (atomic_exchange(&n->rung, true)) return;
     ssize_t put = write(n->event, &one, sizeof one);
-    (void)put; /* cannot fail: the counter, which nobody reads, would overflow in 2^64 rings */
+    (void)put; /* cannot fail: the counter, which is never read, overflows after 2^64 rings */
 }
 
 static void take_ring(struct net *n)
 {
     struct exchange *x;
+    lane_reap(n);
     if (!atomic_exchange(&n->rung, false)) return;
     while (queue_pop(n->inbox, &x, 0)) {
         atomic_store(&x->in_inbox, false);
+        if (atomic_exchange(&x->wants_lane, false)) lane_add(n, x);
         if (x->conn) conn_pump(x->conn);
         exchange_drop(x);
     }
@@ -79,13 +85,16 @@ static void accept_some(struct net *n)
         }
         if (fd < 0) return;
         describe_peer(peer, sizeof peer, &a);
-        conn_open(n, fd, peer, a.ss_family != AF_INET && a.ss_family != AF_INET6);
+        struct address from;
+        address_of(&from, &a);
+        conn_open(n, fd, peer, &from);
     }
 }
 
 /* ---- time ---- */
 
-/* While the server drains: nobody new, nobody idle, and at the end nobody at all. */
+/* Close connections while the server drains: idle ones at once, all others at the end. Accept
+ * none. */
 static void sweep_draining(struct net *n, int64_t now)
 {
     if (n->listener.fd >= 0) {
@@ -118,16 +127,15 @@ static void sweep(struct net *n, int64_t now)
 
 static void pump_hot(struct net *n)
 {
-    struct conn *c = n->hot;
-    n->hot = NULL;
-    for (struct conn *next; c; c = next) {
-        next = c->next_hot;
+    for (int i = 0; n->hot && i < HOT_MOST; i++) {
+        struct conn *c = n->hot;
+        n->hot = c->next_hot;
         c->hot = false;
         conn_pump(c);
     }
 }
 
-/* A dead one may still be on the hot list: until the next round. */
+/* Free closed connections. One that is still on the hot list waits for the next round. */
 static void free_dead(struct net *n)
 {
     struct conn *c = n->dead;
@@ -141,19 +149,24 @@ static void free_dead(struct net *n)
     }
 }
 
-static void dispatch(struct net *n, const struct epoll_event *ev)
+static void dispatch(struct net *n, const struct epoll_event *ev, int n_ev)
 {
-    if (ev->data.ptr == &n->listener)
-        accept_some(n);
-    else if (ev->data.ptr != n)
-        conn_event(ev->data.ptr, ev->events);
+    bool arrivals = false;
+    for (int i = 0; i < n_ev; i++)
+        if (ev[i].data.ptr == &n->listener)
+            arrivals = true;
+        else if (ev[i].data.ptr != n)
+            conn_event(ev[i].data.ptr, ev[i].events);
+    if (arrivals) accept_some(n);
 }
 
 static int wait_ms(const struct net *n)
 {
     if (n->hot) return 0;
     if (n->access.n > 0) return ACCESS_MS;
-    return n->conns || n->paused || atomic_load(&n->draining) ? SWEEP_MS : -1;
+    return n->conns || n->paused || atomic_load(&n->n_exchange) > 0 || atomic_load(&n->draining)
+               ? SWEEP_MS
+               : -1;
 }
 
 void *loop_run(void *net)
@@ -165,16 +178,17 @@ void *loop_run(void *net)
     while (!atomic_load(&n->draining) || n->conns || atomic_load(&n->n_exchange) > 0 ||
            n->listener.fd >= 0) {
         int n_ev = epoll_wait(n->epoll, ev, ROUND_EVENTS, wait_ms(n));
-        for (int i = 0; i < n_ev; i++) dispatch(n, &ev[i]);
+        dispatch(n, ev, n_ev);
         take_ring(n);
         pump_hot(n);
         int64_t now = time_us();
         if (now - swept >= SWEEP_MS * 1000) sweep(n, now), swept = now;
         if (atomic_load(&n->draining)) sweep_draining(n, now);
         if (n->access.n > 0 && now >= n->access_due_us) access_flush(n);
+        exchange_reap(n);
         free_dead(n);
     }
-    pump_hot(n); /* nobody is alive: only forgotten */
+    while (n->hot) pump_hot(n); /* all are closed: only removed from the list */
     free_dead(n);
     access_flush(n);
     return NULL;

@@ -1,8 +1,9 @@
-/* net.c - opening and closing the server, and the threads that handlers run on. */
+/* net.c - opening and closing the server, and its handler threads. */
 #include "net_impl.h"
 
 #include "base/log.h"
 #include "base/os.h"
+#include "base/writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@ static struct net_options with_defaults(const struct net_options *o)
     if (!d.n_head_max) d.n_head_max = 32 * 1024;
     if (!d.n_body_max) d.n_body_max = 32 << 20;
     if (!d.n_body_total_max) d.n_body_total_max = 256 << 20;
+    if (!d.grace_ms) d.grace_ms = 100;
     if (!d.head_ms) d.head_ms = 15000;
     if (!d.body_ms) d.body_ms = 30000;
     if (!d.idle_ms) d.idle_ms = 75000;
@@ -33,10 +36,25 @@ static struct net_options with_defaults(const struct net_options *o)
 
 /* ---- the threads of handlers ---- */
 
-static void *handler_run(void *queue)
+struct handler {
+    struct net *net;
+    enum lane_kind lane;
+    pthread_t thread;
+};
+
+/* Long bodies yield the CPU to other work. On Linux each thread has a priority of its own. */
+enum { LONG_NICE = 5 };
+
+static void *handler_run(void *handler)
 {
+    const struct handler *h = handler;
     struct exchange *x;
-    while (queue_pop(queue, &x, -1) && x) exchange_run(x);
+    if (h->lane == LANE_LONG) setpriority(PRIO_PROCESS, (id_t)gettid(), LONG_NICE);
+    while (queue_pop(h->net->lane[h->lane].queue, &x, -1) && x) {
+        exchange_ref(x);
+        exchange_run(x);
+        lane_finished(x, h->lane);
+    }
     return NULL;
 }
 
@@ -48,22 +66,30 @@ static void *stream_run(void *net)
     return NULL;
 }
 
-/* Threads of ours see no signals: those are the program's, and SIGPIPE is nobody's. */
+static void start_handlers(struct net *n)
+{
+    for (int i = 0; i < N_LANE; i++)
+        for (int k = 0; k < n->lane[i].n_thread; k++) {
+            struct handler *h = &n->handler[n->n_handler_open];
+            *h = (struct handler){.net = n, .lane = (enum lane_kind)i};
+            if (pthread_create(&h->thread, NULL, handler_run, h) != 0) return;
+            n->n_handler_open++;
+        }
+}
+
+/* Start threads with all signals blocked: they are for the program's threads, and SIGPIPE is
+ * unwanted. */
 static int start_threads(struct net *n)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     n->stream_open = pthread_create(&n->stream_thread, NULL, stream_run, n) == 0;
-    for (int i = 0; i <= n->o.n_handler; i++) {
-        struct queue *q = i < n->o.n_handler ? n->fresh : n->quick;
-        if (pthread_create(&n->handler_thread[i], NULL, handler_run, q) != 0) break;
-        n->n_handler_open++;
-    }
-    /* the last one: from here on there are requests */
+    start_handlers(n);
+    /* last, because requests arrive from here on */
     n->loop_open = pthread_create(&n->loop_thread, NULL, loop_run, n) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    bool all_open = n->loop_open && n->stream_open && n->n_handler_open == n->o.n_handler + 1;
+    bool all_open = n->loop_open && n->stream_open && n->n_handler_open == n->n_handler;
     return all_open ? 0 : ERR_MEMORY;
 }
 
@@ -72,13 +98,15 @@ static void stop_threads(struct net *n)
     struct exchange *none = NULL;
     if (n->stream_open) queue_push(n->woken, &none), pthread_join(n->stream_thread, NULL);
     for (int i = 0; i < n->n_handler_open; i++)
-        queue_push(i < n->o.n_handler ? n->fresh : n->quick, &none);
-    for (int i = 0; i < n->n_handler_open; i++) pthread_join(n->handler_thread[i], NULL);
+        queue_push(n->lane[n->handler[i].lane].queue, &none);
+    for (int i = 0; i < n->n_handler_open; i++) pthread_join(n->handler[i].thread, NULL);
     n->stream_open = false;
     n->n_handler_open = 0;
 }
 
 /* ---- opening ---- */
+
+enum { LOG_BYTES = 1 << 20, LOG_END_MS = 1000 };
 
 static int open_access_log(struct net *n, struct err *e)
 {
@@ -90,21 +118,24 @@ static int open_access_log(struct net *n, struct err *e)
                        : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
     if (n->access_fd < 0) return err_set(e, ERR_IO, "access log %s: %s", path, strerror(errno));
     n->access_at_once = isatty(n->access_fd);
-    return 0;
+    /* so that lines of both do not mix */
+    n->access_to = strcmp(path, "-") == 0 ? log_writer() : NULL;
+    if (n->access_to) return 0;
+    int rc = writer_open(&n->access_own, n->access_fd, LOG_BYTES, e);
+    n->access_to = n->access_own;
+    return rc;
 }
 
 static int open_parts(struct net *n, struct err *e)
 {
-    size_t n_queue = n->n_exchange_max + (size_t)n->o.n_handler + 1;
+    size_t n_queue = n->n_exchange_max + N_REFUSED_MAX + 1;
     n->inbox = queue_open(n_queue, sizeof(struct exchange *));
-    n->fresh = queue_open(n_queue, sizeof(struct exchange *));
-    n->quick = queue_open(n_queue, sizeof(struct exchange *));
+    n->ended = queue_open(n_queue, sizeof(struct exchange *));
     n->woken = queue_open(n_queue, sizeof(struct exchange *));
     n->scratch = malloc(READ_BYTES);
-    n->handler_thread = calloc((size_t)n->o.n_handler + 1, sizeof *n->handler_thread);
-    bool counts = count_open(n);
-    if (!n->inbox || !n->fresh || !n->quick || !n->woken || !n->scratch || !n->handler_thread ||
-        !counts)
+    bool lanes = lane_open(n) == 0, counts = count_open(n);
+    n->handler = calloc((size_t)n->n_handler, sizeof *n->handler);
+    if (!n->inbox || !n->ended || !n->woken || !n->scratch || !lanes || !n->handler || !counts)
         return err_memory(e, "the server's queues", n_queue);
     n->epoll = epoll_create1(EPOLL_CLOEXEC);
     n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -114,10 +145,11 @@ static int open_parts(struct net *n, struct err *e)
     return 0;
 }
 
-/* A descriptor for each connection, and some for the rest of the program. */
+/* Raise the limit of open files: one per connection, and some for the rest of the program. */
 static void make_room(const struct net *n)
 {
-    int64_t want = (int64_t)n->o.n_conn_max + N_REFUSED_MAX + 128, may = os_open_files(want);
+    int64_t want = (int64_t)n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX + 128,
+            may = os_open_files(want);
     if (may < want)
         log_warn("this process may open %lld files, so there may be fewer connections than %d",
                  (long long)may, n->o.n_conn_max);
@@ -141,9 +173,19 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->o = with_defaults(o);
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
     make_room(n);
-    /* Those whose client has gone may take a while to end. */
+    /* Exchanges of clients that have left may take a while to end. */
     n->n_exchange_max = 2 * (size_t)n->o.n_conn_max + N_REFUSED_MAX;
-    int rc = open_access_log(n, e);
+    int rc = fixed_open(n, e);
+    if (rc == 0)
+        rc = share_open(
+            &n->bodies,
+            &(struct share_options){.limit = (int64_t)n->o.n_body_total_max,
+                                    .reserve = (int64_t)n->o.n_body_total_max / 8,
+                                    .n_holder_max = (int)n->n_exchange_max + N_REFUSED_MAX},
+            e);
+    if (rc == 0) rc = client_networks_parse(&n->proxies, o->proxies, e);
+    if (rc != 0 && n->bodies) err_prefix(e, rc, "--forwarded-allow-ips");
+    if (rc == 0) rc = open_access_log(n, e);
     if (rc == 0) rc = open_tls(n, e);
     if (rc == 0) rc = open_parts(n, e);
     if (rc == 0) rc = listen_open(&n->listener, &n->o, e);
@@ -193,14 +235,18 @@ void net_close(struct net *n)
     tls_server_close(n->tls);
     if (n->epoll >= 0) close(n->epoll);
     if (n->event >= 0) close(n->event);
+    writer_close(n->access_own, LOG_END_MS);
     if (n->access_fd >= 0) close(n->access_fd);
     queue_close(n->inbox);
-    queue_close(n->fresh);
-    queue_close(n->quick);
+    queue_close(n->ended);
     queue_close(n->woken);
+    lane_close(n);
+    fixed_close(n);
     free(n->scratch);
-    free(n->handler_thread);
+    free(n->handler);
     free(n->count);
+    share_close(n->bodies);
+    client_networks_deinit(&n->proxies);
     buf_deinit(&n->access);
     free(n);
 }
@@ -221,10 +267,11 @@ struct net_stats net_stats(const struct net *n)
                           .n_exchange = atomic_load(&n->n_exchange),
                           .n_accepted = atomic_load(&n->n_accepted),
                           .n_request = atomic_load(&n->n_request),
-                          .n_hangup = atomic_load(&n->n_hangup)};
+                          .n_hangup = atomic_load(&n->n_hangup),
+                          .n_log_lost = n->access_to ? writer_n_lost(n->access_to) : 0};
     for (int i = 0; i < 6; i++) s.n_status[i] = atomic_load(&n->n_status[i]);
     s.loop_us = n->loop_open ? cpu_us(n->loop_thread) : 0;
     s.stream_us = n->stream_open ? cpu_us(n->stream_thread) : 0;
-    for (int i = 0; i < n->n_handler_open; i++) s.handler_us += cpu_us(n->handler_thread[i]);
+    for (int i = 0; i < n->n_handler_open; i++) s.handler_us += cpu_us(n->handler[i].thread);
     return s;
 }

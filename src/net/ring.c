@@ -1,6 +1,6 @@
-/* ring.c - a byte ring with one writer and one reader: how a stream's bytes get from the thread that
- * makes them to the one that owns the socket, without a lock, a copy of the reader's, or an
- * allocation. head and tail only grow; head - tail is what is in it. */
+/* ring.c - a byte ring with one writer and one reader: carries a stream's bytes from the thread
+ * that makes them to the one that owns the socket, without a lock, an extra copy or an allocation.
+ * head and tail only grow; head - tail bytes are in it. */
 #include "net_impl.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-/* route.c - which handler answers a method and a path. A server has a few dozen routes, so they are
- * compared one after the other. */
+/* route.c - find the handler of a method and a path. A server has a few dozen routes, so a linear
+ * search is enough. */
 #include "net_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Does the path fit the pattern? *part: what {} stands for. */
+/* Return true if the path matches the pattern. *part: what {} matched. */
 static bool fits(const char *pattern, const char *path, const char **part, size_t *n_part)
 {
     *part = NULL;

@@ -1,8 +1,10 @@
 /* The server and the client of serve_test.h. */
 #include "serve_test.h"
 
+#include "base/json_out.h"
 #include "base/os.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
@@ -43,10 +45,12 @@ static void query(struct exchange *x, void *ctx)
 {
     (void)ctx;
     struct buf b = {0};
-    if (exchange_query(x, "q", &b))
+    if (exchange_query(x, "q", &b) > 0)
         exchange_reply(x, 200, "text/plain", b.data, b.n);
+    else if (b.failed)
+        exchange_no_memory(x);
     else
-        exchange_error(x, &(struct net_error){.status = 400, .param = "q"}, "q is not there");
+        exchange_error(x, &(struct net_error){.status = 400}, "q is not there");
     buf_deinit(&b);
 }
 
@@ -120,7 +124,7 @@ static void stream_wake(struct exchange *x, void *ctx)
 static int number(struct exchange *x, const char *name)
 {
     struct buf b = {0};
-    int v = exchange_query(x, name, &b) ? (int)strtol(b.data, NULL, 10) : 0;
+    int v = exchange_query(x, name, &b) > 0 ? (int)strtol(b.data, NULL, 10) : -1;
     buf_deinit(&b);
     return v;
 }
@@ -129,9 +133,14 @@ static void stream(struct exchange *x, void *ctx)
 {
     (void)ctx;
     struct stream *s = calloc(1, sizeof *s);
-    s->left = number(x, "n");
-    s->n_byte = number(x, "bytes");
-    s->frame = malloc((size_t)s->n_byte + 1);
+    int left = number(x, "n"), n_byte = number(x, "bytes");
+    char *frame = s && left >= 0 && n_byte >= 0 ? malloc((size_t)n_byte + 1) : NULL;
+    if (!frame) {
+        free(s);
+        exchange_no_memory(x);
+        return;
+    }
+    *s = (struct stream){.left = left, .n_byte = n_byte, .frame = frame};
     memset(s->frame, 'x', (size_t)s->n_byte);
     exchange_begin(x, 200, "text/event-stream");
     exchange_keep(x, stream_wake, s);
@@ -160,13 +169,36 @@ static void tick(struct exchange *x, void *ctx)
     note_waiting(x);
 }
 
+/* ---- errors: the server's form, and a route's own ---- */
+
+static void put_error(struct buf *b, const struct net_error *e)
+{
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    out_object(&o, "error");
+    out_int(&o, "status", e->status);
+    out_word(&o, "code", e->code);
+    out_word(&o, "message", e->text);
+    out_end(&o);
+    out_end(&o);
+}
+
+static void put_own(struct buf *b, const struct net_error *e)
+{
+    buf_addf(b, "own %d %s", e->status, e->text);
+}
+
+static const struct net_errors errors = {.type = "application/json", .put = put_error},
+                               own_form = {.type = "text/x-own", .put = put_own};
+
 static const struct net_route routes[] = {
     {.method = "GET", .path = "/hello", .handle = hello, .how = ROUTE_OPEN | ROUTE_QUICK},
     {.method = "POST", .path = "/echo", .handle = echo},
     {.method = "GET", .path = "/who/{id}", .handle = who},
-    {.method = "GET", .path = "/query", .handle = query},
+    {.method = "GET", .path = "/query", .handle = query, .errors = &own_form},
     {.method = "GET", .path = "/slow", .handle = slow},
     {.method = "GET", .path = "/block", .handle = block},
+    {.method = "POST", .path = "/chew", .handle = block},
     {.method = "GET", .path = "/move", .handle = move},
     {.method = "POST", .path = "/forget", .handle = hello, .how = ROUTE_ADMIN},
     {.method = "GET", .path = "/wait", .handle = wait_route},
@@ -182,6 +214,7 @@ bool rig_open(const struct net_options *o)
     struct err e = {0};
     rig = (struct rig){0};
     with.route = routes;
+    with.errors = o->errors ? o->errors : &errors;
     with.n_route = sizeof routes / sizeof *routes;
     uds = o->uds;
     signal(SIGPIPE, SIG_IGN); /* for the client; the server's threads block it */
@@ -218,14 +251,18 @@ bool rig_until(atomic_int *n, int value, int ms)
 
 /* ---- the client ---- */
 
-static int dial(void)
+static int dial(const char *from)
 {
+    struct sockaddr_in own = {.sin_family = AF_INET};
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)net_port(rig.net))};
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (uds) memcpy(un.sun_path, uds, strlen(uds));
     int fd = socket(uds ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     if (!uds) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (from && (inet_pton(AF_INET, from, &own.sin_addr) != 1 ||
+                 bind(fd, (struct sockaddr *)&own, sizeof own) != 0))
+        return close(fd), -1;
     const struct sockaddr *a = uds ? (struct sockaddr *)&un : (struct sockaddr *)&in;
     if (connect(fd, a, uds ? sizeof un : sizeof in) == 0) return fd;
     close(fd);
@@ -234,7 +271,12 @@ static int dial(void)
 
 bool client_open(struct client *c)
 {
-    *c = (struct client){.fd = dial()};
+    return client_open_from(c, NULL);
+}
+
+bool client_open_from(struct client *c, const char *address)
+{
+    *c = (struct client){.fd = dial(address)};
     if (c->fd < 0 || !tls) return c->fd >= 0;
     SSL *s = SSL_new(tls);
     SSL_set_fd(s, c->fd);
@@ -261,7 +303,7 @@ bool client_say(struct client *c, const char *text, size_t n)
     return true;
 }
 
-/* 1: something was read, 0: nothing came in time, -1: the end. */
+/* Read once. Returns 1 if something was read, 0 if nothing came in time, -1 at the end. */
 static int hear(struct client *c, int64_t until)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};

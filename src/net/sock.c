@@ -1,8 +1,9 @@
-/* sock.c - a socket that does not block, read and written with as few calls to the system as will do.
+/* sock.c - a non-blocking socket, read and written with as few system calls as possible.
  *
- * Events come at edges (EPOLLET), so a reader goes on until nothing is left. A read that returned less than it
- * asked for has found out already that nothing is (epoll(7)), and the next one, which would say EAGAIN, is not made before
- * an event announces more; every other read was such. Behind a FIN no event will come: then all is read to the end. */
+ * Events are edge-triggered (EPOLLET), so reading continues until nothing is left. A read that
+ * returned less than requested has emptied the socket (epoll(7)); the next read, which would return
+ * EAGAIN, is skipped until an event reports more. Half of all reads were of that kind. After a FIN
+ * no event comes, so everything is read to the end. */
 #include "net_impl.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* systemd.c - the two small protocols by which systemd starts servers, without its library: sockets
- * that it opened for us (LISTEN_FDS, sd_listen_fds(3)) and telling it how we are (sd_notify(3)). */
+/* systemd.c - two protocols of systemd, without its library: sockets that it passes (LISTEN_FDS,
+ * sd_listen_fds(3)) and state notification (sd_notify(3)). */
 #include "net_impl.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ int listen_passed(void)
 {
     const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
     bool ours = pid && n && strtol(pid, NULL, 10) == getpid() && strtol(n, NULL, 10) > 0;
-    unsetenv("LISTEN_PID"); /* not for programs that we start */
+    unsetenv("LISTEN_PID"); /* not for child processes */
     unsetenv("LISTEN_FDS");
     unsetenv("LISTEN_FDNAMES");
     if (!ours || fcntl(3, F_SETFD, FD_CLOEXEC) != 0) return -1;
@@ -33,6 +33,6 @@ void net_notify(const char *state)
     if (fd < 0) return;
     ssize_t put = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
-    (void)put; /* a manager that is gone needs no news */
+    (void)put; /* a failure does not matter: the manager is gone */
     close(fd);
 }

@@ -1,11 +1,11 @@
-/* tls.c - TLS 1.2 and 1.3 over sockets that do not block, by OpenSSL.
+/* tls.c - TLS 1.2 and 1.3 over non-blocking sockets, by OpenSSL.
  *
- * Records are read ahead, as many as one read of the socket brings: OpenSSL by itself asks for each record's head, then its
- * rest, then whether there is more: five reads of a request, where one will do. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB
- * of a connection that says nothing.
+ * Records are read ahead, as many as one read of the socket returns. By default OpenSSL reads each
+ * record's head, then its rest, then checks for more: five reads per request instead of one.
+ * SSL_MODE_RELEASE_BUFFERS frees the 33 KiB of an idle connection.
  *
- * A client that closes its side of the socket without saying goodbye is taken for one that did: over
- * HTTP the end of a message is known from its framing, so nothing can be cut off unnoticed. */
+ * A client that closes its side of the socket without a TLS close is treated as if it had sent one:
+ * HTTP's framing determines the end of a message, so a truncation is always detected. */
 #include "net_impl.h"
 
 #include <openssl/err.h>
@@ -14,7 +14,7 @@
 
 struct tls_server {
     SSL_CTX *ctx;       /* owned */
-    BIO_METHOD *socket; /* owned: a BIO of it has a borrowed struct sock as its data */
+    BIO_METHOD *socket; /* owned; its BIOs have a borrowed struct sock as data */
 };
 struct tls; /* an SSL */
 
@@ -48,7 +48,7 @@ static long bio_ctrl(BIO *b, int cmd, long n, void *p)
 {
     (void)n, (void)p;
     if (cmd == BIO_CTRL_EOF) return ((struct sock *)BIO_get_data(b))->eof;
-    return cmd == BIO_CTRL_FLUSH; /* nothing is held back */
+    return cmd == BIO_CTRL_FLUSH; /* nothing is buffered */
 }
 
 static BIO_METHOD *socket_method(void)
@@ -102,7 +102,7 @@ struct tls *tls_accept(struct tls_server *t, struct sock *sock)
     }
     BIO_set_data(b, sock);
     BIO_set_init(b, 1);
-    SSL_set_bio(s, b, b); /* which owns it now */
+    SSL_set_bio(s, b, b); /* takes ownership */
     SSL_set_accept_state(s);
     return (struct tls *)s;
 }
@@ -112,7 +112,7 @@ void tls_close(struct tls *t)
     SSL_free((SSL *)t);
 }
 
-/* What a call that returned rc <= 0 means. */
+/* Return the meaning of a call that returned rc <= 0. */
 static int outcome(SSL *s, int rc)
 {
     int why = SSL_get_error(s, rc);

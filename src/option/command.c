@@ -1,4 +1,4 @@
-/* command.c - finding a command by its words, and how one fails; see option.h. */
+/* command.c - finds a command by its words, and reports failures; see option.h. */
 #include "option.h"
 
 #include <stdio.h>
@@ -18,7 +18,37 @@ static const struct command *find(const struct command *const *list, const char 
     return NULL;
 }
 
-/* `of`: whose sub-commands, NULL for the commands themselves. */
+/* Return a hint for another program's command; NULL if none. */
+static const char *foreign_command(const char *word)
+{
+    static const char *const hint[][2] = {
+        {"pull",
+         "there is no store of models yet: fetch a .gguf file and give its path to quoth run"},
+        {"download",
+         "there is no store of models yet: fetch a .gguf file and give its path to quoth run"},
+        {"push", "there is no store of models"},
+        {"create", "there is no store of models; --system, --chat-template and the sampling flags "
+                   "are quoth run's"},
+        {"list", "there is no store of models: MODEL is a .gguf file or a folder"},
+        {"ls", "there is no store of models: MODEL is a .gguf file or a folder"},
+        {"rm", "there is no store of models: MODEL is a .gguf file or a folder"},
+        {"cp", "there is no store of models: MODEL is a .gguf file or a folder"},
+        {"show", "quoth inspect MODEL shows a model"},
+        {"ps", "quoth top shows a running server"},
+        {"stop", "SIGTERM (Ctrl-C) ends quoth serve when its answers have ended"},
+        {"chat", "quoth run MODEL begins a chat at a terminal"},
+        {"complete", "quoth run MODEL PROMPT --raw completes a prompt"},
+        {"generate", "quoth run MODEL PROMPT --raw completes a prompt"},
+        {"server", "quoth serve MODEL answers over HTTP"},
+        {"run-batch", "quoth batch MODEL -i IN.jsonl -o OUT.jsonl answers a file of requests"},
+        {"collect-env", "quoth bench roofline shows what this machine can do"},
+    };
+    for (size_t i = 0; i < sizeof hint / sizeof hint[0]; i++)
+        if (strcmp(hint[i][0], word) == 0) return hint[i][1];
+    return NULL;
+}
+
+/* `of`: the command with these sub-commands; NULL: top level. */
 static void report_unknown(const struct command *const *list, const struct command *of,
                            const char *word)
 {
@@ -28,7 +58,12 @@ static void report_unknown(const struct command *const *list, const struct comma
     const char *near = nearest_name(word, names, n), *space = of ? " " : "",
                *name = of ? of->name : "";
     fprintf(stderr, "quoth%s%s: unknown command \"%s\"; ", space, name, word);
-    if (near)
+    const char *hint = of ? NULL : foreign_command(word);
+    if (hint)
+        fprintf(stderr, "%s\n", hint);
+    else if (!of && word[0] == '-')
+        fprintf(stderr, "a command comes first; quoth run -- \"...\" takes any prompt\n");
+    else if (near)
         fprintf(stderr, "did you mean \"%s\"?\n", near);
     else
         fprintf(stderr, "quoth help%s%s lists them\n", space, name);
@@ -45,6 +80,15 @@ const struct command *command_find(const struct command *const *list, int n, cha
     *n_word = 2;
     if (!sub) report_unknown(c->sub, c, word[1]);
     return sub;
+}
+
+int print_out(struct buf *take_b, struct err *e)
+{
+    int rc = take_b->failed ? err_memory(e, "the output", take_b->n) : 0;
+    if (rc == 0 && take_b->n) fwrite(take_b->data, 1, take_b->n, stdout);
+    fflush(stdout);
+    buf_deinit(take_b);
+    return rc;
 }
 
 int fail(const char *command, const struct err *e)

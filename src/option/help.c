@@ -50,7 +50,7 @@ void help_all(const struct command *const *list)
 {
     printf("quoth %s - run and serve language models\n\nusage: quoth COMMAND [ARGUMENTS] "
            "[OPTIONS]\n\ncommands:\n",
-           quoth_version());
+           QUOTH_VERSION);
     command_lines(list);
     printf("\nquoth COMMAND --help tells more.\n");
 }
@@ -96,7 +96,7 @@ static void man_command(const struct command *c)
     option_lines(c->options, man_option);
 }
 
-/* A command with sub-commands stands for them. */
+/* A command with sub-commands is listed as its sub-commands. */
 static void man_commands(const struct command *const *c)
 {
     for (; *c; c++) {
@@ -111,7 +111,7 @@ void help_man(const struct command *const *list)
 {
     printf(".TH QUOTH 1 \"\" \"quoth %s\"\n.SH NAME\nquoth \\- run and serve language models\n.SH "
            "SYNOPSIS\n",
-           quoth_version());
+           QUOTH_VERSION);
     printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
     man_commands(list);
     printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. "

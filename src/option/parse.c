@@ -1,6 +1,7 @@
-/* parse.c - the command line and config files, read by one table; see option.h. */
-#include "option.h"
+/* parse.c - parses the command line and config files by one table; see option.h. */
+#include "option_impl.h"
 
+#include "base/json.h"
 #include "base/os.h"
 
 #include <ctype.h>
@@ -10,7 +11,7 @@
 
 /* ---- names ---- */
 
-static bool same_name(const char *typed, size_t n, const char *name)
+bool same_name(const char *typed, size_t n, const char *name)
 {
     if (strlen(name) != n) return false;
     for (size_t i = 0; i < n; i++)
@@ -18,7 +19,7 @@ static bool same_name(const char *typed, size_t n, const char *name)
     return true;
 }
 
-static const struct option *find_option(const struct option *o, const char *name, size_t n)
+const struct option *find_option(const struct option *o, const char *name, size_t n)
 {
     for (; o->kind != OPTION_END; o++) {
         const struct option *found =
@@ -40,7 +41,7 @@ static const struct option *find_letter(const struct option *o, char letter)
     return NULL;
 }
 
-/* Edits (insert, delete, replace) between two short names. */
+/* Return the edit distance (insert, delete, replace) of two short names. */
 static int edit_distance(const char *a, const char *b)
 {
     enum { MOST = 48 };
@@ -85,76 +86,157 @@ static size_t collect_names(const struct option *o, const char **names, size_t n
     return n;
 }
 
-/* `command` NULL: while the program runs. */
-static int unknown_option(const struct option *table, const char *command, const char *flag,
-                          size_t n, struct err *e)
+const char *option_name(const struct option *table, int i)
+{
+    const char *names[256];
+    size_t n = collect_names(table, names, 0, 256);
+    return i >= 0 && (size_t)i < n ? names[i] : NULL;
+}
+
+/* Return the name nearest to n bytes of a mistyped one, in the table or (foreign) of other engines;
+ * NULL if none is near. */
+static const char *near_flag(const struct option *table, const char *flag, size_t n, bool foreign)
 {
     const char *names[256];
     char typed[64];
     size_t n_name = collect_names(table, names, 0, 256);
-    if (n >= sizeof typed) n = sizeof typed - 1;
-    memcpy(typed, flag, n);
-    typed[n] = 0;
+    snprintf(typed, sizeof typed, "%.*s", (int)n, flag);
     const char *near = nearest_name(typed, names, n_name);
-    if (near) return err_set(e, ERR_ARG, "unknown flag --%s; did you mean --%s?", typed, near);
-    if (!command) return err_set(e, ERR_ARG, "unknown flag --%s; /set lists them", typed);
-    return err_set(e, ERR_ARG, "unknown flag --%s; quoth %s --help lists them", typed, command);
+    return near || !foreign ? near : alias_nearest(typed);
+}
+
+/* `typed`: with its dashes; its last n bytes are the name. */
+static int unknown_flag(const struct command *c, const char *typed, const char *name, size_t n,
+                        struct err *e)
+{
+    const char *near = near_flag(c->options, name, n, true);
+    if (strchr(typed, ' '))
+        return err_set(
+            e, ERR_ARG,
+            "unknown flag %s; a text that begins with - stands behind --: quoth %s -- \"%.20s...\"",
+            typed, c->name, typed);
+    if (near) return err_set(e, ERR_ARG, "unknown flag %s; did you mean --%s?", typed, near);
+    return err_set(e, ERR_ARG, "unknown flag %s; quoth %s --help lists them", typed, c->name);
 }
 
 /* ---- values ---- */
 
-static int set_int(const struct option *o, const char *value, struct err *e)
+static bool is_legal(const struct option *o, double v)
+{
+    return o->range ? range_has(o->range, v) : v >= o->lo && v <= o->hi;
+}
+
+/* Below, `dashes` precedes a flag's name in sentences: "--", or "" if options are set by name
+ * alone. */
+
+/* Report the legal range of a number. */
+static int number_wrong(const struct option *o, const char *dashes, const char *value,
+                        struct err *e)
+{
+    const char *kind = o->kind == OPTION_INT ? "an integer" : "a number";
+    if (o->range)
+        return err_set(e, ERR_ARG, "%s%s: must be %s %s, got %s", dashes, o->name, kind,
+                       o->range->text, value);
+    return err_set(e, ERR_ARG, "%s%s: must be %s in [%.15g, %.15g], got %s", dashes, o->name, kind,
+                   o->lo, o->hi, value);
+}
+
+static int set_int(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;
     errno = 0;
     long long v = strtoll(value, &end, 10);
-    if (end == value || *end || errno)
-        return err_set(e, ERR_ARG, "--%s: \"%s\" is not an integer", o->name, value);
-    if ((double)v < o->lo || (double)v > o->hi)
-        return err_set(e, ERR_ARG, "--%s: %lld is not between %.0f and %.0f", o->name, v, o->lo,
-                       o->hi);
+    if (end == value || *end || errno || !is_legal(o, (double)v))
+        return number_wrong(o, dashes, value, e);
     *(int64_t *)o->target = v;
     return 0;
 }
 
-static int set_real(const struct option *o, const char *value, struct err *e)
+static int set_real(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;
     double v = strtod(value, &end);
-    if (end == value || *end || v != v)
-        return err_set(e, ERR_ARG, "--%s: \"%s\" is not a number", o->name, value);
-    if (v < o->lo || v > o->hi)
-        return err_set(e, ERR_ARG, "--%s: %g is not between %g and %g", o->name, v, o->lo, o->hi);
+    if (end == value || *end || !is_legal(o, v)) return number_wrong(o, dashes, value, e);
     *(double *)o->target = v;
     return 0;
 }
 
-static int set_flag(const struct option *o, const char *value, struct err *e)
+static int set_flag(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     bool on =
         strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0 || strcasecmp(value, "yes") == 0;
     bool off =
         strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0;
     if (!on && !off)
-        return err_set(e, ERR_ARG, "--%s: \"%s\" is neither true nor false", o->name, value);
+        return err_set(e, ERR_ARG, "%s%s: \"%s\" is neither true nor false", dashes, o->name,
+                       value);
     *(bool *)o->target = on;
     return 0;
 }
 
-static int set_value(const struct option *o, const char *value, struct err *e)
+static int set_name(const struct option *o, const char *dashes, const char *value, struct err *e)
+{
+    char flag[64], item[64];
+    const char *known;
+    int rc = 0;
+    snprintf(flag, sizeof flag, "%s%s", dashes, o->name);
+    if (!o->many) return name_choose(o->target, flag, o->names, value, e);
+    for (const char *at = value; rc == 0 && *at;) {
+        size_t n = strcspn(at, ",");
+        snprintf(item, sizeof item, "%.*s", (int)(n < sizeof item ? n : sizeof item - 1), at);
+        rc = name_choose(&known, flag, o->names, item, e);
+        at += n + (at[n] == ',');
+    }
+    if (rc == 0) *(const char **)o->target = value;
+    return rc;
+}
+
+/* Parse '["a", "b"]', vLLM's form of lists. The texts live as long as the program. */
+static int set_json_list(const struct option *o, const char *dashes, const char *value,
+                         struct err *e)
+{
+    struct json *root = NULL;
+    int rc = json_parse(&root, value, strlen(value), NULL, e);
+    for (size_t i = 0; rc == 0 && i < json_count(root); i++) {
+        const char *text = json_text(json_item(root, i), NULL);
+        char *copy = text ? strdup(text) : NULL;
+        if (!text)
+            rc = err_set(e, ERR_ARG, "expected a list of strings");
+        else if (o->form && (rc = o->form(text, e)) != 0)
+            free(copy);
+        else if (!copy || !vec_push((struct text_list *)o->target, copy))
+            free(copy), rc = err_memory(e, o->name, strlen(text));
+    }
+    json_drop(root);
+    return rc ? err_prefix(e, rc, "%s%s", dashes, o->name) : 0;
+}
+
+static int check_form(const struct option *o, const char *dashes, const char *value, struct err *e)
+{
+    int rc = o->form ? o->form(value, e) : 0;
+    return rc ? err_prefix(e, rc, "%s%s", dashes, o->name) : 0;
+}
+
+static int set_value(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     struct text_list *list = o->target;
+    bool items = o->kind == OPTION_LIST && o->json && value[0] == '[';
+    int rc = items ? 0 : check_form(o, dashes, value, e);
+    if (rc != 0) return rc;
     switch (o->kind) {
     case OPTION_FLAG:
-        return set_flag(o, value, e);
+        return set_flag(o, dashes, value, e);
     case OPTION_INT:
-        return set_int(o, value, e);
+        return set_int(o, dashes, value, e);
     case OPTION_REAL:
-        return set_real(o, value, e);
+        return set_real(o, dashes, value, e);
     case OPTION_TEXT:
+        if (o->names) return set_name(o, dashes, value, e);
         *(const char **)o->target = value;
         return 0;
     case OPTION_LIST:
+        if (items) return set_json_list(o, dashes, value, e);
+        return vec_push(list, value) ? 0 : err_memory(e, o->name, sizeof value);
     case OPTION_WORDS:
         return vec_push(list, value) ? 0 : err_memory(e, o->name, sizeof value);
     default:
@@ -162,12 +244,8 @@ static int set_value(const struct option *o, const char *value, struct err *e)
     }
 }
 
-static bool is_list(const struct option *o)
-{
-    return o->kind == OPTION_LIST || o->kind == OPTION_WORDS;
-}
-
-/* NAME, or no-NAME: a flag becomes false, a list empty. NULL: not found. */
+/* Find the option for NAME or no-NAME, which sets a flag to false and empties a list. NULL if not
+ * found. */
 static const struct option *find_negated(const struct option *table, const char *name, size_t n)
 {
     if (n <= 3 || !same_name(name, 3, "no-")) return NULL;
@@ -184,46 +262,163 @@ static int set_negated(const struct option *o)
     return 0;
 }
 
-int options_set(const struct option *table, const char *name, const char *value, struct err *e)
+/* Check a value as set_value does, but keep the target's value. */
+static int judge_value(const struct option *o, const char *dashes, const char *value, struct err *e)
+{
+    union {
+        bool flag;
+        int64_t whole;
+        double real;
+        const char *text;
+        struct text_list list;
+    } unused = {.list = {0}};
+    struct option copy = *o;
+    copy.target = &unused;
+    int rc = set_value(&copy, dashes, value, e);
+    if (is_list(o)) free(unused.list.v);
+    return rc;
+}
+
+static int set_named(const struct option *table, const char *name, const char *value,
+                     bool only_judge, struct err *e)
 {
     size_t n = strlen(name);
     const struct option *o = find_option(table, name, n),
                         *negated = o ? NULL : find_negated(table, name, n);
-    if (negated) return set_negated(negated);
-    if (!o) return unknown_option(table, NULL, name, n, e);
-    if (!value && o->kind != OPTION_FLAG)
-        return err_set(e, ERR_ARG, "%s needs a value: /set %s %s", o->name, o->name, o->arg);
-    return set_value(o, value ? value : "true", e);
-}
-
-static void show_value(const struct option *o, FILE *out)
-{
-    const struct text_list *list = o->target;
-    bool is_real = o->kind == OPTION_REAL, is_int = o->kind == OPTION_INT;
-    double v = is_real  ? *(const double *)o->target
-               : is_int ? (double)*(const int64_t *)o->target
-                        : 0;
-    if ((is_real || is_int) && (v < o->lo || v > o->hi))
-        fprintf(out, "(not set)");
-    else if (is_real || is_int)
-        fprintf(out, "%.15g", v);
-    else if (o->kind == OPTION_FLAG)
-        fprintf(out, "%s", *(const bool *)o->target ? "true" : "false");
-    else if (is_list(o))
-        for (size_t i = 0; i < list->n; i++) fprintf(out, "%s\"%s\"", i ? " " : "", list->v[i]);
-}
-
-void options_show(const struct option *table, FILE *out)
-{
-    for (const struct option *o = table; o->kind != OPTION_END; o++) {
-        if (o->kind == OPTION_GROUP) {
-            options_show(o->include, out);
-            continue;
-        }
-        fprintf(out, "  %-28s ", o->name);
-        show_value(o, out);
-        fprintf(out, "\n");
+    if (negated) return only_judge ? 0 : set_negated(negated);
+    bool ignored;
+    const struct alias *a = o ? NULL : alias_find(name, n, &ignored);
+    if (a && a->option && a->takes == TAKES_VALUE && strcmp(a->values, "*=*") == 0)
+        o = find_option(table, a->option, strlen(a->option));
+    if (!o) {
+        const char *near = near_flag(table, name, n, false);
+        return near ? err_set(e, ERR_ARG, "unknown option %s; did you mean %s?", name, near)
+                    : err_set(e, ERR_MISSING, "unknown option %s", name);
     }
+    if (!value && o->kind != OPTION_FLAG)
+        return err_set(e, ERR_ARG, "%s: needs a value, %s", o->name, o->arg);
+    return (only_judge ? judge_value : set_value)(o, "", value ? value : "true", e);
+}
+
+int options_set(const struct option *table, const char *name, const char *value, struct err *e)
+{
+    return set_named(table, name, value, false, e);
+}
+
+int options_judge(const struct option *table, const char *name, const char *value, struct err *e)
+{
+    return set_named(table, name, value, true, e);
+}
+
+/* ---- flags of other engines ---- */
+
+struct cursor {
+    const struct command *c;
+    int i, n, n_out; /* arg[0] .. arg[n_out - 1] are positional arguments */
+    char **arg;
+    bool flags_end;
+};
+
+/* Return true for a flag; negative numbers and "- an item" are values. */
+static bool is_flag(const char *arg)
+{
+    return arg[0] == '-' && arg[1] && !isdigit((unsigned char)arg[1]) && !strchr(". \t\n", arg[1]);
+}
+
+/* Insert a positional argument of the command: MODEL before the others, PROMPT after them. */
+static int place_argument(struct cursor *at, const char *place, const char *value, struct err *e)
+{
+    if (!strstr(at->c->usage, place))
+        return err_set(e, ERR_ARG, "quoth %s takes no %s; usage: quoth %s %s", at->c->name, place,
+                       at->c->name, at->c->usage);
+    if (at->n_out == at->c->n_arg_max || at->n_out > at->i)
+        return err_set(e, ERR_ARG, "unexpected argument \"%.60s\"; usage: quoth %s %s", value,
+                       at->c->name, at->c->usage);
+    bool first = strcmp(place, ALIAS_MODEL) == 0;
+    if (first) memmove(at->arg + 1, at->arg, (size_t)at->n_out * sizeof *at->arg);
+    at->arg[first ? 0 : at->n_out] = (char *)value;
+    at->n_out++;
+    return 0;
+}
+
+static bool is_place(const char *option)
+{
+    return option && (strcmp(option, ALIAS_MODEL) == 0 || strcmp(option, ALIAS_PROMPT) == 0);
+}
+
+static int use_alias(struct cursor *at, const struct alias *a, const char *typed, const char *value,
+                     struct err *e)
+{
+    const char *own = NULL;
+    int rc = alias_value(a, typed, value, &own, e);
+    if (rc != 0 || !own) return rc;
+    if (is_place(a->option)) return place_argument(at, a->option, own, e);
+    const struct option *o = find_option(at->c->options, a->option, strlen(a->option));
+    if (!o && a->note) return alias_note(a, typed, value, e);
+    if (!o && a->otherwise) return err_set(e, ERR_ARG, "%s: %s", typed, a->otherwise);
+    if (!o)
+        return err_set(e, ERR_ARG, "%s: quoth %s has no --%s; quoth %s --help lists its flags",
+                       typed, at->c->name, a->option, at->c->name);
+    rc = alias_agree(a, typed, own, e);
+    return rc ? rc : set_value(o, "--", own, e);
+}
+
+/* Return true if the command recognizes the alias. Commands that open a model recognize the flags
+ * of all such commands; others only flags of options that they have. */
+static bool knows(const struct command *c, const struct alias *a)
+{
+    static const char computes[] = "max-model-len";
+    if (find_option(c->options, computes, sizeof computes - 1)) return true;
+    if (is_place(a->option)) return strstr(c->usage, a->option) != NULL;
+    return a->option && find_option(c->options, a->option, strlen(a->option));
+}
+
+/* Return the value of a flag that may have none: the next word if the alias lists it. */
+static const char *maybe_value(struct cursor *at, const struct alias *a)
+{
+    bool next = at->i + 1 < at->n && alias_lists(a, at->arg[at->i + 1]);
+    return next ? at->arg[++at->i] : "true";
+}
+
+static const char *truth_of(const char *value)
+{
+    static const char *const word[] = {"true", "1", "yes", "false", "0", "no"};
+    for (int i = 0; i < 6; i++)
+        if (strcasecmp(value, word[i]) == 0) return word[i / 3 * 3];
+    return value;
+}
+
+/* Handle a flag that the table does not have: `typed` with its dashes, n bytes of name from `name`
+ * on; `value` NULL: in the following arguments. */
+static int foreign_flag(struct cursor *at, const char *typed, const char *name, size_t n,
+                        const char *value, struct err *e)
+{
+    bool negated, follows = !value;
+    const struct alias *a = alias_find(name, n, &negated);
+    if (!a || !knows(at->c, a)) return unknown_flag(at->c, typed, name, n, e);
+    if (a->takes == TAKES_NOTHING) {
+        value = truth_of(value ? value : "true");
+        if (negated) value = strcmp(value, "true") == 0 ? "false" : "true";
+    } else if (!value && a->takes == TAKES_MAYBE) {
+        value = maybe_value(at, a);
+    } else if (!value) {
+        if (at->i + 1 >= at->n) return err_set(e, ERR_ARG, "%s needs a value", typed);
+        value = at->arg[++at->i];
+    }
+    int rc = use_alias(at, a, typed, value, e);
+    follows &= a->takes == TAKES_WORDS;
+    while (rc == 0 && follows && at->i + 1 < at->n && !is_flag(at->arg[at->i + 1]))
+        rc = use_alias(at, a, typed, at->arg[++at->i], e);
+    return rc;
+}
+
+/* Handle a config file's name that the table does not have. */
+static int foreign_option(struct cursor *at, const char *name, size_t n, const char *value,
+                          struct err *e)
+{
+    char typed[80];
+    snprintf(typed, sizeof typed, "--%s", name);
+    return foreign_flag(at, typed, name, n, value, e);
 }
 
 /* ---- config files: lines of "name: value" or "name = value", # begins a comment ---- */
@@ -241,8 +436,7 @@ static char *trimmed(char *text)
     return text;
 }
 
-static int config_line(const struct command *c, char *line, const char *path, int number,
-                       struct err *e)
+static int config_line(struct cursor *at, char *line, const char *path, int number, struct err *e)
 {
     char *text = trimmed(line);
     if (*text == 0 || *text == '#') return 0;
@@ -252,14 +446,16 @@ static int config_line(const struct command *c, char *line, const char *path, in
                        text);
     char *value = trimmed(text + n + 1);
     while (n > 0 && isspace((unsigned char)text[n - 1])) n--;
-    const struct option *o = find_option(c->options, text, n);
-    int rc = o ? set_value(o, value, e) : unknown_option(c->options, c->name, text, n, e);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    const struct option *o = find_option(at->c->options, text, n);
+    int rc = o ? set_value(o, "--", value, e) : foreign_option(at, name, n, value, e);
     return rc ? err_prefix(e, rc, "%s:%d", path, number) : 0;
 }
 
 static struct text_list config_texts; /* values point into them: they live until the program ends */
 
-static int config_file(const struct command *c, const char *path, struct err *e)
+static int config_file(struct cursor *at, const char *path, struct err *e)
 {
     struct buf b = {0};
     int rc = file_read(&b, path, 1 << 20, e);
@@ -271,35 +467,31 @@ static int config_file(const struct command *c, const char *path, struct err *e)
     }
     int number = 0;
     for (char *next = text, *line; rc == 0 && (line = strsep(&next, "\n"));)
-        rc = config_line(c, line, path, ++number, e);
+        rc = config_line(at, line, path, ++number, e);
     return rc;
 }
 
 /* ---- the command line ---- */
 
-struct cursor {
-    const struct command *c;
-    int i, n;
-    char **arg;
-};
-
-/* A negative number is a value, not a flag. */
-static bool is_flag(const char *arg)
-{
-    return arg[0] == '-' && arg[1] && !isdigit((unsigned char)arg[1]) && arg[1] != '.';
-}
-
 static int take_value(struct cursor *at, const struct option *o, const char *inline_value,
                       struct err *e)
 {
-    if (inline_value) return set_value(o, inline_value, e);
-    if (o->kind == OPTION_FLAG) return set_value(o, "true", e);
+    if (inline_value) return set_value(o, "--", inline_value, e);
+    if (o->kind == OPTION_FLAG) return set_value(o, "--", "true", e);
     if (at->i + 1 >= at->n)
         return err_set(e, ERR_ARG, "--%s needs a value: --%s %s", o->name, o->name, o->arg);
-    int rc = set_value(o, at->arg[++at->i], e);
+    int rc = set_value(o, "--", at->arg[++at->i], e);
     while (rc == 0 && o->kind == OPTION_WORDS && at->i + 1 < at->n && !is_flag(at->arg[at->i + 1]))
-        rc = set_value(o, at->arg[++at->i], e);
+        rc = set_value(o, "--", at->arg[++at->i], e);
     return rc;
+}
+
+/* Return the first n bytes of the current flag, for sentences. */
+static const char *typed_flag(const struct cursor *at, size_t n)
+{
+    static char typed[80];
+    snprintf(typed, sizeof typed, "%.*s", (int)n, at->arg[at->i]);
+    return typed;
 }
 
 static int long_option(struct cursor *at, struct err *e)
@@ -312,13 +504,21 @@ static int long_option(struct cursor *at, struct err *e)
     }
     if (same_name(flag, n, "config")) {
         if (!equals && at->i + 1 >= at->n) return err_set(e, ERR_ARG, "--config needs a file");
-        return config_file(at->c, equals ? equals + 1 : at->arg[++at->i], e);
+        return config_file(at, equals ? equals + 1 : at->arg[++at->i], e);
     }
     const struct option *o = find_option(at->c->options, flag, n),
                         *negated = o ? NULL : find_negated(at->c->options, flag, n);
     if (negated) return set_negated(negated);
-    if (!o) return unknown_option(at->c->options, at->c->name, flag, n, e);
+    if (!o) return foreign_flag(at, typed_flag(at, n + 2), flag, n, equals ? equals + 1 : NULL, e);
     return take_value(at, o, equals ? equals + 1 : NULL, e);
+}
+
+/* Return true for -n5 and -oFILE: the letter followed by its value; a number must begin as one. */
+static bool is_glued(const struct option *o, const char *value)
+{
+    bool number = o->kind == OPTION_INT || o->kind == OPTION_REAL;
+    return o->kind != OPTION_FLAG &&
+           (!number || isdigit((unsigned char)*value) || *value == '-' || *value == '.');
 }
 
 static int short_option(struct cursor *at, struct err *e)
@@ -328,36 +528,35 @@ static int short_option(struct cursor *at, struct err *e)
         help_command(at->c);
         return 1;
     }
+    size_t n = strchr(flag, ' ') ? strlen(flag) : strcspn(flag, "=");
+    const char *value = flag[n] ? flag + n + 1 : NULL;
     const struct option *o = find_letter(at->c->options, *flag);
-    if (!o)
-        return err_set(e, ERR_ARG, "unknown flag -%s; quoth %s --help lists them", flag,
-                       at->c->name);
-    if (o->kind == OPTION_FLAG && flag[1])
-        return err_set(e, ERR_ARG, "-%c takes no value, found \"%s\"", *flag, flag + 1);
-    return take_value(at, o, flag[1] ? flag + 1 : NULL, e);
+    bool negated;
+    if (n > 1 && alias_find(flag, n, &negated)) o = NULL;
+    if (o && n == 1) return take_value(at, o, value, e);
+    if (o && is_glued(o, flag + 1)) return take_value(at, o, flag + 1, e);
+    return foreign_flag(at, typed_flag(at, n + 1), flag, n, value, e);
 }
 
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e)
 {
     struct cursor at = {.c = c, .n = *n_arg, .arg = arg};
-    int n_out = 0;
-    bool flags_end = false;
     for (; at.i < at.n; at.i++) {
         char *a = arg[at.i];
         int rc = 0;
-        if (!flags_end && strcmp(a, "--") == 0)
-            flags_end = true;
-        else if (!flags_end && a[0] == '-' && a[1] == '-')
+        if (!at.flags_end && strcmp(a, "--") == 0)
+            at.flags_end = true;
+        else if (!at.flags_end && a[0] == '-' && a[1] == '-')
             rc = long_option(&at, e);
-        else if (!flags_end && is_flag(a))
+        else if (!at.flags_end && is_flag(a))
             rc = short_option(&at, e);
-        else if (n_out == c->n_arg_max)
+        else if (at.n_out == c->n_arg_max)
             rc = err_set(e, ERR_ARG, "unexpected argument \"%.60s\"; usage: quoth %s %s", a,
                          c->name, c->usage);
         else
-            arg[n_out++] = a;
+            arg[at.n_out++] = a;
         if (rc != 0) return rc;
     }
-    *n_arg = n_out;
+    *n_arg = at.n_out;
     return 0;
 }

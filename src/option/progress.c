@@ -1,4 +1,4 @@
-/* progress.c - a line that is written over and over; see option.h. */
+/* progress.c - a progress line that is rewritten in place; see option.h. */
 #include "option.h"
 
 #include "base/os.h"
@@ -10,7 +10,7 @@
 
 enum { BAR = 40, SHORT_BAR = 20, EVERY_US = 100000 };
 
-/* Is it time to draw again? */
+/* Return true if it is time to draw again. */
 static bool is_due(uint64_t done, uint64_t n)
 {
     static int64_t shown_us;

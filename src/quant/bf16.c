@@ -1,7 +1,7 @@
 /* bf16.c - BF16: the upper half of an f32, little-endian.
  *
- * Decoding appends zeros (quant.h has it inline); encoding rounds to nearest even, subnormals
- * included. NaN stays NaN and becomes quiet: rounding its payload up could otherwise carry into an
+ * Decoding appends zeros (inline in quant.h); encoding rounds to nearest even, subnormals included.
+ * NaN stays NaN and becomes quiet: otherwise rounding its payload up could carry into an
  * infinity. */
 #include "quant_impl.h"
 

@@ -1,9 +1,8 @@
-/* encode.c - the frame around every block encoder: clean the input, hand it to the format's fit,
- * pack.
+/* encode.c - the common part of all block encoders: clean the input, call the format's fit, pack.
  *
- * NaN and infinities become zeros (one bad weight must not take its block along). Numbers are
- * divided by the block's largest magnitude, so a fit sees the same problem whatever the scale,
- * 1e-40 or 1e38. */
+ * NaN and infinities become zeros, so that one bad weight does not destroy its block. Numbers are
+ * divided by the block's largest magnitude, so a fit sees the same problem at any scale, 1e-40 or
+ * 1e38. */
 #include "quant_impl.h"
 
 #define HALF_MAX 65504.0f
@@ -25,7 +24,7 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
     return sum;
 }
 
-/* y = x / max|x| with non-finite x as 0; returns max|x|, or 1 where that is 0. */
+/* Write y = x / max|x| with non-finite x as 0. Returns max|x|, or 1 if that is 0. */
 static float normalize(float *y, const float *x, int n)
 {
     float max = 0.0f;
@@ -38,7 +37,7 @@ static float normalize(float *y, const float *x, int n)
     return max;
 }
 
-/* Weights relative to their largest; all 1 when there are none, or none counts. */
+/* Write the weights relative to their largest; all 1 if there are none or all are zero. */
 static void weigh(float *w, const float *importance, int n)
 {
     float max = 0.0f;

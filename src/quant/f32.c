@@ -1,4 +1,4 @@
-/* f32.c - F32: IEEE binary32, little-endian. Carried as it is. */
+/* f32.c - F32: IEEE binary32, little-endian, copied unchanged. */
 #include "quant_impl.h"
 
 static void decode(float *y, const void *x, int64_t n)

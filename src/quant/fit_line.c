@@ -1,11 +1,11 @@
 /* fit_line.c - encoders for formats with minimums: x ~ step * q - low, q in 0..hi.
  *
- * The same three levels as fit_scale.c, with a line in place of a ray: per sub-block a fan of
- * starting lines (the values' span shortened by some factor, at the lower end, the middle or the
- * upper end), each improved by alternating nearest integers and weighted linear regression; then d
- * and dmin whose multiples fit those lines; then neighbours of every scale and minimum, tried on
- * the values, and a joint regression for d and dmin. k-quants store minimums without a sign, so
- * there low >= 0. */
+ * The three levels of fit_scale.c, with a line instead of a ray. (1) Per sub-block, a fan of
+ * starting lines (the values' span shortened by a factor, at the lower end, the middle or the upper
+ * end), each improved by alternating nearest integers and weighted linear regression. (2) d and
+ * dmin whose multiples fit those lines. (3) Neighbours of every scale and minimum, tried on the
+ * values, and a joint regression for d and dmin. k-quants store minimums without a sign, so low >=
+ * 0 for them. */
 #include "quant_impl.h"
 
 struct line {
@@ -32,8 +32,8 @@ static float line_error(const int8_t *q, const float *x, const float *w, int n, 
     return sum;
 }
 
-/* Weighted regression of x on u and v (both [n]): x ~ a u + b v. One of them alone where the other
- * adds nothing. */
+/* Weighted regression of x on u and v (both [n]): x ~ a u + b v. Only one of them is used if the
+ * other adds nothing. */
 struct regression {
     double uu, uv, vv, xu, xv;
 };
@@ -59,7 +59,7 @@ static void regression_solve(const struct regression *r, float *a, float *b)
     }
 }
 
-/* The best line for given integers; with low_positive the best of those with low >= 0. */
+/* Return the best line for given integers; with low_positive, the best with low >= 0. */
 static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
                               bool low_positive)
 {
@@ -83,7 +83,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
     return l;
 }
 
-/* Improve l in place by a few alternations; returns its error with the nearest integers. */
+/* Improve l in place by some alternations. Returns its error with the nearest integers. */
 static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {
@@ -108,8 +108,8 @@ static struct line line_search(const float *x, const float *w, int n, int hi, bo
     }
     if (low_positive) min = fminf(min, 0.0f);
     for (int t = 0; t < N_SPAN * N_PLACE; t++) {
-        /* Few levels gain from clipping more: 4 levels go down to half the span, 32 to 0.93 of it.
-         */
+        /* Fewer levels gain more from clipping: 4 levels use down to half the span, 32 down to
+         * 0.93. */
         float part =
             1.0f + 0.4f / (float)hi - 2.0f / (float)(hi + 1) * (float)(t / N_PLACE) / (N_SPAN - 1);
         float left_out = (max - min) * (1.0f - part);
@@ -149,7 +149,8 @@ static int near_multiple(float x, float unit, int max)
     return (int)lrintf(k < 0.0f ? 0.0f : k > (float)max ? (float)max : k);
 }
 
-/* Scale, minimum and integers of sub-block j: the wish's nearest ones and their neighbours. */
+/* Choose scale, minimum and integers of sub-block j, among the nearest to its wish and their
+ * neighbours. Returns the error. */
 static float sub_choose(struct block *b, const struct lines *s, int j)
 {
     const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
@@ -172,7 +173,7 @@ static float sub_choose(struct block *b, const struct lines *s, int j)
     return least;
 }
 
-/* Round the unit to f16 and choose all sub-blocks for it; returns the error. */
+/* Round the unit to f16 and choose all sub-blocks for it. Returns the error. */
 static float block_choose(struct block *b, struct lines *s)
 {
     float e = 0.0f, unit = s->v->unit;
@@ -183,7 +184,7 @@ static float block_choose(struct block *b, struct lines *s)
     return e;
 }
 
-/* The d and dmin that suit the integers of b best, into s->unit. */
+/* Write the best d and dmin for the integers of b to s->unit. */
 static void unit_solve(struct lines *s, const struct block *b)
 {
     struct regression r = {0};

@@ -1,12 +1,11 @@
 /* fit_scale.c - encoders for formats without minimums: x ~ d * scale[j] * q.
  *
  * Weighted least squares in three levels. (1) Each sub-block alone: from a fan of starting steps,
- * alternate "nearest integers for this step" and "best step for these integers", keep the step that
- * explains most. (2) One d whose admissible multiples come close to all of those steps, judged by
- * the parabola that the error is near its minimum. (3) With d rounded to f16, try each scale and
- * its neighbours on the values themselves; then solve d again for the integers found, and repeat.
- * What it means to be the nearest integers (a range, a table, a code book with signs) is the
- * coder's business. */
+ * alternate "nearest integers for this step" and "best step for these integers", and keep the step
+ * that explains most. (2) One d whose admissible multiples are close to all those steps, judged by
+ * the error's parabola near its minimum. (3) With d rounded to f16, try each scale and its
+ * neighbours on the values; then solve d again for the integers found, and repeat. The coder
+ * defines the nearest integers (a range, a table, a code book with signs). */
 #include "quant_impl.h"
 
 static float clamp(float v, float lo, float hi)
@@ -39,13 +38,13 @@ void level_nearest(const struct coder *c, int8_t *q, const float *x, const float
     }
 }
 
-/* What a sub-block wants: `step`, and around it the error grows as curve * (step' - step)^2. */
+/* Optimum of a sub-block: `step`; near it, the error grows as curve * (step' - step)^2. */
 struct wish {
     float step, curve;
 };
 
-/* Integers for the given step, then the best step for them; returns how much of sum w x^2 that
- * explains. */
+/* Find the integers for the given step, then the best step for them. Returns how much of sum w x^2
+ * they explain. */
 static float step_improve(const struct coder *c, struct wish *s, const float *x, const float *w,
                           int n)
 {
@@ -80,7 +79,7 @@ static struct wish step_search(const struct coder *c, const float *x, const floa
     return best;
 }
 
-/* The admissible scale nearest to `ratio`. */
+/* Return the admissible scale nearest to `ratio`. */
 static int scale_near(const struct coder *c, float ratio)
 {
     float k = (ratio - (float)c->scale.lo) / (float)c->scale.by;
@@ -99,7 +98,8 @@ static float wish_error(const struct coder *c, const struct wish *s, int n_sub, 
     return sum;
 }
 
-/* A first d: the largest wish at the end of the scales' range, or a little past or short of it. */
+/* Find a first d: the one that puts the largest step at an end of the scales' range, or up to 32 %
+ * past or short of it. */
 static float d_search(const struct coder *c, const struct wish *s, int n_sub)
 {
     enum { N_TRY = 16 };
@@ -120,7 +120,7 @@ static float d_search(const struct coder *c, const struct wish *s, int n_sub)
     return best;
 }
 
-/* Scale and integers of sub-block j for the block's d (in v's unit); returns the error. */
+/* Choose scale and integers of sub-block j for the block's d (in v's unit). Returns the error. */
 static float scale_choose(struct block *b, const struct values *v, const struct coder *c, int sub,
                           int j, int first, float d)
 {
@@ -140,7 +140,7 @@ static float scale_choose(struct block *b, const struct values *v, const struct 
     return least;
 }
 
-/* The d that suits the integers of b best, in v's unit. */
+/* Return the best d for the integers of b, in v's unit. */
 static float d_solve(const struct block *b, const struct values *v, int sub)
 {
     float xq = 0.0f, qq = 0.0f;

@@ -1,10 +1,10 @@
-/* float_impl.h - small floats to f32 and back, in integer arithmetic plus one exact float
- * operation.
+/* float_impl.h - conversion between small floats and f32, in integer arithmetic plus one exact
+ * float operation.
  *
- * A small float here is sign | n_exp exponent bits | n_man mantissa bits with the IEEE bias. These
- * helpers see magnitudes only; what the top exponent means (infinity and NaN, or numbers) is the
- * format's own business. The only assumption is the thread's canonical rounding mode: nearest even,
- * subnormals kept. */
+ * A small float is sign | n_exp exponent bits | n_man mantissa bits with the IEEE bias. These
+ * helpers handle magnitudes only; the format defines the meaning of the top exponent (infinity and
+ * NaN, or numbers). The thread must be in the canonical rounding mode: nearest even, subnormals
+ * kept. */
 #ifndef QUOTH_QUANT_FLOAT_IMPL_H
 #define QUOTH_QUANT_FLOAT_IMPL_H
 
@@ -25,8 +25,8 @@ static inline uint32_t f32_sign(float x)
     return bits_of_f32(x) >> 31;
 }
 
-/* The code read as an f32 with the same fields is off by the difference of the biases: one exact
- * multiplication, which also normalizes subnormal codes. */
+/* Convert a code to f32. Read as an f32 with the same fields, it is off by the difference of the
+ * biases: one exact multiplication corrects that and normalizes subnormal codes. */
 static inline float widen(uint32_t code, int n_exp, int n_man)
 {
     int bias = (1 << (n_exp - 1)) - 1;
@@ -34,16 +34,16 @@ static inline float widen(uint32_t code, int n_exp, int n_man)
     return f32_of_bits(code << (23 - n_man)) * rebias;
 }
 
-/* |x| rounded to nearest even. Too large a value gives a code past the format's top (an infinity
- * does too): the caller caps it. Not for NaN. */
+/* Round |x| to nearest even. Too large a value, or infinity, gives a code past the format's top,
+ * which the caller clamps. Not for NaN. */
 static inline uint32_t narrow(float x, int n_exp, int n_man)
 {
     int bias = (1 << (n_exp - 1)) - 1;
     int n_cut = 23 - n_man;
     uint32_t a = f32_magnitude(x);
     if (a < (uint32_t)(128 - bias) << 23) {
-        /* Subnormal result: a power of two whose last mantissa bit weighs one step of the target
-         * lets the addition do the rounding. */
+        /* Subnormal result: adding a power of two whose last mantissa bit is one step of the target
+         * rounds. */
         uint32_t anchor = (uint32_t)(128 - bias + n_cut) << 23;
         return bits_of_f32(f32_of_bits(a) + f32_of_bits(anchor)) - anchor;
     }

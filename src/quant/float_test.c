@@ -1,6 +1,6 @@
-/* float_test.c - every code of the small floats, and rounding, against the formats' definition
- * evaluated in double (fields, not bit tricks; nearest by comparing distances to both neighbours)
- * and against the compiler. */
+/* float_test.c - goal: every code of the small floats, and rounding, are right. Method: compare
+ * with the formats' definition evaluated in double (fields, not bit tricks; nearest by comparing
+ * distances to both neighbours) and with the compiler. */
 #include "quant_impl.h"
 
 #include "../../tests/unit.h"
@@ -42,8 +42,7 @@ static uint32_t narrow_e5m2(float x)
 static const struct small {
     const char *name;
     int n_bit, n_man;
-    uint32_t top; /* the magnitude code that follows the largest finite one: an infinity, or E4M3's
-                     NaN */
+    uint32_t top; /* magnitude code after the largest finite one: infinity, or E4M3's NaN */
     bool top_is_nan;
     float (*widen)(uint32_t);
     uint32_t (*narrow)(float);
@@ -55,7 +54,8 @@ static const struct small {
 };
 enum { N_SMALL = sizeof small / sizeof *small };
 
-/* A magnitude code as sign-free fields; codes from `top` on as if the range went on. */
+/* Return the value of a magnitude code by its fields; codes from `top` on as if the range
+ * continued. */
 static double value_of(const struct small *s, uint32_t m)
 {
     int bias = (1 << (s->n_bit - s->n_man - 2)) - 1;
@@ -69,7 +69,7 @@ static bool code_is_nan(const struct small *s, uint32_t m)
     return s->top_is_nan ? m == s->top : m > s->top;
 }
 
-/* The code of x by the definition of rounding to nearest even. Not for NaN. */
+/* Return the code of x by the definition of rounding to nearest even. Not for NaN. */
 static uint32_t code_of(const struct small *s, float x)
 {
     uint32_t sign = signbit(x) ? 1u << (s->n_bit - 1) : 0, low = 0, high = s->top;

@@ -1,13 +1,14 @@
-/* grid_signed.c - values from a code book of magnitudes, a sign for each: IQ2_* and IQ3_*.
+/* grid_signed.c - values from a code book of magnitudes, with a sign each: IQ2_* and IQ3_*.
  *
- * Signs go with eight values. Formats with seven bits for them keep the number of minuses even, so
- * with an odd input one value must take the wrong sign. Which one, and which points, is decided
- * together: changing the sign of value i at level g costs 4 w step |x_i| g more, and the search
- * takes the point where the cost with the least such surcharge is least. Where eight values are two
- * points of four (IQ3), the wrong sign goes to the one that suffers less. */
+ * Signs are stored per eight values. Formats with seven bits for them require an even number of
+ * minuses, so with an odd input one value must take the wrong sign. That value and the points are
+ * chosen together: the wrong sign of value i at level g costs 4 w step |x_i| g more, and the search
+ * takes the point with the least cost including the least surcharge. If eight values are two points
+ * of four (IQ3), the wrong sign goes to the point where it costs less. */
 #include "quant_impl.h"
 
-#include <assert.h>
+#include "base/check.h"
+
 #include <stdlib.h>
 
 uint8_t signs_of(const int8_t q[8])
@@ -33,7 +34,7 @@ int magnitude_code(const struct grid *g, const int8_t *q)
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n)
 {
     int8_t s[SUB_MAX];
-    assert(n <= SUB_MAX && n % 2 == 0);
+    CHECK(n <= SUB_MAX && n % 2 == 0, "%d scales", n);
     fields_unpack(s, x, n, 1, 4);
     for (int j = 0; j < n; j++) b->scale[j] = (int16_t)(2 * s[j] + 1);
 }
@@ -56,7 +57,7 @@ static void cost_fill(struct grid_cost *c, const struct grid *g, const float *x,
         }
 }
 
-/* The value among q [dim] whose wrong sign costs least. */
+/* Return the index of the value in q [dim] whose wrong sign costs least. */
 static int cheapest_flip(const int8_t *q, const float *x, const float *w, int dim)
 {
     int best = 0;
@@ -65,13 +66,13 @@ static int cheapest_flip(const int8_t *q, const float *x, const float *w, int di
     return best;
 }
 
-/* Eight values. */
+/* Find the nearest eight values. */
 static void nearest_8(const struct coder *c, int8_t *q, const float *x, const float *w, float step)
 {
     const struct grid *g = c->grid;
     struct grid_cost cost;
     int8_t flipped[8];
-    int part = 0; /* where the wrong sign does least harm */
+    int part = 0; /* first value of the point where the wrong sign costs least */
     float harm_least = INFINITY;
     unsigned signs = 0;
     for (int i = 0; i < 8; i++) signs |= (unsigned)(x[i] < 0.0f) << i;

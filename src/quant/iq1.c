@@ -1,9 +1,9 @@
-/* iq1.c - what IQ1_S and IQ1_M share: points of a code book of 2048 in {-1, 0, 1}^8, shifted by 1/8
- * up or down.
+/* iq1.c - shared by IQ1_S and IQ1_M: points of a code book of 2048 in {-1, 0, 1}^8, shifted up or
+ * down by 1/8.
  *
- * Times eight a shifted value is the integer 8 g + 1 or 8 g - 1 (one of -9, -7, -1, 1, 7, 9), and
+ * Times eight, a shifted value is the integer 8 g + 1 or 8 g - 1 (one of -9, -7, -1, 1, 7, 9), and
  * the block's scale is divided by eight: no term for the shift remains, and every product is exact.
- * A kernel may as well sum 8 * (g . a) and add or subtract the sum of a: the same integer. */
+ * A kernel may instead sum 8 * (g . a) and add or subtract the sum of a: the integer is equal. */
 #include "quant_impl.h"
 
 void shift_point(int8_t q[8], int code, bool minus)
@@ -20,7 +20,7 @@ int shift_code(const int8_t q[8])
     return grid_code(&grid_iq1, g);
 }
 
-/* The nearest point with a given shift for each 8 of n values; returns the error. */
+/* Find the nearest point with the given shift for each 8 of n values. Returns the error. */
 static float nearest_shifted(int8_t *q, const float *x, const float *w, int n, float step,
                              bool minus)
 {

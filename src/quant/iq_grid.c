@@ -1,13 +1,13 @@
-/* iq_grid.c - the code books of the IQ formats, and the search for the nearest point of one.
+/* iq_grid.c - the code books of the IQ formats, and the search for the nearest point in one.
  *
- * The point lists are facts of the formats, published by llama.cpp. They are kept as digits
+ * The point lists are part of the formats, published by llama.cpp. They are stored as digits
  * (quant_impl.h, struct grid): 2 bits for each of 8 values or 3 bits for each of 4. They ascend, so
  * encoding finds a point's code by binary search.
  *
- * The search sums a cost for each value. A key is split into an upper and a lower half of equal
- * width; the sums of all halves are tabled first (at most 81 or 64 of each are ever used), and then
- * every point costs two loads and an addition. Exhaustive, hence exact; measured 0.7 us for 256
- * points, 2.3 us for 2048. */
+ * The search sums a cost per value. A key is split into an upper and a lower half of equal width;
+ * the sums of all halves are tabulated first (at most 81 or 64 of each are used), and then every
+ * point costs two loads and an addition. The search is exhaustive, hence exact; measured 0.7 us for
+ * 256 points, 2.3 us for 2048. */
 #include "quant_impl.h"
 
 static const uint16_t key_iq2_xxs[256] = {
@@ -403,9 +403,9 @@ int grid_code(const struct grid *g, const int8_t *q)
     return low;
 }
 
-/* Sums over the values of half a key, indexed by that half's digits. */
+/* Sums over the values of half a key, indexed by the half's digits. */
 struct half {
-    float cost[256], extra[256]; /* extra: the least surcharge among those values, if flip */
+    float cost[256], extra[256]; /* extra: least surcharge of those values, if flip */
 };
 
 static float least_of(float a, float b)

@@ -1,7 +1,7 @@
-/* quant.c - the table of number formats, and finding a format by id or name.
+/* quant.c - the table of number formats, and lookup of a format by id or name.
  *
- * Everything here is made from types.def: a format whose line is QTYPE brings `qtype_ops_<id>` in a
- * file of its own, one whose line is QPLAIN is only carried (it has a size and no arithmetic). */
+ * Everything here is generated from types.def: a QTYPE format has `qtype_ops_<id>` in a file of its
+ * own; a QPLAIN format has a size but no arithmetic. */
 #include "quant_impl.h"
 
 #include <strings.h>

@@ -1,9 +1,9 @@
-/* quant.h - number formats: what their bytes mean. Pure functions, any thread, no allocation.
+/* quant.h - number formats: the meaning of their bytes. Pure functions, any thread, no allocation.
  *
  * A tensor row of n values in a block format is n / block consecutive blocks; n is always a
- * multiple of the block. Blocks are little-endian as published, with no alignment (use
- * memcpy-style loads). This folder is the specification: plain scalar code, one file per format;
- * src/kern has the fast forms, equal bit for bit. */
+ * multiple of the block. Blocks are little-endian as published and unaligned (use memcpy-style
+ * loads). This folder is the specification: plain scalar code, one file per format. src/kern has
+ * the fast forms, equal bit for bit. */
 #ifndef QUOTH_QUANT_H
 #define QUOTH_QUANT_H
 
@@ -18,66 +18,71 @@ enum qtype {
     QT_COUNT
 };
 
+/* Storage of K and V. KV_Q8: int8 times an f32 scale per token and head, amax / 127. */
+enum kv_type { KV_F32, KV_F16, KV_BF16, KV_Q8, KV_FP8_E4M3, KV_FP8_E5M2, KV_TYPE_COUNT };
+
 enum { BLOCK_MAX = 256, SUB_MAX = 16 };
 
 /* One block of a block format as integers. Value i, in sub-block j = i / (values per scale), is
  *     d * scale[j] * q[i] - dmin * min[j]
- * where the products are exact in f32 and only the difference rounds. NVFP4 alone is different:
- * there scale[j] is the E4M3 code of sub-block j's step, and d is not used. */
+ * The products are exact in f32; only the difference rounds. Exception: in NVFP4, scale[j] is the
+ * E4M3 code of sub-block j's step, and d is not used. */
 struct block {
-    float d, dmin; /* dmin and min[] only in formats that have minimums */
+    float d, dmin; /* dmin and min[] only in formats with minimums */
     int16_t scale[SUB_MAX], min[SUB_MAX];
     int8_t q[BLOCK_MAX];
 };
 
 struct qtype_ops {
-    /* y f32 [n] = the exact value of each of the n numbers in x. Never NULL. */
+    /* Write the exact values of the n numbers in x to y f32 [n]. Never NULL. */
     void (*decode)(float *y, const void *x, int64_t n);
 
-    /* x f32 [n] -> y, our best encoding. importance f32 [n] (squared-error weights, each >= 0) or
-     * NULL. Non-finite input: encoded as zero in block formats. NULL: the type cannot be encoded. */
+    /* Encode x f32 [n] to y with the least error found. importance f32 [n]: squared-error weights,
+     * each >= 0, or NULL. Non-finite input is encoded as zero in block formats. NULL: the type
+     * cannot be encoded. */
     void (*encode)(void *y, const float *x, int64_t n, const float *importance);
 
-    /* The integer dot product of DESIGN 5: w is n values (n <= 256, a multiple of the block) that
-     * start at a multiple of 256 in their row, a is int8 [n]. Returns the group's
+    /* Return the integer dot product of docs/design.md 5. w is n values (n <= 256, a multiple of
+     * the block) that start at a multiple of 256 in their row; a is int8 [n]. The result is the
+     * group's
      *     T = 0;  per weight block ascending: T = fmaf((float)isum, w_scale, T)
-     * each file's head says what isum, w_scale and the terms for minimums are.
-     * NULL for float formats (they are computed in floating point, see kern.h). */
+     * Each format file's head defines isum, w_scale and the terms of minimums. NULL for float
+     * formats (computed in floating point, see kern.h). */
     float (*dot_group)(const void *w, const int8_t *a, int n);
 
-    /* The integers of the block at x. Fills what the format has and leaves the rest. NULL for float
-     * formats. */
+    /* Read the integers of the block at x. Fills only the fields that the format has. NULL for
+     * float formats. */
     void (*unpack)(struct block *b, const uint8_t *x);
 };
 
 struct qtype_info {
-    const char *name; /* as GGUF tools print it, upper case */
+    const char *name; /* upper case, as GGUF tools print it */
     int block;        /* values per block                   */
     int n_byte;       /* bytes per block                    */
-    int gguf_id;      /* GGUF's ggml_type, -1 if it has none */
-    /* NULL for plain integers (F64, I*, U8, BOOL: carried, not computed with) */
+    int gguf_id;      /* ggml_type of GGUF, -1 if none      */
+    /* NULL for types that are stored but not computed with (F64, I*, U8, BOOL) */
     const struct qtype_ops *ops;
 };
 extern const struct qtype_info qtype_info[QT_COUNT];
 
-/* -1 when unknown. Names compare without regard to case. */
+/* Return the type, or -1 if unknown. Names are compared without case. */
 int qtype_of_gguf(uint32_t gguf_id);
 int qtype_of_name(const char *name);
 
-/* Bytes of n values; n must be a multiple of the block. */
+/* Return the bytes of n values; n must be a multiple of the block. */
 static inline size_t qtype_bytes(enum qtype t, int64_t n)
 {
     return (size_t)(n / qtype_info[t].block) * (size_t)qtype_info[t].n_byte;
 }
 
-/* Weight types whose linear layers take int8 activations by default (all block formats). */
+/* Return true for block formats: their linear layers take int8 activations by default. */
 static inline bool qtype_is_block(enum qtype t)
 {
     return qtype_info[t].ops && qtype_info[t].ops->dot_group;
 }
 
-/* Scalar conversions, exact or round-to-nearest-even; NaN stays NaN, infinities stay (E4M3 has
- * none: values that overflow become NaN, 0x7F; see f8.c for the saturating form). */
+/* Convert a scalar, exactly or rounded to nearest even. NaN stays NaN; infinities stay, but E4M3
+ * has none: values that overflow become NaN, 0x7F (f8.c has the saturating form). */
 float f32_of_f16(uint16_t h);
 uint16_t f16_of_f32(float x);
 static inline float f32_of_bf16(uint16_t h)

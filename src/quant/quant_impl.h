@@ -1,11 +1,11 @@
-/* quant_impl.h - what the format files share; private to src/quant.
+/* quant_impl.h - private to src/quant: code shared by the format files.
  *
  *     bytes --unpack--> struct block --> decode, dot_group
  *     f32 --format_encode--> struct values --fit--> struct block --pack--> bytes
  *
- * A format file says how its bytes map to integers (unpack and pack, inverses on what an encoder
- * writes) and which fit chooses the integers; BLOCK_OPS makes the qtype_ops from that. The loops
- * are inline here with a constant `format`, so that the compiler sees all lengths. */
+ * A format file defines how its bytes map to integers (unpack and pack, inverses on an encoder's
+ * output) and which fit chooses the integers. BLOCK_OPS makes the qtype_ops from that. The loops
+ * are inline with a constant `format`, so the compiler sees all lengths. */
 #ifndef QUOTH_QUANT_IMPL_H
 #define QUOTH_QUANT_IMPL_H
 
@@ -19,10 +19,10 @@
 #include "types.def"
 #undef QTYPE
 
-/* A block's numbers on their way in: finite, and divided by `unit`, their largest magnitude (1 if
- * all are zero), so that no sum below overflows or vanishes. */
+/* Input values of a block: finite, and divided by `unit`, their largest magnitude (1 if all are
+ * zero), so that no sum below overflows or vanishes. */
 struct values {
-    const float *x; /* [n], in [-1, 1]                        */
+    const float *x; /* [n], in [-1, 1]                         */
     const float *w; /* [n] squared-error weights, not all zero */
     int n;
     float unit;
@@ -35,7 +35,7 @@ struct format {
     void (*unpack)(struct block *b, const uint8_t *x);
     void (*pack)(uint8_t *y, const struct block *b);
     void (*fit)(struct block *b, const struct values *v, const struct format *f);
-    const struct coder *coder; /* what fit needs to know */
+    const struct coder *coder; /* parameters of fit */
 };
 
 /* ---- bytes ---- */
@@ -72,9 +72,9 @@ static inline void half_store(uint8_t *p, float x)
     u16_store(p, f16_of_f32(x));
 }
 
-/* Bit fields in runs of `run` bytes: field k of byte m of a run is the run's value k * run + m.
- * Nearly every format is made of such runs: nibbles that pair a block's halves (run 16, 4 bits),
- * the 2-bit codes of the k-quants (run 32), plain bit strings (run 1). */
+/* Unpack bit fields in runs of `run` bytes: field k of byte m of a run is the run's value k * run +
+ * m. Most formats consist of these runs: nibbles that pair a block's halves (run 16, 4 bits), the
+ * 2-bit codes of the k-quants (run 32), plain bit strings (run 1). */
 static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
 {
     const int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -91,7 +91,7 @@ static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, in
         }
 }
 
-/* The inverse; of each q only the n_bit bits from bit `from` up are taken. */
+/* Pack bit fields, the inverse of fields_unpack: bits [from, from + n_bit) of each q. */
 static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int n_bit, int from)
 {
     int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -102,7 +102,7 @@ static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int 
                 y[m] |= (uint8_t)(((q[at + k * run + m] >> from) & mask) << (k * n_bit));
 }
 
-/* q |= high << by, for formats that keep their upper bits elsewhere. */
+/* Set q |= high << by, for formats that store upper bits separately. */
 static inline void bits_join(int8_t *q, const int8_t *high, int n, int by)
 {
     for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] | high[i] << by);
@@ -113,7 +113,7 @@ static inline void q_add(int8_t *q, int n, int by)
     for (int i = 0; i < n; i++) q[i] = (int8_t)(q[i] + by);
 }
 
-/* y = q + by: what pack stores of codes with a zero point. */
+/* Write y = q + by: the codes that pack stores, for formats with a zero point. */
 static inline void q_shifted(int8_t *y, const int8_t *q, int n, int by)
 {
     for (int i = 0; i < n; i++) y[i] = (int8_t)(q[i] + by);
@@ -190,32 +190,33 @@ void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n
 
 /* ---- fitting ---- */
 
-/* The f16 nearest to x, within f16's finite range. */
+/* Return the f16 nearest to x, within f16's finite range. */
 float half_near(float x);
 
-/* sum w (x - step q)^2 */
+/* Return sum w (x - step q)^2. */
 float step_error(const int8_t *q, const float *x, const float *w, int n, float step);
 
-/* How a sub-block's values become integers once their step is known, and which steps fit_scale.c
- * tries. */
+/* How a sub-block's values become integers for a given step, and which steps fit_scale.c tries. */
 struct coder {
-    /* q [n] = the admissible integers with the least sum w (x - step q)^2. step 0: any. */
+    /* Write to q [n] the admissible integers with the least sum w (x - step q)^2; any if step is
+     * 0. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
-    int lo, hi;              /* range of q; steps of both signs are tried unless lo == -hi;
-                                the line fits want only hi and scale.hi                         */
-    const int8_t *level;     /* level_nearest: 16 integers, ascending                           */
-    const struct grid *grid; /* grid_nearest                                                    */
-    bool even;               /* grid_nearest: the signs of each 8 values have even parity       */
-    int run;                 /* shift_nearest: how many values share a shift                    */
+    /* range of q; steps of both signs are tried unless lo == -hi; fit_line and fit_lines use only
+     * hi and scale.hi */
+    int lo, hi;
+    const int8_t *level;     /* level_nearest: 16 integers, ascending                 */
+    const struct grid *grid; /* grid_nearest                                          */
+    bool even;               /* grid_nearest: signs of each 8 values have even parity */
+    int run;                 /* shift_nearest: number of values that share a shift    */
     struct {
-        float from, to; /* steps are tried of which max|x| is from .. to            */
-        int n;          /* this many, evenly spaced in that multiple                */
+        float from, to; /* steps are tried for which max|x| is from .. to times the step */
+        int n;          /* number of steps, evenly spaced in that multiple */
     } fan;
     struct {
-        int lo, hi, by; /* admissible integer scales; 1, 1, 1: the block has none   */
+        int lo, hi, by; /* admissible integer scales; 1, 1, 1: none in the block */
     } scale;
-    int d_factor; /* what the block stores as f16 is d * d_factor                   */
+    int d_factor; /* the block stores d * d_factor as f16 */
 };
 
 void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
@@ -223,36 +224,37 @@ void uniform_nearest(const struct coder *c, int8_t *q, const float *x, const flo
 void level_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 
-/* Fits: they choose d, scale[] and q[] (dmin, min[] too) of a zeroed b for the values v. */
+/* Fits choose d, scale[] and q[] (also dmin and min[]) of a zeroed b for the values v. */
 
-/* Without minimums; f->sub values share a scale. */
+/* Fit a block without minimums; f->sub values share a scale. */
 void fit_scales(struct block *b, const struct values *v, const struct format *f);
 
-/* One f16 step and one f16 offset for the block, q in 0..hi: scale 1, min -1, dmin the offset. */
+/* Fit one f16 step and one f16 offset for the block: q in 0..hi, scale 1, min -1, dmin the
+ * offset. */
 void fit_line(struct block *b, const struct values *v, const struct format *f);
 
-/* A k-quant with minimums: q in 0..hi, scale[] and min[] in 0..scale.hi. */
+/* Fit a k-quant with minimums: q in 0..hi, scale[] and min[] in 0..scale.hi. */
 void fit_lines(struct block *b, const struct values *v, const struct format *f);
 
 /* ---- 16-level code tables ---- */
 
-extern const int8_t level_iq4[16];   /* IQ4_NL, IQ4_XS         */
-extern const int8_t level_e2m1[16];  /* MXFP4, NVFP4: 2 x E2M1 */
-extern const int8_t ladder_e2m1[16]; /* its levels, ascending  */
+extern const int8_t level_iq4[16];   /* IQ4_NL, IQ4_XS            */
+extern const int8_t level_e2m1[16];  /* MXFP4, NVFP4: 2 x E2M1    */
+extern const int8_t ladder_e2m1[16]; /* levels of E2M1, ascending */
 
 static inline void levels_of_codes(int8_t *q, const int8_t level[16], int n)
 {
     for (int i = 0; i < n; i++) q[i] = level[q[i]];
 }
 
-/* The first code of each level: the inverse. */
+/* Write the first code of each level: the inverse of levels_of_codes. */
 void codes_of_levels(int8_t *code, const int8_t *q, const int8_t level[16], int n);
 
 /* ---- code books of the IQ formats (iq_grid.c) ---- */
 
-/* n points of dim values each. A point is kept as its digits: digit i, n_bit bits from bit i *
- * n_bit up, is the index of value i in `level`. Keys ascend; a point's index is its code in the
- * format. */
+/* A grid: n points of dim values each. A point is stored as its digits: digit i, n_bit bits from
+ * bit i * n_bit up, is the index of value i in `level`. Keys ascend; a point's index is its code in
+ * the format. */
 struct grid {
     const uint16_t *key;
     int n, dim, n_bit, n_level;
@@ -266,38 +268,38 @@ static inline void grid_point(int8_t *q, const struct grid *g, int code)
     for (int i = 0; i < g->dim; i++) q[i] = g->level[(key >> (i * g->n_bit)) & mask];
 }
 
-/* The code of the point with these values; it must be one. */
+/* Return the code of the point with these values, which must exist. */
 int grid_code(const struct grid *g, const int8_t *q);
 
-/* cost[i][l]: what it costs to give value i the level l. */
+/* Search costs. cost[i][l]: cost of level l for value i. */
 struct grid_cost {
     float cost[8][8];
-    float extra[8][8]; /* the surcharge for value i taking the wrong sign at level l */
+    float extra[8][8]; /* surcharge for the wrong sign of value i at level l */
 };
 
-/* The point of least cost, written as levels to q [dim], and its cost. With `flip` exactly one
- * value takes the wrong sign, the cheapest: its surcharge counts. */
+/* Find the point of least cost. Writes its levels to q [dim] and returns its cost. With `flip`,
+ * exactly one value takes the wrong sign, the cheapest; its surcharge is included. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
-/* grid_signed.c: magnitudes from a grid, a sign for each value. */
+/* grid_signed.c: magnitudes from a grid, and a sign per value. */
 void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                   float step);
 uint8_t signs_of(const int8_t q[8]);
 void signs_apply(int8_t q[8], unsigned signs);
 int magnitude_code(const struct grid *g, const int8_t *q); /* grid_code of |q| */
 
-/* Eight signs in seven bits: the eighth makes the number of minuses even. */
+/* Return eight signs from seven bits: the eighth makes the number of minuses even. */
 static inline unsigned signs_of_7(unsigned bits)
 {
     bits &= 127;
     return bits | (unsigned)(__builtin_popcount(bits) & 1) << 7;
 }
 
-/* Scales 2 s + 1 with s in consecutive nibbles: IQ2_XS, IQ2_S, IQ3_S. */
+/* Unpack and pack scales 2 s + 1 with s in consecutive nibbles: IQ2_XS, IQ2_S, IQ3_S. */
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
 void odd_scales_pack(uint8_t *y, const struct block *b, int n);
 
-/* iq1.c: values 8 g + shift, g from a grid of -1, 0, 1 and shift -1 or 1 for each c->run values. */
+/* iq1.c: values 8 g + shift, g from a grid of -1, 0, 1, shift -1 or 1 per c->run values. */
 void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 void shift_point(int8_t q[8], int code, bool minus);
@@ -309,7 +311,7 @@ static inline bool shift_is_minus(const int8_t q[8])
 
 /* ---- scales of Q4_K and Q5_K (k_scale.c) ---- */
 
-/* 12 bytes: eight 6-bit scales and eight 6-bit minimums. */
+/* Unpack and pack 12 bytes: eight 6-bit scales and eight 6-bit minimums. */
 void k_scales_unpack(struct block *b, const uint8_t *x);
 void k_scales_pack(uint8_t *y, const struct block *b);
 

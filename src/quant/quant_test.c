@@ -1,7 +1,7 @@
-/* quant_test.c - what must hold for every block format: errors within bounds on ordinary and on
- * hostile rows, importance respected, no allocation; dot_group against decode in double, and
- * against formulas written value by value from the published layouts, apart from the code under
- * test. */
+/* quant_test.c - goal: properties of every block format: errors within bounds on ordinary and
+ * hostile rows, importance respected, no allocation. Method: compare dot_group with decode in
+ * double, and with formulas written value by value from the published layouts, independent of the
+ * code under test. */
 #include "quant_impl.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void random_activations(int8_t *a, int n, uint64_t seed)
     for (int i = 0; i < n; i++) a[i] = (int8_t)((int)rng_below(&seed, 255) - 127);
 }
 
-/* y = decode(encode(x)). */
+/* Compute y = decode(encode(x)). */
 static void through(int t, float *y, const float *x, int n, const float *importance)
 {
     static uint8_t bytes[N * 4];
@@ -77,7 +77,7 @@ TEST(qtypes_are_found_by_name_and_id)
 
 TEST(encoding_normal_numbers_keeps_its_error)
 {
-    /* Root-mean-square error over the standard deviation: measured, plus a few %. */
+    /* root-mean-square error over the standard deviation: measured, plus a few % */
     static const double bound[QT_COUNT] = {
         [QT_q4_0] = 0.0850,    [QT_q4_1] = 0.0720,   [QT_q5_0] = 0.0425,    [QT_q5_1] = 0.0352,
         [QT_q8_0] = 0.0053,    [QT_q2_k] = 0.2690,   [QT_q3_k] = 0.1500,    [QT_q4_k] = 0.0725,
@@ -138,7 +138,7 @@ TEST(encoding_zeros_and_constants)
     }
 }
 
-/* Rows that a format can hold exactly, up to the f16 rounding of its scale. */
+/* Goal: rows that a format can hold exactly are found, up to the f16 rounding of the scale. */
 TEST(encoding_finds_representable_rows)
 {
     static const struct {
@@ -213,7 +213,7 @@ TEST(encoding_spends_its_bits_where_importance_is)
         if (!(gain < 1.0))
             test_fail(__FILE__, __LINE__, "%s: weighted error %.4f of the plain",
                       qtype_info[t].name, gain);
-        memset(w, 0, sizeof w); /* no value counts: as if none was given */
+        memset(w, 0, sizeof w); /* all weights zero: as without weights */
         qtype_info[t].ops->encode(a, x, N, w);
         qtype_info[t].ops->encode(b, x, N, NULL);
         if (memcmp(a, b, qtype_bytes((enum qtype)t, N)))
@@ -236,9 +236,9 @@ TEST(quant_does_not_allocate)
     EXPECT_INT(test_n_malloc() - before, 0);
 }
 
-/* |dot_group - decode(w) . a| <= n_round * 2^-24 * (sum of what the exact terms can amount to): one
- * rounding of isum and one per fma. Formats with minimums have two terms per block, each as large
- * as the block's span times sum |a|, and a decode that rounds too. */
+/* Goal: |dot_group - decode(w) . a| <= n_round * 2^-24 * (sum of the largest possible exact terms):
+ * one rounding of isum and one per fma. Formats with minimums have two terms per block, each as
+ * large as the block's span times sum |a|, and a decode that rounds too. */
 TEST(dot_group_is_the_dot_product_of_what_decode_gives)
 {
     static float x[256], y[256];
@@ -268,8 +268,8 @@ TEST(dot_group_is_the_dot_product_of_what_decode_gives)
     }
 }
 
-/* Values of formats without minimums are exact multiples of w_scale, and so is their dot product in
- * double: T of one block is that number rounded once (while isum stays below 2^24). NVFP4 rounds
+/* Goal: values of formats without minimums are exact multiples of w_scale, as is their dot product
+ * in double; T of one block is that number rounded once (while isum is below 2^24). NVFP4 rounds
  * after every 16 values. */
 TEST(dot_group_of_one_block_rounds_once)
 {
@@ -451,8 +451,8 @@ TEST(dot_group_is_bit_for_bit_the_layouts_formula)
     }
 }
 
-/* Any bytes are a valid block: no index leaves its table (sanitizers watch), and activations at
- * their extremes do not overflow the integer sums. */
+/* Goal: any bytes are a valid block: no index leaves its table (checked by sanitizers), and extreme
+ * activations do not overflow the integer sums. */
 TEST(dot_group_and_decode_take_any_bytes)
 {
     static uint8_t bytes[1024];

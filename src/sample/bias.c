@@ -1,13 +1,13 @@
-/* bias.c - what may be picked at all.
+/* bias.c - restrictions of the tokens that may be picked.
  *
  *   logit_bias  (OpenAI API) logit += bias; -100 forbids
- *   bad_words   (vLLM; Hugging Face's NoBadWordsLogitsProcessor) where the history, prompt
- * included, ends with all but the last token of a word, that last token is forbidden allowed
- * (vLLM's allowed_token_ids) everything else is forbidden min_tokens  (vLLM) until so many tokens
- * are out, end-of-generation and stop tokens are forbidden ignore_eos  (llama.cpp)
- * end-of-generation tokens are forbidden throughout
+ *   bad_words   (vLLM; Hugging Face's NoBadWordsLogitsProcessor) if the history, prompt included,
+ *               ends with all but the last token of a word, that last token is forbidden
+ *   allowed     (vLLM's allowed_token_ids) all other tokens are forbidden
+ *   min_tokens  (vLLM) before that many tokens, end-of-generation and stop tokens are forbidden
  *
- * All of them edit only the logits they name; `allowed` is a bit mask made at open. */
+ * ignore_eos (vLLM) forbids nothing: an end-of-generation token may come, and the engine continues.
+ * All stages edit only the logits of tokens in the samplers' shared lists (lists.c). */
 #include "sample_impl.h"
 
 /* ---- logit_bias ------------------------------------------------------------------------------ */
@@ -17,17 +17,11 @@ static bool logit_bias_wanted(const struct sample_params *p)
     return p->n_bias > 0;
 }
 
-static void *logit_bias_open(struct sampler *s)
-{
-    size_t n_byte = (size_t)s->p.n_bias * sizeof *s->p.bias;
-    struct token_bias *copy = arena_push(&s->mem, n_byte, 16);
-    return copy ? memcpy(copy, s->p.bias, n_byte) : NULL;
-}
-
 static void logit_bias_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
-    const struct token_bias *bias = state;
-    for (int i = 0; i < s->p.n_bias; i++) {
+    (void)state;
+    const struct token_bias *bias = s->lists->bias;
+    for (int i = 0; i < s->lists->n_bias; i++) {
         float *logit = &w->edited[bias[i].id];
         if (bias[i].bias <= -100)
             *logit = -INFINITY;
@@ -36,8 +30,7 @@ static void logit_bias_apply(void *state, const struct sampler *s, struct sample
     }
 }
 
-const struct stage stage_logit_bias = {
-    .wanted = logit_bias_wanted, .open = logit_bias_open, .apply = logit_bias_apply};
+const struct stage stage_logit_bias = {.wanted = logit_bias_wanted, .apply = logit_bias_apply};
 
 /* ---- bad_words ------------------------------------------------------------------------------- */
 
@@ -46,35 +39,39 @@ static bool bad_words_wanted(const struct sample_params *p)
     return p->n_bad_word > 0;
 }
 
-static void *bad_words_open(struct sampler *s)
+/* Return the first word whose token before the last one is `before` or greater. */
+static int first_word(const struct sample_lists *l, int32_t before)
 {
-    struct ids *word = arena_push0(&s->mem, (size_t)s->p.n_bad_word, sizeof *word);
-    for (int i = 0; word && i < s->p.n_bad_word; i++) {
-        const struct ids *from = &s->p.bad_word[i];
-        word[i].n = from->n;
-        word[i].v = arena_push(&s->mem, from->n * sizeof *from->v, 16);
-        if (!word[i].v) return NULL;
-        memcpy(word[i].v, from->v, from->n * sizeof *from->v);
+    int lo = 0, hi = l->n_word;
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+        if (l->word[mid].before < before)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    return word;
+    return lo;
 }
 
 static void bad_words_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
-    const struct ids *word = state;
-    for (int i = 0; i < s->p.n_bad_word; i++) {
-        size_t n_before = word[i].n - 1, n_history = (size_t)s->n_history;
-        if (n_before > n_history) continue;
-        const int32_t *tail = s->history + (n_history - n_before);
-        if (memcmp(tail, word[i].v, n_before * sizeof *tail) == 0)
-            w->edited[word[i].v[n_before]] = -INFINITY;
+    (void)state;
+    const struct sample_lists *l = s->lists;
+    for (int i = 0; i < l->n_single; i++) w->edited[l->single[i]] = -INFINITY;
+    if (s->n_history == 0) return;
+    int32_t last = s->history[s->n_history - 1];
+    for (int i = first_word(l, last); i < l->n_word && l->word[i].before == last; i++) {
+        const struct bad_word *word = &l->word[i];
+        int n_before = word->n - 1;
+        if (n_before > s->n_history) continue;
+        const int32_t *tail = s->history + (s->n_history - n_before);
+        if (memcmp(tail, word->v, (size_t)n_before * sizeof *tail) == 0)
+            w->edited[word->v[n_before]] = -INFINITY;
     }
 }
 
-const struct stage stage_bad_words = {.needs_history = true,
-                                      .wanted = bad_words_wanted,
-                                      .open = bad_words_open,
-                                      .apply = bad_words_apply};
+const struct stage stage_bad_words = {
+    .needs_history = true, .wanted = bad_words_wanted, .apply = bad_words_apply};
 
 /* ---- allowed_token_ids ----------------------------------------------------------------------- */
 
@@ -83,58 +80,26 @@ static bool allowed_wanted(const struct sample_params *p)
     return p->n_allowed > 0;
 }
 
-static void *allowed_open(struct sampler *s)
-{
-    uint32_t *mask = arena_push0(&s->mem, ((size_t)s->v.n_vocab + 31) / 32, sizeof *mask);
-    for (int i = 0; mask && i < s->p.n_allowed; i++)
-        mask[s->p.allowed[i] / 32] |= (uint32_t)1 << s->p.allowed[i] % 32;
-    return mask;
-}
-
 static void allowed_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
-    w->kern.row_mask(w->edited, w->edited, state, s->v.n_vocab);
+    (void)state;
+    w->kern.row_mask(w->edited, w->edited, s->lists->allowed, s->v.n_vocab);
 }
 
-const struct stage stage_allowed = {
-    .wanted = allowed_wanted, .open = allowed_open, .apply = allowed_apply};
+const struct stage stage_allowed = {.wanted = allowed_wanted, .apply = allowed_apply};
 
-/* ---- min_tokens, ignore_eos ------------------------------------------------------------------ */
-
-struct endings {
-    int n_eog, n; /* the model's own come first, the request's stop tokens behind them */
-    int32_t id[];
-};
+/* ---- min_tokens ------------------------------------------------------------------------------ */
 
 static bool min_tokens_wanted(const struct sample_params *p)
 {
-    return p->min_tokens > 0 || p->ignore_eos;
-}
-
-static void endings_add(struct endings *e, const int32_t *ids, int n, int n_vocab)
-{
-    for (int i = 0; i < n; i++)
-        if (ids[i] >= 0 && ids[i] < n_vocab) e->id[e->n++] = ids[i];
-}
-
-static void *min_tokens_open(struct sampler *s)
-{
-    size_t n = (size_t)s->v.n_eog + (size_t)s->p.n_stop_id;
-    struct endings *e = arena_push(&s->mem, sizeof *e + n * sizeof *e->id, 16);
-    if (!e) return NULL;
-    e->n = 0;
-    endings_add(e, s->v.eog, s->v.n_eog, s->v.n_vocab);
-    e->n_eog = e->n;
-    endings_add(e, s->p.stop_id, s->p.n_stop_id, s->v.n_vocab);
-    return e;
+    return p->min_tokens > 0;
 }
 
 static void min_tokens_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
-    const struct endings *e = state;
-    int n = s->n_out < s->p.min_tokens ? e->n : s->p.ignore_eos ? e->n_eog : 0;
-    for (int i = 0; i < n; i++) w->edited[e->id[i]] = -INFINITY;
+    (void)state;
+    int n = s->n_out < s->p.min_tokens ? s->lists->n_ending : 0;
+    for (int i = 0; i < n; i++) w->edited[s->lists->ending[i]] = -INFINITY;
 }
 
-const struct stage stage_min_tokens = {
-    .wanted = min_tokens_wanted, .open = min_tokens_open, .apply = min_tokens_apply};
+const struct stage stage_min_tokens = {.wanted = min_tokens_wanted, .apply = min_tokens_apply};

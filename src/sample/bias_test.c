@@ -1,5 +1,5 @@
-/* bias_test.c - goal: what may not be picked is not, and nothing else changes. Method: the edited
- * logits compared with edits written out by hand on random logits; the corners by name. */
+/* bias_test.c - goal: forbidden tokens are not picked, and nothing else changes. Method: the edited
+ * logits compared with edits written by hand on random logits; corner cases by name. */
 #include "sample_test.h"
 
 static bool forbidden(float x)
@@ -7,7 +7,7 @@ static bool forbidden(float x)
     return !(x >= -FLT_MAX);
 }
 
-/* chain_edit's answer for token id is as `want`, both forbidden counting as equal. */
+/* Return whether token id's edited logit is as in `want`; all forbidden values are equal. */
 static bool edits_to(const float *got, const float *want, int n)
 {
     for (int i = 0; i < n; i++)
@@ -99,7 +99,87 @@ TEST(sample_bad_words_are_never_completed)
     rig_close(&r);
 }
 
-/* Token 3 ends the model's answer, token 4 is the request's stop token. */
+/* Random words over few tokens, and histories of them: the forbidden tokens are those of a plain
+ * check of each word. */
+TEST(sample_bad_words_match_reference)
+{
+    enum { N_WORD = 60, N_VOCAB = 6, N_HISTORY = 12 };
+    const float logits[N_VOCAB] = {0};
+    uint64_t rng = 11;
+    for (int round = 0; round < 200; round++) {
+        struct sample_params p = sample_params_default;
+        int32_t id[N_WORD][4], history[N_HISTORY];
+        struct ids word[N_WORD];
+        p.bad_word = word;
+        p.n_bad_word = 1 + (int)rng_below(&rng, N_WORD);
+        for (int i = 0; i < p.n_bad_word; i++) {
+            word[i] = (struct ids){id[i], i % 16 ? 2 + rng_below(&rng, 3) : 1, 4};
+            for (size_t k = 0; k < word[i].n; k++) id[i][k] = (int32_t)rng_below(&rng, N_VOCAB);
+        }
+        struct rig r = {0};
+        if (!rig_open(&r, &p, N_VOCAB)) return;
+        for (int n = 0; n < N_HISTORY; n++) {
+            bool bad[N_VOCAB] = {false};
+            for (int i = 0; i < p.n_bad_word; i++) {
+                int before = (int)word[i].n - 1;
+                bool ends =
+                    before <= n && memcmp(history + n - before, id[i], (size_t)before * 4) == 0;
+                if (ends) bad[id[i][before]] = true;
+            }
+            const float *edited = chain_edit(r.s, r.w, logits, NULL);
+            for (int i = 0; i < N_VOCAB; i++) EXPECT(bad[i] == (edited[i] == -INFINITY));
+            sampler_accept(r.s, history[n] = (int32_t)rng_below(&rng, N_VOCAB));
+        }
+        rig_close(&r);
+    }
+}
+
+/* Samplers of one request refer to one copy of its lists, which outlives its creator; min_tokens
+ * may be less for one of them. */
+TEST(sample_lists_are_shared)
+{
+    enum { N = 8, N_WORD = 1000 };
+    static int32_t token[N_WORD * 10];
+    static struct ids word[N_WORD];
+    const float logits[10] = {0, 0, 0, 0, 1, 0, 0, 0, 0, 9};
+    const struct sample_vocab v = {.n_vocab = 10};
+    struct sample_params p = sample_params_default;
+    struct sample_lists *lists;
+    struct sampler *alone, *s[N];
+    struct err e;
+    for (int i = 0; i < N_WORD * 10; i++) token[i] = i / 10 ? i % 10 : 9;
+    for (int i = 0; i < N_WORD; i++) word[i] = (struct ids){token + i * 10, i ? 10 : 1, 10};
+    p.temperature = 0;
+    p.bad_word = word;
+    p.n_bad_word = N_WORD;
+    p.stop_id = (int32_t[]){4};
+    p.n_stop_id = 1;
+    p.min_tokens = 1;
+    NEED_OK(sampler_open(&alone, &p, &v, 0, 100, &e), &e);
+    NEED_OK(sample_lists_open(&lists, &p, &v, &e), &e);
+    EXPECT(sampler_bytes(alone) >= sample_lists_bytes(lists));
+    EXPECT(sample_lists_bytes(lists) >= (int64_t)sizeof token);
+    p.lists = lists;
+    p.bad_word = NULL; /* not read any more */
+    for (int i = 0; i < N; i++) {
+        p.min_tokens = i == 0 ? 0 : 1;
+        NEED_OK(sampler_open(&s[i], &p, &v, (uint32_t)i, 100, &e), &e);
+        EXPECT(sampler_bytes(s[i]) < sampler_bytes(alone) / 10);
+    }
+    sample_lists_close(lists);
+    struct rig r = {.v = v};
+    NEED_OK(sample_work_open(&r.w, 10, NULL, &e), &e);
+    for (int i = 0; i < N; i++) {
+        r.s = s[i];
+        EXPECT_INT(next_pick(&r, logits, NULL, 0),
+                   i == 0 ? 4 : 0); /* 9 is a bad word, 4 a stop token */
+        sampler_close(s[i]);
+    }
+    sampler_close(alone);
+    sample_work_close(r.w);
+}
+
+/* Token 3 ends the model's answer, token 4 is the request's stop token. ignore_eos forbids neither. */
 TEST(sample_min_tokens_and_ignore_eos)
 {
     const float logits[6] = {0, 0, 1, 9, 8, 0};
@@ -116,7 +196,7 @@ TEST(sample_min_tokens_and_ignore_eos)
         sampler_accept_prompt(r.s, (int32_t[]){0, 0, 0}, 3);
         EXPECT_INT(next_pick(&r, logits, NULL, 0), 2);
         EXPECT_INT(next_pick(&r, logits, (int32_t[]){2}, 1), 2);
-        EXPECT_INT(next_pick(&r, logits, (int32_t[]){2}, 1), ignore ? 4 : 3);
+        EXPECT_INT(next_pick(&r, logits, (int32_t[]){2}, 1), 3);
         rig_close(&r);
     }
 }

@@ -1,23 +1,24 @@
 /* cand.c - the scratch of a pick: a row of logits, then candidates and their weights.
  *
- * Of 150 k tokens a cut usually leaves some dozens, so the passes over all of them decide the
- * speed. The survey takes maxima of blocks of 64 logits (memory speed); greedy, and a cut that can
- * name a floor beforehand (top-k, min-p), then look at the few blocks that reach it. Only a cut
- * that needs the whole distribution's total (top-p, typical-p, mirostat, or none at all) pays for
- * exp of everything, four times as much; not even then is anything copied for tokens that no cut
+ * A cut usually leaves some dozens of 150 k tokens, so the passes over all tokens determine the
+ * speed. The survey takes maxima of blocks of 64 logits (at memory speed). Greedy, and a cut with a
+ * floor known beforehand (top-k, min-p), then read the few blocks that reach it. Only a cut that
+ * needs the total of the whole distribution (top-p, typical-p, mirostat, or none at all) computes
+ * exp of everything, at four times the cost; even then nothing is copied for tokens that no cut
  * leaves.
  *
  * Written order of the sums: row_exp's (kern.h), over the tokens of the row or of the list. */
 #include "sample_impl.h"
 
-#include <assert.h>
+#include "base/check.h"
+
 #include <limits.h>
 #include <stdlib.h>
 
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e)
 {
     *out = NULL;
-    if (n_vocab < 1) return err_set(e, ERR_ARG, "n_vocab is %d, must be at least 1", n_vocab);
+    if (n_vocab < 1) return err_field(e, ERR_ARG, "n_vocab", " is %d, must be at least 1", n_vocab);
     struct sample_work *w = calloc(1, sizeof *w);
     if (!w) return err_memory(e, "sampling scratch", sizeof *w);
     int rc = kern_open(&w->kern, cpu_level, e);
@@ -71,7 +72,7 @@ float cand_floor_of_k(struct sample_work *w, int k)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* The lowest f32 that is not below x. */
+/* Return the lowest f32 that is not below x. */
 static float float_at_least(double x)
 {
     if (!(x > -FLT_MAX)) return -FLT_MAX;
@@ -80,10 +81,10 @@ static float float_at_least(double x)
     return f < x ? nextafterf(f, INFINITY) : f;
 }
 
-/* Of the list, what has key >= floor stays; of those equal to it the first n_tie. */
+/* Keep the list entries with key >= floor; of those equal to it the first n_tie. */
 static void list_keep(struct sample_work *w, const float *key, float floor, int n_tie)
 {
-    assert(!w->row);
+    CHECK(!w->row, "%d candidates are a whole row", w->n);
     w->kern.row_max(w->block_sum, key, w->n);
     int n = w->kern.row_find(w->index, w->key, key, w->block_sum, w->n, floor, INFINITY);
     int32_t *id = w->id;
@@ -120,13 +121,13 @@ void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut)
 
 void cand_keep_weight(struct sample_work *w, double floor)
 {
-    assert(w->weighed);
+    CHECK(w->weighed, "%d candidates have no weights", w->n);
     list_keep(w, w->weight, float_at_least(floor), INT_MAX);
 }
 
 void cand_keep_one(struct sample_work *w, int at)
 {
-    assert(!w->row);
+    CHECK(!w->row, "%d candidates are a whole row", w->n);
     w->id[0] = w->id[at];
     w->logit[0] = w->logit[at];
     w->n = 1;
@@ -151,7 +152,8 @@ void cand_weigh(struct sample_work *w, double temperature_inverse)
     w->weighed = true;
 }
 
-/* The block in which the running sum passes the target; *before: the sum in front of it. */
+/* Return the block in which the running sum exceeds the target; *before: the sum of the blocks
+ * before it. */
 static int draw_block(const struct sample_work *w, double target, double *before)
 {
     int n_block = (w->n + ROW_BLOCK - 1) / ROW_BLOCK, last = 0;
@@ -166,7 +168,7 @@ static int draw_block(const struct sample_work *w, double target, double *before
     return last;
 }
 
-/* The weights of n candidates from `from` on: the row has them computed again. */
+/* Return the weights of n candidates from `from` on; those of a row are recomputed. */
 static const float *weights_at(struct sample_work *w, int from, int n)
 {
     float sum;
@@ -177,7 +179,7 @@ static const float *weights_at(struct sample_work *w, int from, int n)
 
 int cand_draw(struct sample_work *w, double u)
 {
-    assert(w->weighed);
+    CHECK(w->weighed, "%d candidates have no weights", w->n);
     double target = u * w->total, sum = 0;
     int from = draw_block(w, target, &sum) * ROW_BLOCK, last = 0;
     int n = w->n - from < ROW_BLOCK ? w->n - from : ROW_BLOCK;

@@ -1,16 +1,17 @@
 /* chain.c - one pick: edit the logits, gather candidates, cut them, draw.
  *
- * A sampler is made once per sequence, with the stages its parameters ask for and no others: a
- * plain greedy sampler has none, and its pick is one pass over the logits. Which stages there are,
- * and in which order, stands in stages.def; what a stage is, in sample_impl.h. Temperature is no
- * stage: the weights are exp((logit - max) / temperature), so that no logit overflows, and stages
- * before the cuts see raw logits.
+ * A sampler is made once per sequence, with only the stages that its parameters need: a plain
+ * greedy sampler has none, and its pick is one pass over the logits. The stages and their order are
+ * in stages.def; a stage is defined in sample_impl.h. Temperature is not a stage: the weights are
+ * exp((logit - max) / temperature), so no logit overflows, and stages before the cuts process raw
+ * logits.
  *
- * Random numbers: Philox of (seed, choice, position, which draw). Position is the number of output
- * tokens accepted, so neither batch mates nor a repeated pick change a token. */
+ * Random numbers: Philox of (seed, choice, position, draw). Position is the number of output tokens
+ * accepted, so neither other sequences of the batch nor a repeated pick change a token. */
 #include "sample_impl.h"
 
-#include <assert.h>
+#include "base/check.h"
+
 #include <stdlib.h>
 
 #define STAGE(name) &stage_##name,
@@ -48,13 +49,19 @@ static bool chain_build(struct sampler *s)
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e)
 {
-    assert(context_max >= 0 && context_max < INT32_MAX);
+    CHECK(context_max >= 0 && context_max < INT32_MAX, "context %d", context_max);
     *out = NULL;
+    struct sample_lists *lists = sample_lists_ref(p->lists);
     int rc = sample_params_check(p, v->n_vocab, e);
-    if (rc != 0) return rc;
-    struct sampler *s = calloc(1, sizeof *s);
-    if (!s) return err_memory(e, "a sampler", sizeof *s);
+    if (rc == 0 && !lists) rc = sample_lists_open(&lists, p, v, e);
+    struct sampler *s = rc == 0 ? calloc(1, sizeof *s) : NULL;
+    if (!s) {
+        sample_lists_close(lists);
+        return rc ? rc : err_memory(e, "a sampler", sizeof *s);
+    }
     s->p = *p;
+    s->lists = lists;
+    s->own_lists = !p->lists;
     s->v = *v;
     s->temperature_inverse = p->temperature > 0 ? 1.0 / (double)p->temperature : 1;
     s->key = (struct rng_key){.seed = p->seed, .stream = choice};
@@ -69,12 +76,13 @@ int sampler_open(struct sampler **out, const struct sample_params *p, const stru
 void sampler_close(struct sampler *s)
 {
     if (s) arena_deinit(&s->mem);
+    if (s) sample_lists_close(s->lists);
     free(s);
 }
 
 int64_t sampler_bytes(const struct sampler *s)
 {
-    return (int64_t)(sizeof *s + s->mem.n_byte);
+    return (int64_t)(sizeof *s + s->mem.n_byte) + (s->own_lists ? sample_lists_bytes(s->lists) : 0);
 }
 
 /* ---- history --------------------------------------------------------------------------------- */
@@ -87,7 +95,7 @@ static void links_accept(const struct link *link, int n, const struct sampler *s
 
 static void history_add(struct sampler *s, int32_t id)
 {
-    assert(s->n_history <= s->context_max);
+    CHECK(s->n_history <= s->context_max, "%d tokens of %d", s->n_history, s->context_max);
     if (s->history) s->history[s->n_history] = id;
     s->n_history++;
     links_accept(s->edit, s->n_edit, s, id);
@@ -96,7 +104,7 @@ static void history_add(struct sampler *s, int32_t id)
 
 void sampler_accept_prompt(struct sampler *s, const int32_t *ids, int n)
 {
-    assert(s->n_out == 0);
+    CHECK(s->n_out == 0, "%d tokens were generated", s->n_out);
     for (int i = 0; i < n; i++) {
         s->n_prompt++;
         history_add(s, ids[i]);
@@ -152,7 +160,7 @@ static int32_t pick_drawn(const struct sampler *s, struct sample_work *w, const 
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
                   const uint32_t *mask, struct pick *out)
 {
-    assert(s->v.n_vocab <= w->n_vocab);
+    CHECK(s->v.n_vocab <= w->n_vocab, "%d logits, room for %d", s->v.n_vocab, w->n_vocab);
     bool greedy = s->p.temperature == 0;
     int32_t id = greedy ? pick_greedy(s, w, logits, mask) : pick_drawn(s, w, logits, mask);
     out->id = id;

@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-/* Counts of n_pick draws at positions 0, 1, ... */
+/* Count the tokens of n_pick draws at positions 0, 1, ... */
 static void count_picks(struct rig *r, const float *logits, int n_pick, int *count)
 {
     struct pick out;
@@ -61,7 +61,7 @@ TEST(sample_greedy_takes_the_highest_and_the_lower_id)
     struct pick out;
     struct sample_params p = sample_params_default;
     p.temperature = 0;
-    p.top_k = 5; /* cuts do not matter to greedy */
+    p.top_k = 5; /* greedy ignores cuts */
     p.xtc_probability = 1;
     for (int v = 0; v < 1000; v++) {
         int n = 1 + (int)rng_below(&rng, 1000);
@@ -97,7 +97,7 @@ static void random_row(float *logits, int row)
     for (int i = 0; i < N_LONE; i++) logits[i] = 6 * rng_float(&rng);
 }
 
-/* Tokens of `choice`, with `n_other` samplers picking in between from the same scratch. */
+/* Pick the tokens of `choice`, with `n_other` samplers picking in between from the same scratch. */
 static void pick_among(uint32_t choice, uint64_t seed, int n_other, int32_t *ids)
 {
     static float logits[N_LONE];
@@ -157,8 +157,8 @@ static uint64_t hash_of_picks(const struct sample_params *p, const char *level)
     return hash;
 }
 
-/* Every bit of the weights and every token is that of the machine these constants were made on, on
- * every level of kernels. */
+/* Every bit of the weights and every token equals that of the machine that produced these
+ * constants, on every level of kernels. */
 TEST(sample_gives_the_same_bits_on_every_machine)
 {
     struct sample_params busy = busy_params(), typical = busy, mirostat = busy;
@@ -172,7 +172,7 @@ TEST(sample_gives_the_same_bits_on_every_machine)
     }
 }
 
-/* A pick from `logits` under `mask` with top_k, top_p and the rest on (kind 1), plain (0), greedy
+/* Pick from `logits` under `mask` with top_k, top_p and the rest on (kind 1), plain (0), greedy
  * (2), mirostat (3). */
 static int32_t pick_kind(int kind, const float *logits, const uint32_t *mask, int n)
 {
@@ -212,8 +212,7 @@ TEST(sample_survives_any_logits)
     }
 }
 
-/* Random bits as logits: every pick is a token that is not forbidden, and the same one the second
- * time. */
+/* Random bits as logits: every pick is an allowed token, and the same one the second time. */
 TEST(sample_survives_random_bits)
 {
     float logits[300];
@@ -288,7 +287,7 @@ TEST(sample_pick_and_accept_allocate_nothing)
 
 /* ---- speed ----------------------------------------------------------------------------------- */
 
-/* Processor time, so that a busy machine does not show. */
+/* Return processor time, which a busy machine does not change. */
 static double cpu_us(void)
 {
     struct timespec t;

@@ -1,19 +1,19 @@
 /* cut.c - the cuts that keep the best part of the distribution.
  *
  * p is the softmax of logit / temperature over the candidates that earlier cuts left. Each cut
- * keeps at least one; among equal tokens the lower ids stay.
+ * keeps at least one; ties go to the lower ids.
  *
  *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma: standard deviation
  *                (population) of the logits that are not forbidden. Temperature cancels.
  *   top_k        (Fan et al. 2018) the k most likely
- *   typical_p    (Meister et al. 2022) in ascending order of |-ln p - entropy|, taken in float: the
- *                shortest prefix whose probabilities sum to at least typical_p
+ *   typical_p    (Meister et al. 2022) in ascending order of |-ln p - entropy|, computed in float:
+ *                the shortest prefix whose probabilities sum to at least typical_p
  *   top_p        (Holtzman et al. 2019) in descending order of p: the shortest prefix that sums to
  *                at least top_p
  *   min_p        (Nguyen et al. 2024) p >= min_p * max p
  *
- * None of them sorts: top_k, typical_p and top_p search their last token (rank.c), the others are a
- * threshold from the start. */
+ * None of them sorts: top_k, typical_p and top_p search for their last token (rank.c), the others
+ * are a threshold from the start. */
 #include "sample_impl.h"
 #include "sample_math.h"
 
@@ -93,8 +93,8 @@ static bool top_p_wanted(const struct sample_params *p)
     return p->top_p < 1;
 }
 
-/* Of the row, gather the heaviest until they reach the target: those within 4 temperatures of the
- * best (e^-4 of its weight), 8, 16 ... That leaves hundreds of 150 k to search. */
+/* Gather the heaviest tokens of the row until they reach the target: those within 4 temperatures of
+ * the best (e^-4 of its weight), 8, 16 ... That leaves hundreds of 150 k to search. */
 static void gather_mass(struct sample_work *w, const struct sampler *s, double target)
 {
     const float *row = w->row;

@@ -1,26 +1,25 @@
 /* dry.c - DRY, "don't repeat yourself": penalize the token that would continue a repetition.
  *
- * After p-e-w (text-generation-webui, pull request 5677), as llama.cpp generalizes it. Let the
- * history's last dry_penalty_last_n tokens be the window. Wherever the L last tokens of the window
- * occurred before in it, the token that followed there would lengthen the repetition; with the
+ * After p-e-w (text-generation-webui, pull request 5677), as llama.cpp generalizes it. The window
+ * is the last dry_penalty_last_n tokens of the history. Wherever the last L tokens of the window
+ * occurred before in it, the token that followed there would lengthen the repetition. With the
  * largest such L >= dry_allowed_length
  *
  *     logit(token) -= multiplier * base^(L - allowed_length)
  *
- * A repetition never reaches back across a sequence breaker (by default newline, colon, quote,
- * star), and a token that contains a whole breaker is never penalized. Breakers are searched in the
- * bytes of the history as they arrive, so one that is spread over several tokens breaks behind its
+ * A repetition never extends back across a sequence breaker (default newline, colon, quote, star),
+ * and a token that contains a whole breaker is never penalized. Breakers are matched in the bytes
+ * of the history as they arrive, so one that is spread over several tokens takes effect after its
  * last one.
  *
- * All the L together are the Z-function of the window read backwards: linear time, whatever the
- * text. */
+ * All the L together are the Z-function of the reversed window: linear time for every text. */
 #include "sample_impl.h"
 
 struct dry {
     int n_breaker;
-    struct match *breaker; /* [n_breaker], fed with the history's bytes                     */
-    int clear_from;        /* history index behind the last token that completed a breaker  */
-    int32_t *length;       /* [window_max] the Z-function                                   */
+    struct match *breaker; /* [n_breaker], fed with the history's bytes */
+    int clear_from;        /* history index after the last token that completed a breaker */
+    int32_t *length;       /* [window_max] the Z-function */
     int window_max;
 };
 
@@ -31,17 +30,22 @@ static bool dry_wanted(const struct sample_params *p)
     return p->dry_multiplier > 0 && p->dry_penalty_last_n != 0;
 }
 
+/* Copy the request's breakers: they are shared, but each history has its own match state. */
 static bool breakers_open(struct dry *d, struct sampler *s)
 {
+    const struct sample_lists *l = s->lists;
     bool usual = s->p.n_dry_breaker < 0;
-    const struct text_span *text = usual ? usual_breakers : s->p.dry_breaker;
-    int n = usual ? 4 : s->p.n_dry_breaker;
+    int n = usual ? 4 : l->n_breaker;
     if (!s->v.bytes || n == 0) return true;
     d->breaker = arena_push0(&s->mem, (size_t)n, sizeof *d->breaker);
-    for (; d->breaker && d->n_breaker < n; d->n_breaker++)
-        if (!match_init(&d->breaker[d->n_breaker], &s->mem, text[d->n_breaker].text,
-                        text[d->n_breaker].n))
+    for (; d->breaker && d->n_breaker < n; d->n_breaker++) {
+        struct match *m = &d->breaker[d->n_breaker];
+        const struct text_span *text = &usual_breakers[d->n_breaker % 4];
+        if (!usual)
+            *m = l->breaker[d->n_breaker];
+        else if (!match_init(m, &s->mem, text->text, text->n))
             return false;
+    }
     return d->breaker;
 }
 
@@ -55,7 +59,7 @@ static void *dry_open(struct sampler *s)
     return d->length ? d : NULL;
 }
 
-/* Feed a token's bytes; true if some breaker was completed. */
+/* Process a token's bytes. Returns true if a breaker was completed. */
 static bool breakers_feed(struct match *breaker, int n_breaker, const char *text, size_t n)
 {
     bool found = false;
@@ -91,9 +95,9 @@ static bool holds_breaker(const struct dry *d, const struct sampler *s, int32_t 
     return false;
 }
 
-/* length[k] = how many of the last tokens (last[0], last[-1], ...) stand again k tokens earlier.
- * [lo, hi) is the match that reaches furthest back so far: inside it, earlier answers hold up to
- * its end. */
+/* Set length[k] to how many of the last tokens (last[0], last[-1], ...) also occur k tokens
+ * earlier. [lo, hi) is the match that extends furthest back so far: inside it, earlier results hold
+ * up to its end. */
 static void repeat_lengths(int32_t *length, const int32_t *last, int n)
 {
     length[0] = n;
@@ -109,7 +113,7 @@ static void repeat_lengths(int32_t *length, const int32_t *last, int n)
     }
 }
 
-/* base^exponent in plain multiplications; may be infinite. */
+/* Return base^exponent by plain multiplications; may be infinite. */
 static double power(double base, int exponent)
 {
     double y = 1;
@@ -127,7 +131,7 @@ static void dry_penalize(const struct dry *d, const struct sampler *s, struct sa
     logit_set(&w->edited[id], logit >= -FLT_MAX ? (float)logit : -FLT_MAX);
 }
 
-/* The token that would lengthen the repetition found k tokens back; -1 if it is not in the
+/* Return the token that would lengthen the repetition found k tokens back; -1 if it is not in the
  * vocabulary. */
 static int32_t continuing(const struct sampler *s, int k)
 {
@@ -135,9 +139,9 @@ static int32_t continuing(const struct sampler *s, int k)
     return id >= 0 && id < s->v.n_vocab ? id : -1;
 }
 
-/* Penalize by the longest repetition of each token that continues one of at least `allowed` tokens.
+/* Penalize each token that continues a repetition of at least `allowed` tokens, by its longest one.
  * Repetitions longer than `length_max` would cross a breaker and count as that long. longest[id]
- * (uninitialized scratch) is the length plus 1, and 0 once the token is dealt with. */
+ * (uninitialized scratch) is the length plus 1, and 0 once the token is processed. */
 static void penalize_all(const struct dry *d, const struct sampler *s, struct sample_work *w, int n,
                          int length_max)
 {

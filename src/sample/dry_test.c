@@ -1,6 +1,6 @@
 /* dry_test.c - goal: DRY penalizes by its definition. Method: a brute-force search of every earlier
- * place for every token, O(n^2) and more, over histories of few different tokens, where repetitions
- * abound. */
+ * position for every token, O(n^2) and more, over histories of few different tokens, where
+ * repetitions are frequent. */
 #include "sample_test.h"
 
 #include "base/os.h"
@@ -19,13 +19,13 @@ static const char *word_bytes(const void *tokenizer, int32_t id, size_t *n)
 
 static const struct text_span breakers[] = {{"\n", 1}, {"<>", 2}, {"*", 1}};
 
-/* Does token i of the history end a breaker? */
+/* Return whether token i of the history ends a breaker. */
 static bool breaks(const int32_t *history, int i)
 {
     return history[i] == 2 || history[i] == 5 || (history[i] == 4 && i > 0 && history[i - 1] == 3);
 }
 
-/* How many tokens before `at` equal the last tokens of the history, back to a breaker. */
+/* Return how many tokens before `at` equal the last tokens of the history, back to a breaker. */
 static int ref_length(const int32_t *history, int from, int n, int at)
 {
     int length = 0;

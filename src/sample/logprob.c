@@ -1,20 +1,21 @@
 /* logprob.c - log probabilities of the model's own distribution.
  *
  * They are the log-softmax of the raw logits, before any stage, mask or temperature (the OpenAI
- * API's logprobs, as vLLM computes them by default). Rank 1 is the most likely token; equal logits
- * rank by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob -inf
- * and never appear in top[]. */
+ * API's logprobs, as vLLM computes them by default). Rank 1 is the most likely token; ties rank by
+ * id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob -inf and never
+ * appear in top[]. */
 #include "sample_impl.h"
-#include "sample_math.h"
 
-#include <assert.h>
+#include "base/check.h"
+#include "sample_math.h"
 
 static float clamped(float logit)
 {
     return logit > FLT_MAX ? FLT_MAX : logit;
 }
 
-/* 1 + how many come before it: the lower ids that reach its logit, the higher ones above it. */
+/* Return 1 + the number of tokens before it: lower ids with at least its logit, higher ids above
+ * it. */
 static int32_t rank_in(const struct sample_work *w, const float *logits, int n_vocab, int32_t id)
 {
     int n_lower, n_higher;
@@ -34,8 +35,7 @@ static struct logprob logprob_of(const struct sample_work *w, const float *logit
                             .rank = rank_in(w, logits, n_vocab, id)};
 }
 
-/* The candidates, at most 100 of them, into top[] by insertion; equal ones keep their ascending
- * ids. */
+/* Insert the candidates, at most 100, into top[] in order; ties keep their ascending ids. */
 static int top_sort(const struct sample_work *w, struct logprob *top, double log_total)
 {
     for (int i = 0; i < w->n; i++) {
@@ -52,7 +52,9 @@ static int top_sort(const struct sample_work *w, struct logprob *top, double log
     return w->n;
 }
 
-void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pick *out)
+/* The row is that of the last cand_survey. */
+static void logprobs_of(struct sample_work *w, const uint32_t *mask, int32_t id, int n_logprob,
+                        struct pick *out)
 {
     const float *logits = w->row;
     int n_vocab = w->n;
@@ -64,14 +66,24 @@ void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pi
     double log_total = w->max + sample_log(w->total);
     out->chosen = logprob_of(w, logits, n_vocab, id, log_total);
     if (n_logprob <= 0) return;
+    if (mask) {
+        w->kern.row_mask(w->edited, logits, mask, n_vocab);
+        if (!cand_survey(w, w->edited, n_vocab)) return;
+    }
     cand_keep_top(w, n_logprob);
     out->n_top = top_sort(w, out->top, log_total);
 }
 
-void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, int32_t id,
-                     int n_logprob, struct pick *out)
+void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pick *out)
 {
-    assert(n_vocab <= w->n_vocab && n_logprob <= 100);
+    logprobs_of(w, NULL, id, n_logprob, out);
+}
+
+void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, const uint32_t *mask,
+                     int32_t id, int n_logprob, struct pick *out)
+{
+    CHECK(n_vocab <= w->n_vocab && n_logprob <= 100, "%d logits, room for %d; %d wanted", n_vocab,
+          w->n_vocab, n_logprob);
     cand_survey(w, logits, n_vocab);
-    logprobs_of_row(w, id, n_logprob, out);
+    logprobs_of(w, mask, id, n_logprob, out);
 }

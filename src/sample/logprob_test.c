@@ -7,7 +7,7 @@ static void expect_logprobs(struct sample_work *w, const float *logits, int n, i
 {
     struct pick out;
     struct dist d = dist_of(logits, n, 1);
-    sample_logprobs(w, logits, n, id, n_top, &out);
+    sample_logprobs(w, logits, n, NULL, id, n_top, &out);
     EXPECT_INT(out.n_top, n_top < d.n ? n_top : d.n);
     for (int i = 0; i < out.n_top; i++) {
         EXPECT_INT(out.top[i].id, d.at[i].id);
@@ -40,8 +40,8 @@ TEST(sample_logprobs_match_reference)
     sample_work_close(w);
 }
 
-/* The probabilities of all sum to 1; the picked one's stands in the list; the mask and the
- * penalties do not show. */
+/* The probabilities of all sum to 1; the picked one is in the list; the mask and the penalties have
+ * no effect. */
 TEST(sample_logprobs_are_of_the_raw_distribution)
 {
     enum { N = 90 };

@@ -1,8 +1,8 @@
 /* match.c - the Knuth-Morris-Pratt automaton: finds one string in bytes that arrive one by one.
  *
- * Used for stop strings (stop.c) and for DRY's sequence breakers (dry.c), both of which may be
- * spread over any number of tokens. A stop list is short, so one automaton per string beats a joint
- * one in size and simplicity. */
+ * Used for stop strings (stop.c) and for DRY's sequence breakers (dry.c); both may be spread over
+ * any number of tokens. A stop list is short, so one automaton per string is smaller and simpler
+ * than a joint one. */
 #include "sample_impl.h"
 
 static void match_advance(struct match *m, char c)

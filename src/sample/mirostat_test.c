@@ -1,5 +1,5 @@
 /* mirostat_test.c - goal: the surprise of picked tokens settles at tau. Method: thousands of picks
- * from one fixed Zipf distribution, whose untruncated entropy lies well above each tau. */
+ * from one fixed Zipf distribution, whose untruncated entropy is well above each tau. */
 #include "sample_test.h"
 
 static double mean_surprise(float tau, int n_pick)
@@ -36,7 +36,7 @@ TEST(sample_mirostat_settles_at_tau)
     }
 }
 
-/* A pick that was not accepted, or replaced by another token, leaves mu as it was. */
+/* A pick that was not accepted, or was replaced by another token, leaves mu unchanged. */
 TEST(sample_mirostat_learns_only_from_accepted_picks)
 {
     const float logits[4] = {3, 2, 1, 0};

@@ -1,102 +1,124 @@
-/* params.c - the defaults of a request, and the check of what a client asked for.
+/* params.c - the table of sampling parameters, and their check.
  *
- * Scalars are checked by two tables of ranges, lists by a function each. Every sentence names the
- * field as sample.h calls it, the value found and what is legal. */
+ * Numbers are checked by the ranges of their rows (params.def), lists by a function each. */
 #include "sample_impl.h"
 
+#include "base/check.h"
+
 #include <stddef.h>
-#include <stdio.h>
 
 const struct sample_params sample_params_default = {
-    .temperature = 1,
-    .top_k = -1,
-    .top_p = 1,
-    .typical_p = 1,
-    .top_n_sigma = -1,
-    .xtc_threshold = 0.1f,
-    .dry_base = 1.75f,
-    .dry_allowed_length = 2,
-    .dry_penalty_last_n = -1,
+#define REAL(name, otherwise, ...)    .name = (float)(otherwise),
+#define INT(name, otherwise, ...)     .name = otherwise,
+#define ONE_INT(name, otherwise, ...) .name = otherwise,
+#include "sample/params.def"
     .n_dry_breaker = -1,
-    .mirostat_tau = 5,
-    .mirostat_eta = 0.1f,
-    .repetition_penalty = 1,
-    .repeat_last_n = -1,
     .n_logprob = -1,
 };
 
-/* ---- scalars --------------------------------------------------------------------------------- */
-
-#define FIELD(name) #name, offsetof(struct sample_params, name)
-
-static const struct real_rule {
-    const char *field;
-    size_t at;
-    float low, high;
-    bool above_low; /* low itself is not legal */
-    const char *range;
-} real_rules[] = {
-    {FIELD(temperature), 0, 100, false, "in [0, 100]"},
-    {FIELD(top_p), 0, 1, true, "above 0 and at most 1"},
-    {FIELD(min_p), 0, 1, false, "in [0, 1]"},
-    {FIELD(typical_p), 0, 1, true, "above 0 and at most 1"},
-    {FIELD(xtc_probability), 0, 1, false, "in [0, 1]"},
-    {FIELD(xtc_threshold), 0, 1, false, "in [0, 1]"},
-    {FIELD(dry_multiplier), 0, FLT_MAX, false, "at least 0"},
-    {FIELD(dry_base), 1, FLT_MAX, false, "at least 1"},
-    {FIELD(mirostat_tau), 0, FLT_MAX, true, "above 0"},
-    {FIELD(mirostat_eta), 0, 1, true, "above 0 and at most 1"},
-    {FIELD(repetition_penalty), 0, FLT_MAX, true, "above 0"},
-    {FIELD(frequency_penalty), -2, 2, false, "in [-2, 2]"},
-    {FIELD(presence_penalty), -2, 2, false, "in [-2, 2]"},
-};
-
-static const struct int_rule {
-    const char *field;
-    size_t at;
-    int low, high;
-    const char *range;
-} int_rules[] = {
-    {FIELD(top_k), -1, INT32_MAX, "-1 or 0 (off), or at least 1"},
-    {FIELD(dry_allowed_length), 0, INT32_MAX, "at least 0"},
-    {FIELD(dry_penalty_last_n), -1, INT32_MAX, "-1 (whole context), 0 (off), or more"},
-    {FIELD(n_dry_breaker), -1, INT32_MAX, "-1 (the usual ones) or more"},
-    {FIELD(repeat_last_n), -1, INT32_MAX, "-1 (all), 0 (off), or more"},
-    {FIELD(n_bias), 0, INT32_MAX, "at least 0"},
-    {FIELD(n_allowed), 0, INT32_MAX, "at least 0"},
-    {FIELD(n_bad_word), 0, INT32_MAX, "at least 0"},
-    {FIELD(n_stop_id), 0, INT32_MAX, "at least 0"},
-    {FIELD(min_tokens), 0, INT32_MAX, "at least 0"},
-    {FIELD(n_logprob), -1, 100, "-1 (none) to 100"},
-};
-
-static int check_reals(const struct sample_params *p, struct err *e)
-{
-    for (size_t i = 0; i < sizeof real_rules / sizeof *real_rules; i++) {
-        const struct real_rule *r = &real_rules[i];
-        float x;
-        memcpy(&x, (const char *)p + r->at, sizeof x);
-        if (!(x >= r->low && x <= r->high) || (r->above_low && x == r->low))
-            return err_set(e, ERR_ARG, "%s is %g, must be %s", r->field, (double)x, r->range);
+#define IN(low, high)                                                                              \
+    {                                                                                              \
+        low, high, high, false, "in [" #low ", " #high "]"                                         \
     }
-    float n_sigma = p->top_n_sigma;
-    if (n_sigma != -1 && !(n_sigma > 0 && n_sigma <= FLT_MAX))
-        return err_set(e, ERR_ARG, "top_n_sigma is %g, must be -1 (off) or above 0",
-                       (double)n_sigma);
+#define OVER(low, high)                                                                            \
+    {                                                                                              \
+        low, high, high, true, "in (" #low ", " #high "]"                                          \
+    }
+#define ABOVE(low)                                                                                 \
+    {                                                                                              \
+        low, FLT_MAX, FLT_MAX, true, "above " #low                                                 \
+    }
+#define FROM(low)                                                                                  \
+    {                                                                                              \
+        low, FLT_MAX, FLT_MAX, false, "at least " #low                                             \
+    }
+#define COUNT(low)                                                                                 \
+    {                                                                                              \
+        low, INT32_MAX, INT32_MAX, false, "at least " #low                                         \
+    }
+#define ALSO_ABOVE(also, low)                                                                      \
+    {                                                                                              \
+        low, FLT_MAX, also, true, #also " or above " #low                                          \
+    }
+#define EITHER(a, b)                                                                               \
+    {                                                                                              \
+        b, b, a, false, #a " or " #b                                                               \
+    }
+
+#define AT(name) #name, .at = offsetof(struct sample_params, name)
+
+const struct sample_param sample_param[N_SAMPLE_PARAM] = {
+#define REAL(name_, otherwise_, range_, flag, key_, help_)                                         \
+    {AT(name_),       .kind = SAMPLE_REAL, .type = "number", .otherwise = otherwise_,              \
+     .range = range_, .key = key_,         .help = help_},
+#define INT(name_, otherwise_, range_, flag, key_, help_)                                          \
+    {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .otherwise = otherwise_,              \
+     .range = range_, .key = key_,        .help = help_},
+#define ONE_INT(name_, otherwise_, range_, flag, help_)                                            \
+    {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .otherwise = otherwise_,              \
+     .range = range_, .help = help_},
+#define ONE_FLAG(name_, flag, help_)                                                               \
+    {AT(name_), .kind = SAMPLE_FLAG, .type = "boolean", .help = help_},
+#define OTHER(name_, type_, help_) {#name_, .kind = SAMPLE_OTHER, .type = type_, .help = help_},
+#include "sample/params.def"
+};
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+double sample_param_get(const struct sample_params *p, const struct sample_param *which)
+{
+    const void *at = (const char *)p + which->at;
+    CHECK(which->kind != SAMPLE_OTHER, "%s is no number", which->name);
+    return which->kind == SAMPLE_REAL  ? (double)*(const float *)at
+           : which->kind == SAMPLE_INT ? *(const int32_t *)at
+                                       : *(const bool *)at;
+}
+
+void sample_param_set(struct sample_params *p, const struct sample_param *which, double value)
+{
+    void *at = (char *)p + which->at;
+    CHECK(which->kind != SAMPLE_OTHER, "%s is no number", which->name);
+    if (which->kind == SAMPLE_REAL)
+        *(float *)at = to_float(value);
+    else if (which->kind == SAMPLE_INT)
+        *(int32_t *)at = value <= INT32_MIN   ? INT32_MIN
+                         : value >= INT32_MAX ? INT32_MAX
+                                              : (int32_t)value;
+    else
+        *(bool *)at = value != 0;
+}
+
+static int check_numbers(const struct sample_params *p, struct err *e)
+{
+    for (int i = 0; i < N_SAMPLE_PARAM; i++) {
+        const struct sample_param *which = &sample_param[i];
+        if (which->kind != SAMPLE_REAL && which->kind != SAMPLE_INT) continue;
+        double x = sample_param_get(p, which);
+        if (!range_has(&which->range, x))
+            return err_field(e, ERR_ARG, which->name, ": must be %s, got %.9g", which->range.text,
+                             x);
+    }
     return 0;
 }
 
-static int check_ints(const struct sample_params *p, struct err *e)
+/* Check the lengths of lists, and n_logprob. */
+static int check_counts(const struct sample_params *p, struct err *e)
 {
-    for (size_t i = 0; i < sizeof int_rules / sizeof *int_rules; i++) {
-        const struct int_rule *r = &int_rules[i];
-        int x;
-        memcpy(&x, (const char *)p + r->at, sizeof x);
-        if (x < r->low || x > r->high)
-            return err_set(e, ERR_ARG, "%s is %d, must be %s", r->field, x, r->range);
-    }
-    if (p->mirostat != 0 && p->mirostat != 2)
-        return err_set(e, ERR_ARG, "mirostat is %d, must be 0 (off) or 2", p->mirostat);
+    const struct {
+        const char *name;
+        int n, low, high;
+    } count[] = {
+        {"dry_sequence_breakers", p->n_dry_breaker, -1, INT32_MAX},
+        {"logit_bias", p->n_bias, 0, INT32_MAX},
+        {"allowed_token_ids", p->n_allowed, 0, INT32_MAX},
+        {"bad_words", p->n_bad_word, 0, INT32_MAX},
+        {"stop_token_ids", p->n_stop_id, 0, INT32_MAX},
+        {"logprobs", p->n_logprob, -1, 100},
+    };
+    for (size_t i = 0; i < sizeof count / sizeof count[0]; i++)
+        if (count[i].n < count[i].low || count[i].n > count[i].high)
+            return err_field(e, ERR_ARG, count[i].name, ": must be in [%d, %d], got %d",
+                             count[i].low, count[i].high, count[i].n);
     return 0;
 }
 
@@ -105,8 +127,7 @@ static int check_ints(const struct sample_params *p, struct err *e)
 static int check_id(const char *field, int at, int32_t id, int n_vocab, struct err *e)
 {
     if (id >= 0 && id < n_vocab) return 0;
-    return err_set(e, ERR_ARG, "%s[%d] names token %d, must be in [0, %d]", field, at, id,
-                   n_vocab - 1);
+    return err_field(e, ERR_ARG, field, "[%d]: must be in [0, %d], got %d", at, n_vocab - 1, id);
 }
 
 static int check_ids(const char *field, const int32_t *ids, int n, int n_vocab, struct err *e)
@@ -123,8 +144,8 @@ static int check_bias(const struct sample_params *p, int n_vocab, struct err *e)
         if (rc != 0) return rc;
         float bias = p->bias[i].bias;
         if (!(bias >= -100 && bias <= 100))
-            return err_set(e, ERR_ARG, "logit_bias of token %d is %g, must be in [-100, 100]",
-                           p->bias[i].id, (double)bias);
+            return err_field(e, ERR_ARG, "logit_bias", "[%d]: must be in [-100, 100], got %g", i,
+                             (double)bias);
     }
     return 0;
 }
@@ -134,12 +155,12 @@ static int check_bad_words(const struct sample_params *p, int n_vocab, struct er
     for (int i = 0; i < p->n_bad_word; i++) {
         const struct ids *word = &p->bad_word[i];
         if (word->n < 1 || word->n > INT32_MAX)
-            return err_set(e, ERR_ARG, "bad_words[%d] has %zu tokens, must have at least 1", i,
-                           word->n);
-        char field[32];
-        snprintf(field, sizeof field, "bad_words[%d]", i);
-        int rc = check_ids(field, word->v, (int)word->n, n_vocab, e);
-        if (rc != 0) return rc;
+            return err_field(e, ERR_ARG, "bad_words", "[%d]: must have at least 1 token, got %zu",
+                             i, word->n);
+        for (int k = 0; k < (int)word->n; k++)
+            if (word->v[k] < 0 || word->v[k] >= n_vocab)
+                return err_field(e, ERR_ARG, "bad_words", "[%d][%d]: must be in [0, %d], got %d", i,
+                                 k, n_vocab - 1, word->v[k]);
     }
     return 0;
 }
@@ -148,16 +169,16 @@ static int check_breakers(const struct sample_params *p, struct err *e)
 {
     for (int i = 0; i < p->n_dry_breaker; i++)
         if (p->dry_breaker[i].n < 1 || p->dry_breaker[i].n > 1000)
-            return err_set(e, ERR_ARG,
-                           "dry_sequence_breakers[%d] has %zu bytes, must have 1 to 1000", i,
-                           p->dry_breaker[i].n);
+            return err_field(e, ERR_ARG, "dry_sequence_breakers",
+                             "[%d]: must have 1 to 1000 bytes, got %zu", i, p->dry_breaker[i].n);
     return 0;
 }
 
 int sample_params_check(const struct sample_params *p, int n_vocab, struct err *e)
 {
-    int rc = check_reals(p, e);
-    if (rc == 0) rc = check_ints(p, e);
+    if (p->lists) return 0; /* checked when the lists were made */
+    int rc = check_numbers(p, e);
+    if (rc == 0) rc = check_counts(p, e);
     if (rc == 0) rc = check_bias(p, n_vocab, e);
     if (rc == 0) rc = check_ids("allowed_token_ids", p->allowed, p->n_allowed, n_vocab, e);
     if (rc == 0) rc = check_bad_words(p, n_vocab, e);

@@ -1,10 +1,10 @@
-/* params_test.c - goal: the defaults are legal, and every illegal value is refused with the field's
- * name. Method: one illegal value per field. */
+/* params_test.c - goal: the defaults are legal, and every illegal value is rejected with the
+ * field's name. Method: one illegal value per field. */
 #include "sample_test.h"
 
 static void expect_refused(const struct sample_params *p, const char *field)
 {
-    struct err e = {{0}};
+    struct err e = {0};
     EXPECT_INT(sample_params_check(p, 10, &e), ERR_ARG);
     if (strncmp(e.text, field, strlen(field)) != 0)
         test_fail(__FILE__, __LINE__, "\"%s\" does not begin with %s", e.text, field);
@@ -37,7 +37,6 @@ TEST(sample_params_refuses_scalars_out_of_range)
     REFUSED(dry_base, 0.5f);
     REFUSED(dry_allowed_length, -1);
     REFUSED(dry_penalty_last_n, -2);
-    REFUSED(n_dry_breaker, -2);
     REFUSED(mirostat, 1);
     REFUSED(mirostat_tau, 0);
     REFUSED(mirostat_eta, 0);
@@ -46,8 +45,41 @@ TEST(sample_params_refuses_scalars_out_of_range)
     REFUSED(presence_penalty, -2.5f);
     REFUSED(repeat_last_n, -2);
     REFUSED(min_tokens, -1);
-    REFUSED(n_logprob, 101);
-    REFUSED(n_bias, -1);
+}
+
+/* A row's default is legal, and its number is accessible by its name. */
+TEST(sample_params_are_rows)
+{
+    for (int i = 0; i < N_SAMPLE_PARAM; i++) {
+        const struct sample_param *which = &sample_param[i];
+        struct sample_params p = sample_params_default;
+        EXPECT(which->name && which->type && which->help);
+        if (which->kind == SAMPLE_OTHER) continue;
+        EXPECT(sample_param_get(&p, which) ==
+               (which->kind == SAMPLE_REAL ? (double)(float)which->otherwise : which->otherwise));
+        if (which->kind == SAMPLE_FLAG) continue;
+        EXPECT(range_has(&which->range, which->otherwise) &&
+               range_has(&which->range, which->range.high) &&
+               range_has(&which->range, which->range.also) && !range_has(&which->range, NAN));
+        EXPECT(range_has(&which->range, which->range.low) == !which->range.open);
+        sample_param_set(&p, which, -1e12);
+        expect_refused(&p, which->name);
+        sample_param_set(&p, which, which->otherwise);
+        EXPECT_INT(sample_params_check(&p, 10, NULL), 0);
+    }
+}
+
+TEST(sample_params_refuses_counts_out_of_range)
+{
+#define COUNT_REFUSED(member, n, field)                                                            \
+    do {                                                                                           \
+        struct sample_params p_ = sample_params_default;                                           \
+        p_.member = n;                                                                             \
+        expect_refused(&p_, field);                                                                \
+    } while (0)
+    COUNT_REFUSED(n_logprob, 101, "logprobs");
+    COUNT_REFUSED(n_bias, -1, "logit_bias");
+    COUNT_REFUSED(n_dry_breaker, -2, "dry_sequence_breakers");
 }
 
 TEST(sample_params_refuses_bad_lists)
@@ -59,7 +91,7 @@ TEST(sample_params_refuses_bad_lists)
     expect_refused(&p, "logit_bias[1]");
     p.bias = (struct token_bias[]){{9, NAN}};
     p.n_bias = 1;
-    expect_refused(&p, "logit_bias of token 9");
+    expect_refused(&p, "logit_bias[0]");
     p = sample_params_default;
     p.allowed = ids;
     p.n_allowed = 2;

@@ -1,16 +1,18 @@
 /* penalty.c - repetition, frequency and presence penalty.
  *
- *   repetition  (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form) a token that occurs
- * in the prompt or the output: a positive logit is divided by the penalty, another one multiplied
+ *   repetition  (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form) of a token in the
+ *               prompt or the output: a positive logit is divided by the penalty, another one
+ *               multiplied
  *   frequency   (OpenAI API) logit -= penalty * number of occurrences in the output
  *   presence    (OpenAI API) logit -= penalty, if it occurs in the output
  *
- * in this order, each in float. repeat_last_n > 0 counts only in the last n tokens of the history.
+ * in this order, each in float. repeat_last_n > 0 counts only in the last n tokens of the
+ * history.
  *
- * Memory: a dense index by token and a list of the tokens seen, so that a pick touches only these.
- * The index is 4 bytes per token of the vocabulary: 0.6 MB at 152 k, 39 MB for 64 sequences that
- * all ask for penalties (the others pay nothing), beside gigabytes of KV pages. A hash table would
- * take as much from a context of 32 k on. */
+ * Memory: a dense index by token and a list of the tokens in the history, so that a pick touches
+ * only these. The index is 4 bytes per token of the vocabulary: 0.6 MB at 152 k, 39 MB for 64
+ * sequences with penalties (others need none), next to gigabytes of KV pages. A hash table would
+ * need as much from a context of 32 k on. */
 #include "sample_impl.h"
 
 struct seen {
@@ -20,7 +22,7 @@ struct seen {
 struct penalty {
     int n_seen;
     struct seen *seen; /* [n_seen], at most min(context_max + 1, n_vocab) */
-    int32_t *entry;    /* [n_vocab] index into seen plus 1; 0: never seen  */
+    int32_t *entry;    /* [n_vocab] index into seen plus 1; 0: not in seen */
 };
 
 static bool penalty_wanted(const struct sample_params *p)

@@ -61,8 +61,8 @@ TEST(sample_penalties_match_reference)
     }
 }
 
-/* A penalty of any size makes a token unlikely, never impossible; ids outside the vocabulary do no
- * harm. */
+/* A penalty of any size makes a token unlikely, never impossible; ids outside the vocabulary have
+ * no effect. */
 TEST(sample_huge_penalties_forbid_nothing)
 {
     const float logits[3] = {FLT_MAX, -FLT_MAX, -INFINITY};

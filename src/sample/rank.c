@@ -1,15 +1,15 @@
 /* rank.c - where to cut a distribution, without sorting it.
  *
- * Top-k, top-p and typical-p all ask: which is the shortest prefix, best first, whose weights reach
- * a target? The weight of all keys above a floor (row_mass: one pass in vectors) never grows with
- * the floor, so the floor is searched by bisection, until the keys between a floor that reaches the
- * target and one that does not are few enough to be sorted:
+ * Top-k, top-p and typical-p all need the shortest prefix, best first, whose weights reach a
+ * target. The weight of all keys above a floor (row_mass: one pass in vectors) never grows with the
+ * floor. So the floor is found by bisection, until few enough keys to sort are between a floor that
+ * reaches the target and one that does not:
  *
  *      top ....... hi ....... lo ....... lowest
  *      |- above -->|  few    |
  *         falls short         |  keys >= lo reach the target
  *
- * Cuts leave some dozens of candidates, and start from some hundreds: 3 or 4 passes over these. */
+ * Cuts leave some dozens of candidates and start from some hundreds: 3 or 4 passes over these. */
 #include "sample_impl.h"
 
 enum { FEW = 32, BY_VALUE_STEPS = 48 };
@@ -18,14 +18,14 @@ struct search {
     const float *key, *weight;
     int n;
     double target;
-    float top;      /* the highest key                              */
+    float top;      /* the highest key */
     float lo, hi;   /* keys >= lo reach the target, keys >= hi do not */
-    int n_lo, n_hi; /* how many they are                            */
-    double above;   /* what the keys >= hi weigh                    */
+    int n_lo, n_hi; /* number of those keys */
+    double above;   /* weight of the keys >= hi */
     int step;
 };
 
-/* Unsigned order of the ranks = order of the values. */
+/* Return a rank whose unsigned order is the order of the values. */
 static uint32_t rank_of(float x)
 {
     uint32_t u;
@@ -41,9 +41,9 @@ static float value_of_rank(uint32_t rank)
     return x;
 }
 
-/* Where to look next: below the top in doubling distance while nothing but the whole is known to
- * reach; then in the middle, by value; if that does not end, in the middle of the floats there are,
- * which ends in 32 steps. lo when there is none between. */
+/* Return the next floor to try: below the top at doubling distance while only the whole is known to
+ * reach the target; then the middle, by value; if that does not end, the middle of the
+ * representable floats, which ends in 32 steps. lo if there is no float between. */
 static float search_floor(const struct search *s)
 {
     float floor = s->lo;
@@ -74,12 +74,12 @@ static void search_narrow(struct search *s, const struct kern *k)
 {
     for (; s->n_lo - s->n_hi > FEW; s->step++) {
         float floor = search_floor(s);
-        if (!(floor > s->lo && floor < s->hi)) return; /* all between are equal */
+        if (!(floor > s->lo && floor < s->hi)) return; /* all keys between are equal */
         search_try(s, k, floor);
     }
 }
 
-/* Insertion: highest first, equal ones keep their order. */
+/* Sort by insertion: highest first, ties keep their order. */
 static void sort_few(int32_t *index, const float *key, int n)
 {
     for (int i = 1; i < n; i++) {
@@ -90,7 +90,7 @@ static void sort_few(int32_t *index, const float *key, int n)
     }
 }
 
-/* Along the keys between until the target is reached. */
+/* Add the keys between hi and lo until the target is reached. */
 static struct cut search_end(const struct search *s, const int32_t *index, int n)
 {
     struct cut cut = {.floor = s->hi};

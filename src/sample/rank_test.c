@@ -1,6 +1,6 @@
-/* rank_test.c - goal: rank_cut finds the end of the shortest prefix that reaches a target, whatever
- * the keys look like. Method: against a sort, with weights that are whole numbers, so that every
- * order of sums is exact; keys of all magnitudes, with many ties, and the whole range of floats. */
+/* rank_test.c - goal: rank_cut finds the end of the shortest prefix that reaches a target, for all
+ * kinds of keys. Method: against a sort, with weights that are whole numbers, so that every order
+ * of sums is exact; keys of all magnitudes, with many ties, and the whole range of floats. */
 #include "sample_test.h"
 
 enum { N_MAX = 3000 };
@@ -35,7 +35,7 @@ static float random_key(uint64_t kind, uint64_t *rng)
     }
 }
 
-/* How many of the sorted keys the prefix takes. */
+/* Return how many of the sorted keys the prefix has. */
 static int prefix_of(const struct keyed *sorted, const float *weight, int n, double target)
 {
     double sum = 0;

@@ -1,5 +1,5 @@
-/* sample_math_test.c - goal: our exp and log are far within a float's ulp of libm's where they are
- * used, and exact where promised. Method: random arguments over the whole range; the corners. */
+/* sample_math_test.c - goal: exp and log are far within a float's ulp of libm's in the range used,
+ * and exact where promised. Method: random arguments over the whole range; corner cases. */
 #include "sample_math.h"
 #include "sample_test.h"
 

@@ -1,5 +1,5 @@
-/* sample_test.h - what the tests of src/sample share: a sampler with its scratch, random logits,
- * and the distribution as a plain sorted list, which the references work on. */
+/* sample_test.h - shared by the tests of src/sample: a sampler with its scratch, random logits, and
+ * the distribution as a plain sorted list, which the references use. */
 #ifndef QUOTH_SAMPLE_TEST_H
 #define QUOTH_SAMPLE_TEST_H
 
@@ -9,17 +9,17 @@
 #include <stdlib.h>
 
 struct rig {
-    const char *level; /* of the kernels; NULL: the best */
+    const char *level; /* level of the kernels; NULL: the best */
     struct sample_vocab v;
     struct sample_work *w;
     struct sampler *s;
 };
 
-/* A sampler for n_vocab tokens; v->n_vocab alone is filled in. False (and a failed test) if it does
- * not open. */
+/* Open a sampler for n_vocab tokens; v has only n_vocab. Returns false (and fails the test) if it
+ * does not open. */
 static inline bool rig_open(struct rig *r, const struct sample_params *p, int n_vocab)
 {
-    struct err e = {{0}};
+    struct err e = {0};
     r->v.n_vocab = n_vocab;
     int rc = sample_work_open(&r->w, n_vocab, r->level, &e);
     if (rc == 0) rc = sampler_open(&r->s, p, &r->v, 0, 4096, &e);
@@ -33,8 +33,8 @@ static inline void rig_close(struct rig *r)
     sample_work_close(r->w);
 }
 
-/* About normal (sum of four uniforms), of a random scale; in one vector of four coarse, so that
- * many are equal; in one of four with forbidden and broken entries (never all of them). */
+/* Set about normal logits (sum of four uniforms) of a random scale; one vector of four is coarse,
+ * so that many are equal; one of four has forbidden and broken entries (never all of them). */
 static inline void random_logits(float *x, int n, uint64_t *rng)
 {
     float scale = 0.1f + 10 * rng_float(rng);
@@ -81,7 +81,7 @@ static inline struct dist dist_of(const float *logits, int n, double temperature
     return d;
 }
 
-/* The candidates in `w` are exactly the tokens of `d`. */
+/* Return whether the candidates in `w` are exactly the tokens of `d`. */
 static inline bool same_tokens(const struct sample_work *w, const struct dist *d)
 {
     if (w->n != d->n) return false;

@@ -1,10 +1,10 @@
 /* stop.c - stop strings in text that arrives in arbitrary pieces.
  *
  * One automaton per string (match.c). After each byte, the longest prefix of any stop string that
- * the text ends with is withheld, and nothing more: as it is a prefix of that string, the
- * automaton's own copy is the buffer. The string that is completed by the earliest byte wins; of
- * several completed by the same byte the longest (of equal ones the first): it began earliest, so
- * nothing of it may have been shown. */
+ * the text ends with is withheld, and nothing more. It is a prefix of that string, so the
+ * automaton's own copy is the buffer. The string completed by the earliest byte wins; of several
+ * completed by the same byte the longest (ties: the first): it began earliest, so none of it may
+ * have been shown. */
 #include "sample_impl.h"
 
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct stop_match {
     struct arena mem;
     struct match *stop; /* [n_stop] */
     int n_stop;
-    int completed; /* index of the string that was completed; -1: none yet */
+    int completed; /* index of the completed string; -1: none yet */
 };
 
 static int stop_check(const struct text_span *stop, int n_stop, struct err *e)
@@ -23,10 +23,10 @@ static int stop_check(const struct text_span *stop, int n_stop, struct err *e)
     size_t n_byte = 0;
     for (int i = 0; i < n_stop; i++) {
         if (stop[i].n == 0)
-            return err_set(e, ERR_ARG, "stop[%d] is empty, must be at least 1 byte", i);
+            return err_field(e, ERR_ARG, "stop", "[%d] is empty, must be at least 1 byte", i);
         if (stop[i].n > STOP_BYTES_MAX - n_byte)
-            return err_set(e, ERR_LIMIT, "stop: the strings are longer than %d bytes together",
-                           STOP_BYTES_MAX);
+            return err_field(e, ERR_LIMIT, "stop",
+                             ": the strings are longer than %d bytes together", STOP_BYTES_MAX);
         n_byte += stop[i].n;
     }
     return 0;
@@ -42,7 +42,7 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
     if (!m) return err_memory(e, "stop strings", sizeof *m);
     m->completed = -1;
     if (n_stop > 0) m->stop = arena_push0(&m->mem, (size_t)n_stop, sizeof *m->stop);
-    bool ok = m->stop || n_stop == 0; /* mostly there are none, and every answer has this */
+    bool ok = m->stop || n_stop == 0; /* usually there are none, and every answer has this */
     for (; ok && m->n_stop < n_stop; m->n_stop++)
         ok = match_init(&m->stop[m->n_stop], &m->mem, stop[m->n_stop].text, stop[m->n_stop].n);
     if (!ok) {
@@ -59,7 +59,7 @@ void stop_match_close(struct stop_match *m)
     free(m);
 }
 
-/* What is withheld. */
+/* Return the withheld text. */
 static struct text_span held(const struct stop_match *m)
 {
     struct text_span longest = {"", 0};
@@ -69,7 +69,7 @@ static struct text_span held(const struct stop_match *m)
     return longest;
 }
 
-/* Advance all; the longest string that this byte completes, or -1. */
+/* Advance all automata. Returns the longest string that this byte completes, or -1. */
 static int step_all(struct stop_match *m, char c)
 {
     int done = -1;

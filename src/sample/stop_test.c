@@ -1,9 +1,10 @@
 /* stop_test.c - goal: shown text never contains any part of a stop string, and lacks nothing else.
- * Method: a search in the whole text, against random splits of texts over two letters, where stop
- * strings overlap and nest. */
+ * Method: a search in the whole text, against random splits of texts over two letters with
+ * overlapping and nested stop strings. */
 #include "sample_test.h"
 
-/* The stop string completed first, at *end; of several the longest, then the first. -1: none. */
+/* Return the stop string completed first, ending at *end; of several the longest, then the first.
+ * -1: none. */
 static int ref_stop(const char *text, size_t n, const struct text_span *stop, int n_stop,
                     size_t *end)
 {
@@ -20,7 +21,7 @@ static int ref_stop(const char *text, size_t n, const struct text_span *stop, in
     return -1;
 }
 
-/* The longest end of text[0..n) that begins a stop string. */
+/* Return the longest end of text[0..n) that begins a stop string. */
 static size_t ref_held(const char *text, size_t n, const struct text_span *stop, int n_stop)
 {
     size_t held = 0;

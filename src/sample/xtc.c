@@ -1,7 +1,7 @@
-/* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335): with
- * probability xtc_probability, of all candidates with p >= xtc_threshold only the least likely
- * stays (among equal ones the highest id, the last in order), so that a good but less usual token
- * is picked. A lone one stays. Above 0.5 two such tokens cannot be, so the stage is off. */
+/* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335). With
+ * probability xtc_probability, only the least likely of all candidates with p >= xtc_threshold
+ * stays (ties: the highest id, the last in order), so that a good but less usual token is picked. A
+ * lone one stays. Above 0.5 there cannot be two such tokens, so the stage is off. */
 #include "sample_impl.h"
 
 static bool xtc_wanted(const struct sample_params *p)
@@ -9,7 +9,8 @@ static bool xtc_wanted(const struct sample_params *p)
     return p->xtc_probability > 0 && p->xtc_threshold <= 0.5f;
 }
 
-/* The last, by descending weight and ascending id, of those that reach `floor`; -1: none. */
+/* Return the last candidate, by descending weight and ascending id, that reaches `floor`; -1 if
+ * none. */
 static int least_choice(const struct sample_work *w, double floor)
 {
     int least = -1;

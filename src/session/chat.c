@@ -1,4 +1,4 @@
-/* chat.c - a session's template for conversations, and what it sees besides the messages. */
+/* chat.c - a session's template for conversations, and its variables besides the messages. */
 #include "session.h"
 
 #include "base/os.h"
@@ -10,26 +10,23 @@ enum { TEMPLATE_BYTE_MAX = 1 << 20 };
 
 static const char key_default[] = "tokenizer.chat_template";
 
+int session_date_form(const char *text, struct err *e)
+{
+    int64_t now;
+    return template_clock(text, &now, e);
+}
+
 int chat_now(int64_t *now, const struct session_options *o, struct err *e)
 {
     *now = 0;
-    int rc = o->now ? template_clock(o->now, now, e) : 0;
-    return rc ? err_prefix(e, rc, "--now") : 0;
+    return o->now ? template_clock(o->now, now, e) : 0;
 }
 
 int chat_kwargs(struct json **kwargs, const struct session_options *o, struct err *e)
 {
     const char *text = o->default_chat_template_kwargs;
     *kwargs = NULL;
-    if (!text) return 0;
-    int rc = json_parse(kwargs, text, strlen(text), NULL, e);
-    if (rc == 0 && json_kind(*kwargs) != JK_OBJECT)
-        rc =
-            err_set(e, ERR_ARG, "expected an object, found %s", json_kind_name(json_kind(*kwargs)));
-    if (rc == 0) return 0;
-    json_drop(*kwargs);
-    *kwargs = NULL;
-    return err_prefix(e, rc, "--default-chat-template-kwargs");
+    return text ? json_parse(kwargs, text, strlen(text), NULL, e) : 0;
 }
 
 /* ---- the template ---- */
@@ -99,6 +96,31 @@ void chat_special(struct chat_special *c, const struct tokenizer *t)
     c->eos = t ? special_text(c->eos_text, sizeof c->eos_text, t, tokenizer_eos(t)) : NULL;
 }
 
+/* ---- the parsers ---- */
+
+static bool is_none(const char *name)
+{
+    return name && strcmp(name, "none") == 0;
+}
+
+int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
+{
+    const char *tools = o->tool_call_parser, *reasoning = o->reasoning_parser;
+    struct chat_parser *p = NULL;
+    int rc = chat_parser_open(&p, is_none(tools) ? NULL : tools, NULL, e);
+    if (rc != 0) return err_prefix(e, rc, "--tool-call-parser");
+    chat_parser_close(p);
+    rc = chat_parser_open(&p, NULL, is_none(reasoning) ? NULL : reasoning, e);
+    if (rc != 0) return err_prefix(e, rc, "--reasoning-parser");
+    chat_parser_close(p);
+    if (!tools && c->t) tools = chat_tool_parser_of(c->t);
+    if (!reasoning && c->t) reasoning = chat_reasoning_parser_of(c->t);
+    c->calls_as_content = is_none(tools);
+    c->tool_parser = is_none(tools) ? NULL : tools;
+    c->reasoning_parser = is_none(reasoning) ? NULL : reasoning;
+    return 0;
+}
+
 /* ---- all of it ---- */
 
 int chat_open(struct chat *c, const struct session *s, const struct session_options *o,
@@ -108,7 +130,9 @@ int chat_open(struct chat *c, const struct session *s, const struct session_opti
     int rc = chat_template(&c->t, s->checkpoint, o->chat_template, e);
     if (rc == 0) rc = chat_kwargs(&c->kwargs, o, e);
     if (rc == 0) rc = chat_now(&c->now, o, e);
+    if (rc == 0) rc = chat_parsers(c, o, e);
     if (rc == 0) chat_special(&c->special, s->tokenizer);
+    if (o->system && *o->system) c->system = o->system;
     if (rc != 0) chat_close(c);
     return rc;
 }

@@ -1,11 +1,88 @@
 /* options.c - the options of a session: their defaults, and setting one by its name. */
 #include "session.h"
 
+#include "base/names.h"
+
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* ---- legal values ---- */
+
+const char *session_cpu_names(int i)
+{
+    return kern_levels()[i];
+}
+
+/* llama.cpp's "none" and vLLM's "auto" select the first. */
+const char *session_device_names(int i)
+{
+    static const char *const other[] = {"auto", "none"};
+    return i < 2 ? other[i] : backend_name(i - 2);
+}
+
+const char *session_device_name(const struct session_options *o)
+{
+    const bool named = strcmp(o->device, "auto") != 0 && strcmp(o->device, "none") != 0;
+    return named ? o->device : backend_name(0);
+}
+
+const char *session_act_names(int i)
+{
+    static const char *const name[] = {"auto", "int8", "bf16", "f32", NULL};
+    return name[i];
+}
+
+/* vLLM's "auto" and "fp8" are aliases of two of the types. */
+const char *session_kv_names(int i)
+{
+    static const char *const other[] = {"auto", "fp8"};
+    return i < 2 ? other[i] : i < 2 + KV_TYPE_COUNT ? kv_type_name((enum kv_type)(i - 2)) : NULL;
+}
+
+const char *session_scheduler_names(int i)
+{
+    return i == 0 ? "auto" : policy_name(i - 1);
+}
+
+const char *session_load_names(int i)
+{
+    static const char *const name[] = {"auto", "gguf", "safetensors", "dummy", NULL};
+    return name[i];
+}
+
+const char *session_tool_parser_names(int i)
+{
+    return chat_tool_parsers(i);
+}
+
+const char *session_reasoning_parser_names(int i)
+{
+    return chat_reasoning_parsers(i);
+}
+
+const char *session_shape_names(int i)
+{
+    return dummy_shapes(i);
+}
+
+const char *session_quant_names(int i)
+{
+    return dummy_quants(i);
+}
+
+/* Accept a text that is not a number: the reader of the number rejects it. */
+int session_power_form(const char *text, struct err *e)
+{
+    char *end;
+    long long n = strtoll(text, &end, 10);
+    bool number = end != text && !*end;
+    return number && n > 0 && (n & (n - 1)) ? form_wrong(e, "a power of two", text) : 0;
+}
+
+/* ---- options ---- */
 
 const struct session_options session_defaults = {
 #include "defaults.def"
@@ -17,13 +94,23 @@ static const struct key {
     enum key_kind kind;
     size_t at;
     double lo, hi;
+    name_fn *names; /* legal values of a TEXT; NULL: any */
+    form_fn *form;  /* what else a value must be; NULL: anything */
 } keys[] = {
 #define AT(field) offsetof(struct session_options, field)
 #define SESSION_INT(field, name, letter, arg, lo, hi, otherwise, help)                             \
-    {name, KEY_INT, AT(field), lo, hi},
-#define SESSION_REAL(field, name, arg, lo, hi, otherwise, help) {name, KEY_REAL, AT(field), lo, hi},
-#define SESSION_TEXT(field, name, arg, otherwise, help)         {name, KEY_TEXT, AT(field), 0, 0},
-#define SESSION_FLAG(field, name, otherwise, help)              {name, KEY_FLAG, AT(field), 0, 0},
+    {name, KEY_INT, AT(field), lo, hi, NULL, NULL},
+#define SESSION_REAL(field, name, arg, lo, hi, otherwise, help)                                    \
+    {name, KEY_REAL, AT(field), lo, hi, NULL, NULL},
+#define SESSION_TEXT(field, name, arg, otherwise, help)                                            \
+    {name, KEY_TEXT, AT(field), 0, 0, NULL, NULL},
+#define SESSION_FLAG(field, name, otherwise, help) {name, KEY_FLAG, AT(field), 0, 0, NULL, NULL},
+#define SESSION_NAME(field, name, arg, otherwise, names, help)                                     \
+    {name, KEY_TEXT, AT(field), 0, 0, names, NULL},
+#define SESSION_FORM(field, name, arg, otherwise, form, help)                                      \
+    {name, KEY_TEXT, AT(field), 0, 0, NULL, form},
+#define SESSION_POWER(field, name, arg, lo, hi, otherwise, help)                                   \
+    {name, KEY_INT, AT(field), lo, hi, NULL, session_power_form},
 #include "chat.def"
 #include "load.def"
 #include "model.def"
@@ -32,6 +119,9 @@ static const struct key {
 #undef SESSION_REAL
 #undef SESSION_TEXT
 #undef SESSION_FLAG
+#undef SESSION_NAME
+#undef SESSION_FORM
+#undef SESSION_POWER
 #undef AT
 };
 enum { N_KEY = sizeof keys / sizeof keys[0] };
@@ -84,8 +174,12 @@ int session_option_set(struct session_options *o, const char *key, const char *v
     const struct key *k = find_key(key);
     if (!k) return err_set(e, ERR_ARG, "%.60s: there is no such option", key);
     char *field = (char *)o + k->at;
+    int rc = k->form ? k->form(value, e) : 0;
+    if (rc != 0) return err_prefix(e, rc, "%s", k->name);
     if (k->kind == KEY_FLAG) return set_flag((bool *)field, k, value, e);
     if (k->kind != KEY_TEXT) return set_number(field, k, value, e);
-    *(const char **)(void *)field = value;
+    const char **text = (const char **)(void *)field;
+    if (k->names) return name_choose(text, k->name, k->names, value, e);
+    *text = value;
     return 0;
 }

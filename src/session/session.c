@@ -1,8 +1,10 @@
-/* session.c - opening a model from options, in the order in which its parts need each other. */
+/* session.c - opens a model from options, in the order in which its parts depend on each other. */
 #include "session.h"
 
+#include "base/check.h"
 #include "base/filecache.h"
 #include "base/log.h"
+#include "base/names.h"
 #include "base/os.h"
 
 #include <math.h>
@@ -14,9 +16,8 @@ const struct session_size session_many = {.n_seq = 64, .n_out = 128, .n_longest 
 
 static int choose_act(enum act_choice *act, const char *name, struct err *e)
 {
-    static const char *const known[] = {"auto", "int8", "bf16", "f32"};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(name, known[i]) == 0) return *act = (enum act_choice)i, 0;
+    for (int i = 0; session_act_names(i); i++)
+        if (strcmp(name, session_act_names(i)) == 0) return *act = (enum act_choice)i, 0;
     return err_set(e, ERR_ARG, "--activation-dtype: \"%s\" is not auto, int8, bf16 or f32", name);
 }
 
@@ -31,24 +32,33 @@ int session_kv_type(enum kv_type *t, const struct session_options *o, struct err
 
 int session_n_thread(const struct session *s)
 {
-    return pool_n_thread(backend_pool(s->backend));
+    return pool_n_thread(s->backend->pool);
+}
+
+/* Return the bytes of the weights in the file's format; 0 if c is NULL. */
+static int64_t weight_bytes(const struct checkpoint *c)
+{
+    int64_t n = 0;
+    for (int i = 0; c && i < checkpoint_n_tensor(c); i++)
+        n += (int64_t)checkpoint_tensor_at(c, i)->n_byte;
+    return n;
 }
 
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e)
 {
     struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu};
-    for (int i = 0; s->checkpoint && i < checkpoint_n_tensor(s->checkpoint); i++)
-        bo.weight_bytes += (int64_t)checkpoint_tensor_at(s->checkpoint, i)->n_byte;
+    bo.weight_bytes = weight_bytes(s->checkpoint);
     int rc = choose_act(&bo.act, o->activation_dtype, e);
-    if (rc == 0) rc = backend_open(&s->backend, "cpu", &bo, e);
+    if (rc == 0) rc = backend_open(&s->backend, session_device_name(o), &bo, e);
     if (rc == 0 && session_n_thread(s) < o->threads)
         log_warn("--threads %d: this process may use %d CPUs, so %d threads run", (int)o->threads,
                  session_n_thread(s), session_n_thread(s));
     return rc;
 }
 
-/* vLLM's spelling: capitals count in powers of 1024, small letters in powers of 1000. */
-static int read_bytes(int64_t *n_byte, const char *flag, const char *text, struct err *e)
+/* Return the number of bytes in vLLM's notation: capital suffixes are powers of 1024, small ones
+ * powers of 1000. Returns -1 if the text is invalid. */
+static int64_t bytes_of(const char *text)
 {
     static const char small[] = "kmgt", large[] = "KMGT";
     char *end;
@@ -59,18 +69,58 @@ static int read_bytes(int64_t *n_byte, const char *flag, const char *text, struc
             x *= at ? 1000 : 1024;
         if (at || at2) end++;
     }
-    if (end == text || *end || !(x >= 0 && x < 1e18))
-        return err_set(e, ERR_ARG, "--%s: \"%.60s\" is not a number of bytes (8G, 512M)", flag,
-                       text);
-    *n_byte = (int64_t)x;
+    return end != text && !*end && x >= 0 && x < 1e18 ? (int64_t)x : -1;
+}
+
+int session_bytes_form(const char *text, struct err *e)
+{
+    return bytes_of(text) < 0 ? form_wrong(e, "a number of bytes (8G, 512M)", text) : 0;
+}
+
+/* Return 0 for one sequence: it is never preempted. */
+static int64_t swap_bytes(const struct session_options *o, int n_seq)
+{
+    double want = o->swap_space * 1073741824.0,
+           most = (double)os_memory_free() / (os_memory_limited() ? 8 : 4);
+    return n_seq > 1 ? (int64_t)(want < most ? want : most) : 0;
+}
+
+/* Begin --memory-limit: plan as on a machine with that much memory, counting the weights at their
+ * size in the file. *limit is 0 if there is none. */
+static int begin_limit(int64_t *limit, const struct session *s, const struct session_options *o,
+                       struct err *e)
+{
+    int64_t weights = weight_bytes(s->checkpoint), own = os_memory_own();
+    *limit = bytes_of(o->memory_limit);
+    if (*limit == 0) return 0;
+    int64_t taken = weights + (own > 0 ? own : 0);
+    if (taken >= *limit)
+        return err_set(e, ERR_LIMIT,
+                       "--memory-limit: the weights and this program take %.1f of %.1f MiB",
+                       (double)taken / 1048576, (double)*limit / 1048576);
+    os_memory_limit((uint64_t)*limit, (uint64_t)taken);
     return 0;
 }
 
-/* One sequence alone is never preempted. */
-static int64_t swap_bytes(const struct session_options *o, int n_seq)
+/* Check, after the model is open, the memory that its plan takes and must leave for requests. */
+static int end_limit(int64_t limit, int64_t own, const struct session *s, struct err *e)
 {
-    double want = o->swap_space * 1073741824.0, most = (double)os_memory_free() / 4;
-    return n_seq > 1 ? (int64_t)(want < most ? want : most) : 0;
+    const struct model_info *i = s->info;
+    struct executor x = executor_of_model(s->model);
+    int64_t rest = i->scratch_bytes + engine_bytes(&x, 0) + (own > 0 ? own : 0);
+    int64_t taken = i->weights.n_byte + i->kv_bytes + i->swap_bytes + rest;
+    const double mib = 1.0 / 1048576;
+    if (limit == 0) return 0;
+    if (taken >= limit - limit / 16)
+        return err_set(e, ERR_LIMIT,
+                       "--memory-limit: weights of %.1f MiB, KV pages of %.1f, swap space of %.1f "
+                       "and %.1f for the rest leave "
+                       "no sixteenth of %.1f MiB for requests; lower --kv-cache-memory, "
+                       "--max-model-len or --swap-space",
+                       (double)i->weights.n_byte * mib, (double)i->kv_bytes * mib,
+                       (double)i->swap_bytes * mib, (double)rest * mib, (double)limit * mib);
+    os_memory_limit((uint64_t)limit, (uint64_t)taken);
+    return 0;
 }
 
 static int open_model(struct session *s, const struct session_options *o,
@@ -79,8 +129,8 @@ static int open_model(struct session *s, const struct session_options *o,
     enum kv_type kv = KV_F16;
     struct filecache cache;
     int rc = session_kv_type(&kv, o, e);
-    int64_t kv_bytes = 0;
-    if (rc == 0) rc = read_bytes(&kv_bytes, "kv-cache-memory", o->kv_cache_memory, e);
+    int64_t limit = 0, own = os_memory_own();
+    if (rc == 0) rc = begin_limit(&limit, s, o, e);
     if (rc == 0) rc = session_open_backend(s, o, e);
     int n_seq = o->max_num_seqs ? (int)o->max_num_seqs : size->n_seq;
     int n_row = (int)o->max_num_batched_tokens, n_page = (int)o->num_gpu_blocks_override;
@@ -90,7 +140,7 @@ static int open_model(struct session *s, const struct session_options *o,
         .page_rows = (int)o->block_size,
         .n_page = n_page ? n_page : size->n_page,
         .n_longest = size->n_longest,
-        .kv_bytes = kv_bytes,
+        .kv_bytes = bytes_of(o->kv_cache_memory),
         .memory_utilization = o->gpu_memory_utilization,
         .swap_bytes = swap_bytes(o, n_seq),
         .context_max = o->max_model_len ? (int)o->max_model_len : size->context,
@@ -101,7 +151,30 @@ static int open_model(struct session *s, const struct session_options *o,
                   .n_copy = size->n_copy},
     };
     if (rc == 0) rc = model_open(&s->model, s->checkpoint, &mo, e);
-    return rc;
+    if (rc == 0) s->info = model_info(s->model);
+    return rc ? rc : end_limit(limit, own, s, e);
+}
+
+/* Warn of options with a surprising effect: one line each. */
+static void warn_of_options(const struct session *s, const struct session_options *o)
+{
+    const struct model_info *i = s->info;
+    int n = 0, n_float = 0;
+    if (o->max_model_len > i->context_train)
+        log_warn(
+            "--max-model-len %lld: the model was trained on %d tokens; answers after those may "
+            "be nonsense",
+            (long long)o->max_model_len, i->context_train);
+    for (int t = 0; t < checkpoint_n_tensor(s->checkpoint); t++) {
+        const struct tensor_info *w = checkpoint_tensor_at(s->checkpoint, t);
+        if (w->n_dim < 2) continue;
+        n++;
+        n_float += !qtype_is_block(w->type);
+    }
+    if (n_float > 0 && strcmp(o->activation_dtype, "int8") == 0)
+        log_warn("--activation-dtype int8: %d of %d matrices are not in a block format; they take "
+                 "bf16 activations if they are BF16, else f32",
+                 n_float, n);
 }
 
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
@@ -112,74 +185,90 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
     if (rc == 0) rc = open_model(s, o, size, e);
+    if (rc == 0) rc = words_open(&s->words, s->tokenizer, s->info->n_vocab, e);
+    if (rc == 0 && !o->mmap) rc = checkpoint_detach(s->checkpoint, e);
+    if (rc == 0) warn_of_options(s, o);
     if (rc != 0) session_close(s);
     s->open_us = time_us() - start;
     return rc;
 }
 
-/* Unless somebody says otherwise: 100 tokens a second are ten times faster than anybody reads. */
+/* Default inter-token target: 100 tokens per second are ten times faster than people read. */
 enum { ITL_UNNOTICED_MS = 10, ITL_MOST = 4 };
 
-/* "120": milliseconds; "4x": a multiple of a step without prompts; "none": prompts get all they can use. */
-static int read_itl_target(struct engine_options *eo, const struct session_options *o,
-                           struct err *e)
+/* Parse an inter-token target: "120" is milliseconds; "4x" sets *times, a multiple of a step
+ * without prompts. Returns 0 if the text is neither. */
+static double target_of(const char *text, bool *times)
 {
     char *end;
+    double x = strtod(text, &end);
+    *times = end != text && *end == 'x' && !end[1];
+    return end != text && (!*end || *times) && x > 0 && x <= 1e9 ? x : 0;
+}
+
+int session_itl_form(const char *text, struct err *e)
+{
+    bool times, word = strcmp(text, "auto") == 0 || strcmp(text, "none") == 0;
+    if (word || target_of(text, &times) > 0) return 0;
+    return form_wrong(
+        e, "milliseconds (120), a multiple of the step without prompts (2x), none or auto", text);
+}
+
+/* "none": prompts use a whole step. */
+static void set_itl_target(struct engine_options *eo, const struct session_options *o)
+{
     const char *text = o->itl_target_ms;
     if (strcmp(text, "auto") == 0) {
         text = o->offline ? "none" : "2x";
         eo->itl_most = ITL_MOST;
         eo->itl_least_ms = ITL_UNNOTICED_MS;
     }
-    if (strcmp(text, "none") == 0) {
-        eo->itl_target_ms = INFINITY;
-        return 0;
-    }
-    double x = strtod(text, &end);
-    bool times = *end == 'x' && !end[1];
-    if (end == text || (*end && !times) || !(x > 0 && x <= 1e9))
-        return err_set(
-            e, ERR_ARG,
-            "--itl-target-ms: \"%.60s\" is neither milliseconds (120), nor a multiple of "
-            "the step without prompts (2x), nor none",
-            text);
+    bool times = false, none = strcmp(text, "none") == 0;
+    double x = none ? INFINITY : target_of(text, &times);
     *(times ? &eo->itl_multiple : &eo->itl_target_ms) = x;
-    return 0;
 }
 
-int session_engine_options(struct engine_options *eo, const struct session *s,
-                           const struct session_options *o, struct err *e)
+void session_engine_options(struct engine_options *eo, const struct session *s,
+                            const struct session_options *o)
 {
     *eo = (struct engine_options){.executor = executor_of_model(s->model),
                                   .tokenizer = s->tokenizer,
                                   .cpu_level = o->cpu,
                                   .scheduler = strcmp(o->scheduler, "auto") ? o->scheduler : NULL,
+                                  .no_prefix_cache = !o->enable_prefix_caching,
+                                  .prompt_max = (int)o->max_input_length,
                                   .starvation_us = o->starvation_ms * 1000,
                                   .window_us = o->window_ms * 1000,
+                                  .window_min = (int)o->window_min,
+                                  .window_max = (int)o->window_max,
+                                  .slice_tokens = (int)o->time_slice_tokens,
                                   .trace_path = o->trace_file,
                                   .trace_bytes_max = o->trace_file_size << 20};
-    return read_itl_target(eo, o, e);
+    set_itl_target(eo, o);
 }
 
 int64_t session_request_bytes(void)
 {
-    int64_t least = 1 << 30, share = (int64_t)(os_memory_free() / 8);
-    return share > least ? share : least;
+    int64_t free = (int64_t)os_memory_free(), least = 1 << 30;
+    if (os_memory_limited()) return free / 2; /* what the plan left */
+    return free / 8 > least ? free / 8 : least;
 }
 
 int session_start(struct session *s, const struct session_options *o, int queue_max, struct err *e)
 {
+    CHECK(s->model && !s->engine, "queue of %d", queue_max);
     struct engine_options eo;
-    int rc = session_engine_options(&eo, s, o, e);
+    session_engine_options(&eo, s, o);
     eo.queue_max = queue_max;
     eo.byte_max = session_request_bytes();
-    if (rc == 0) rc = engine_open(&s->engine, &eo, e);
+    int rc = engine_open(&s->engine, &eo, e);
     return rc ? rc : engine_start(s->engine, e);
 }
 
 void session_close(struct session *s)
 {
     engine_close(s->engine);
+    words_close(s->words);
     model_close(s->model);
     backend_close(s->backend);
     tokenizer_close(s->tokenizer);
@@ -187,29 +276,50 @@ void session_close(struct session *s)
     *s = (struct session){0};
 }
 
-/* GGUF's numbers for it. */
+const char *session_device(const struct session *s)
+{
+    return s->backend->description;
+}
+
+const char *session_kv_name(const struct session *s)
+{
+    return kv_type_name(s->info->kv_type);
+}
+
+const char *session_packed(void)
+{
+    return checkpoint_packed(os_self_path()) ? os_self_path() : NULL;
+}
+
+/* Return the pooling that the model file names, by GGUF's numbers. */
 static enum pooling own_pooling(const struct session *s)
 {
     enum { MEAN = 1, CLS = 2 };
     char key[96];
-    snprintf(key, sizeof key, "%s.pooling_type", model_info(s->model)->arch);
+    snprintf(key, sizeof key, "%s.pooling_type", s->info->arch);
     int64_t type = meta_int(checkpoint_meta(s->checkpoint, key), 0);
     return type == MEAN ? POOLING_MEAN : type == CLS ? POOLING_FIRST : POOLING_LAST;
 }
 
+static const struct {
+    const char *name;
+    enum pooling pooling;
+} poolings[] = {{"auto", POOLING_NONE},
+                {"mean", POOLING_MEAN},
+                {"last", POOLING_LAST},
+                {"first", POOLING_FIRST},
+                {"cls", POOLING_FIRST}};
+
+const char *session_pooling_names(int i)
+{
+    return i < (int)(sizeof poolings / sizeof poolings[0]) ? poolings[i].name : NULL;
+}
+
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e)
 {
-    static const struct {
-        const char *name;
-        enum pooling pooling;
-    } known[] = {{"auto", POOLING_NONE},
-                 {"mean", POOLING_MEAN},
-                 {"last", POOLING_LAST},
-                 {"first", POOLING_FIRST},
-                 {"cls", POOLING_FIRST}};
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].name, name) == 0) {
-            *out = known[i].pooling ? known[i].pooling : own_pooling(s);
+    for (int i = 0; session_pooling_names(i); i++)
+        if (strcmp(poolings[i].name, name) == 0) {
+            *out = poolings[i].pooling ? poolings[i].pooling : own_pooling(s);
             return 0;
         }
     return err_set(e, ERR_ARG, "--pooling is auto, mean, last or first, not \"%.40s\"", name);
@@ -218,12 +328,15 @@ int session_pooling(enum pooling *out, const struct session *s, const char *name
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)
 {
     struct sample_params p = sample_params_default;
-    p.temperature =
-        (float)meta_real(checkpoint_meta(c, "general.sampling.temp"), (double)temperature);
-    p.top_p = (float)meta_real(checkpoint_meta(c, "general.sampling.top_p"), (double)p.top_p);
-    p.min_p = (float)meta_real(checkpoint_meta(c, "general.sampling.min_p"), (double)p.min_p);
-    p.repetition_penalty = (float)meta_real(checkpoint_meta(c, "general.sampling.penalty_repeat"),
-                                            (double)p.repetition_penalty);
-    p.top_k = (int32_t)meta_int(checkpoint_meta(c, "general.sampling.top_k"), p.top_k);
+    p.temperature = temperature;
+    for (int i = 0; i < N_SAMPLE_PARAM; i++) {
+        const struct sample_param *which = &sample_param[i];
+        const struct meta *v = which->key ? checkpoint_meta(c, which->key) : NULL;
+        if (!v) continue;
+        double was = sample_param_get(&p, which);
+        sample_param_set(&p, which,
+                         which->kind == SAMPLE_INT ? (double)meta_int(v, (int64_t)was)
+                                                   : meta_real(v, was));
+    }
     return p;
 }

@@ -1,6 +1,5 @@
-/* weights.c - a session's weights: a model's own or random ones (--load-format dummy: for
- * measuring, and for trying out whatever does not ask what the model says), and where the packed
- * form is kept. */
+/* weights.c - a session's weights: a model's own or random ones (--load-format dummy: for measuring,
+ * and for tests that do not depend on the model's output), and where the packed form is kept. */
 #include "session.h"
 
 #include "base/filecache.h"
@@ -8,14 +7,12 @@
 
 #include <string.h>
 
-/* Packing less than that takes less time than a person notices, and most such models are tests. */
+/* Packing less than that is too fast to be noticeable, and most such models are tests. */
 enum { PACKED_BYTES_MIN = 16 << 20 };
 
 static int check(const struct session_options *o, const char *path, bool *dummy, struct err *e)
 {
     *dummy = o->shape || strcmp(o->load_format, "dummy") == 0;
-    if (!*dummy && strcmp(o->load_format, "auto") != 0)
-        return err_set(e, ERR_ARG, "--load-format: \"%s\" is not auto or dummy", o->load_format);
     if (!*dummy && (o->quant || o->pure))
         return err_set(e, ERR_ARG, "--%s is for random weights: --shape, or --load-format dummy",
                        o->quant ? "quant" : "pure");
@@ -26,6 +23,16 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
     return 0;
 }
 
+/* Reject a model of another kind than --load-format gguf or safetensors. */
+static int check_kind(const struct checkpoint *c, const char *format, struct err *e)
+{
+    bool gguf = strcmp(format, "gguf") == 0, hf = strcmp(format, "safetensors") == 0;
+    enum checkpoint_kind kind = checkpoint_kind(c);
+    if ((!gguf || kind == CKPT_GGUF) && (!hf || kind == CKPT_HF)) return 0;
+    return err_set(e, ERR_ARG, "--load-format %s: %s is not of that format; auto takes what it is",
+                   format, checkpoint_path(c));
+}
+
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e)
 {
@@ -33,7 +40,12 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
     int rc = check(o, path, &dummy, e);
     *out = NULL;
     if (rc != 0) return rc;
-    if (!dummy) return checkpoint_open(out, path, e);
+    if (!dummy) {
+        rc = checkpoint_open(out, path, e);
+        if (rc == 0) rc = check_kind(*out, o->load_format, e);
+        if (rc != 0) checkpoint_close(*out), *out = NULL;
+        return rc;
+    }
     struct dummy_options d = {.shape = o->shape,
                               .model = path,
                               .quant = o->quant,

@@ -1,14 +1,14 @@
-/* added.c - tokens that are looked for in the text as a whole: <|im_end|>, [MASK], runs of spaces.
+/* added.c - tokens that are matched as a whole in the text: <|im_end|>, [MASK], runs of spaces.
  *
- * The longest one that begins at the leftmost place wins. A table of first bytes skips over
- * ordinary text at some hundred MB/s; a trie decides where one may begin. Strip flags let a match
- * swallow the white space around it, and a "single word" one counts only between characters that
- * are no letters or digits, as Hugging Face defines them. */
+ * The longest match at the leftmost position wins. A table of first bytes skips ordinary text at
+ * some hundred MB/s; a trie decides at each candidate. Strip flags extend a match over adjacent
+ * white space. A "single word" token matches only between characters that are neither letters nor
+ * digits, as Hugging Face defines them. */
 #include "token_impl.h"
 
 #include <stdlib.h>
 
-/* Can this token be meant here, with specials allowed or not? */
+/* Return whether this token may match, with or without special tokens. */
 static bool allowed(const struct encoder *en, const struct piece *p)
 {
     return !p->special || (en->flags & ENCODE_PARSE_SPECIAL);
@@ -22,7 +22,7 @@ static bool stands_alone(const char *p, size_t n, size_t begin, size_t end)
     return true;
 }
 
-/* The longest allowed token at p[at..n). */
+/* Find the longest allowed token at p[at..n). */
 static size_t match_at(const struct encoder *en, const struct added *a, const char *p, size_t n,
                        size_t at, int32_t *id)
 {
@@ -70,44 +70,60 @@ bool added_split(struct encoder *en, const struct added *a, struct span s, text_
         size_t len = match_at(en, a, s.p, s.n, i, &id);
         if (len == 0) continue;
         unsigned match = en->t->piece[id].match;
-        size_t begin = match & MATCH_LSTRIP ? space_before(s.p, done, i) : i;
-        if (!text(en, (struct span){s.p + done, begin - done, s.first && done == 0})) return false;
+        size_t begin = match & MATCH_LSTRIP && i > done ? space_before(s.p, done, i) : i;
+        if (begin > done || done == 0) {
+            if (!text(en, (struct span){s.p + done, begin - done, s.first && done == 0}))
+                return false;
+        }
         if (!encoder_emit(en, id)) return false;
-        done = match & MATCH_RSTRIP ? space_after(s.p, s.n, i + len) : i + len;
-        i = done - 1;
+        size_t end = match & MATCH_RSTRIP ? space_after(s.p, s.n, i + len) : i + len;
+        if (end > done) done = end;
+        i += len - 1;
     }
     return text(en, (struct span){s.p + done, s.n - done, s.first && done == 0});
 }
 
-static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, const char *text,
-                    size_t n, size_t id)
+/* Append to key[*n_key] unless the text is empty or too long. Returns false if out of memory. */
+static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, size_t *n_key,
+                    const char *text, size_t n, size_t id)
 {
-    if (n == 0 || n > ADDED_BYTES_MAX) return false;
+    if (n == 0 || n > ADDED_BYTES_MAX) return true;
     const char *copy = arena_text(arena, text, n);
     if (!copy) return false;
     a->begins[(uint8_t)copy[0]] = true;
-    *key = (struct trie_key){copy, (uint32_t)n, (int32_t)id};
+    key[(*n_key)++] = (struct trie_key){copy, (uint32_t)n, (int32_t)id};
     return true;
 }
 
-/* Tokens that are matched after normalization are themselves normalized first. A special one also
- * counts as it is spelled: "▁</s>" alone, which llama 2's file asks for, would miss the </s> in
- * the middle of a chat. */
+/* Return whether a token looks like markup: it begins and ends with no letter or digit. */
+static bool is_markup(const struct piece *p)
+{
+    uint32_t first, last;
+    if (p->n_text == 0) return false;
+    uni_next(p->text, p->n_text, &first);
+    uni_prev(p->text, p->n_text, &last);
+    return !uni_word(first) && !uni_word(last);
+}
+
+/* Build a matcher. Tokens matched after normalization are normalized first. Special markup also
+ * matches as it is spelled: only "▁</s>", which llama 2's file requests, would miss the </s> in the
+ * middle of a chat. A special word matches only after Prepend's mark, as in tokenizers. */
 static bool build(struct tokenizer *t, struct added *a, uint8_t match)
 {
     size_t n = 0;
     struct trie_key *key = malloc((2 * t->n_piece + 1) * sizeof *key);
     struct buf out = {0}, spare = {0};
-    if (!key) return false;
-    for (size_t id = 0; id < t->n_piece; id++) {
+    bool ok = key != NULL;
+    for (size_t id = 0; id < t->n_piece && ok; id++) {
         const struct piece *p = &t->piece[id];
         if (!(p->match & match) || p->n_text > ADDED_BYTES_MAX) continue;
-        if (match == MATCH_RAW || p->special)
-            n += add_key(a, &t->arena, &key[n], p->text, p->n_text, id);
-        if (match == MATCH_NORMALIZED && normalize(t, p->text, p->n_text, false, &out, &spare))
-            n += add_key(a, &t->arena, &key[n], out.data, out.n, id);
+        if (match == MATCH_RAW || (p->special && is_markup(p)))
+            ok = add_key(a, &t->arena, key, &n, p->text, p->n_text, id);
+        if (ok && match == MATCH_NORMALIZED)
+            ok = normalize(t, p->text, p->n_text, false, &out, &spare) &&
+                 add_key(a, &t->arena, key, &n, out.data, out.n, id);
     }
-    bool ok = trie_build(&a->trie, key, n);
+    ok = ok && trie_build(&a->trie, key, n);
     free(key);
     buf_deinit(&out);
     buf_deinit(&spare);

@@ -1,8 +1,8 @@
 /* alphabet.c - GPT-2's alphabet: every byte as one printable character.
  *
- * Bytes that are printable in Latin-1 stand for themselves; the other 68 are U+0100 onwards, in
- * order. Vocabulary files of byte-level BPE spell their pieces this way; quoth turns them into
- * bytes at open and works on bytes. */
+ * Bytes that are printable in Latin-1 map to themselves; the other 68 map to U+0100 onwards, in
+ * order. Vocabulary files of byte-level BPE spell their pieces this way; quoth converts them to
+ * bytes at open. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -11,7 +11,7 @@ static bool stands_for_itself(unsigned b)
     return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
 }
 
-/* The printable-less bytes in order: 0-0x20, 0x7F-0xA0, 0xAD. */
+/* Return the index of b among the unprintable bytes: 0-0x20, 0x7F-0xA0, 0xAD. */
 static unsigned shifted_index(unsigned b)
 {
     return b <= 0x20 ? b : b <= 0xA0 ? b - 0x7F + 0x21 : 0x43;

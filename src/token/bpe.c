@@ -1,10 +1,10 @@
 /* bpe.c - byte-level BPE: GPT-2 and its many descendants, and tiktoken.
  *
- * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are turned
- * from GPT-2's alphabet into bytes at open, so a call never spells text in it. Where the family
- * says so (llama-3, tiktoken) a word that is itself a piece is taken whole. Elsewhere merging says
- * whether it is; once it has said so of a piece, that is known (most words of most texts are pieces,
- * and to find one takes a tenth of merging it). */
+ * A word's bytes are the first symbols; merge.c joins them by the pair table. Pieces are converted
+ * from GPT-2's alphabet to bytes at open, so a call never spells text in it. If the family allows
+ * it (llama-3, tiktoken), a word that is itself a piece is taken whole. Otherwise merging decides,
+ * and the result is cached per piece: most words of most texts are pieces, and looking one up takes
+ * a tenth of the time of merging it. */
 #include "token_impl.h"
 
 #include <stdatomic.h>
@@ -14,8 +14,8 @@
 struct bpe {
     struct merges merges;
     struct strmap word;  /* bytes -> id */
-    uint32_t first[256]; /* the symbol of a byte; SYM_NONE: no piece */
-    atomic_bool *whole;  /* [n_piece] merging its bytes has given this piece; any thread sets it */
+    uint32_t first[256]; /* symbol of a byte; SYM_NONE: no piece */
+    atomic_bool *whole;  /* [n_piece] merging its bytes gives the piece; set by any thread */
 };
 
 static void bpe_close(struct tokenizer *t)
@@ -29,10 +29,11 @@ static void bpe_close(struct tokenizer *t)
     t->model = NULL;
 }
 
-/* Pieces that words are made of. Added tokens are found in the text before. */
+/* Return whether a piece may be part of a word. Added tokens are matched in the text before, but
+ * one that the vocabulary contains may also be part of a word. */
 static bool is_part(const struct piece *p)
 {
-    return p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED;
+    return p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED || (p->listed && !p->special);
 }
 
 static bool index_words(struct bpe *b, const struct tokenizer *t)

@@ -1,9 +1,9 @@
 /* charsmap.c - SentencePiece's "precompiled_charsmap": text rules compiled to a double array.
  *
- * Layout of the blob: u32 bytes of the array; the array, one u32 unit per node (darts-clone);
- * then the replacements, each ended by a NUL. A unit has its edge's label in bits 0-7 (bit 31 set
- * in a value unit), "a key ends here" in bit 8, and the offset to its children in bits 10-30,
- * shifted left by 8 where bit 9 is set. Every index is checked: the blob comes from a file. */
+ * Layout of the blob: u32 bytes of the array; the array, one u32 unit per node (darts-clone); then
+ * the replacements, each ended by a NUL. A unit has its edge's label in bits 0-7 (bit 31 set in a
+ * value unit), "a key ends here" in bit 8, and the offset to its children in bits 10-30, shifted
+ * left by 8 if bit 9 is set. Every index is checked: the blob comes from a file. */
 #include "token_impl.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ static uint32_t children_of(uint32_t unit)
     return (unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* The lengths and values of the keys that are prefixes of p[0..n): the first one, or the longest. */
+/* Find the first, or the longest, key that is a prefix of p[0..n). Returns its length, *value its
+ * value. */
 static size_t walk(const struct charsmap *m, const char *p, size_t n, bool longest, uint32_t *value)
 {
     size_t found = 0;

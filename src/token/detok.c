@@ -1,38 +1,29 @@
 /* detok.c - ids back to bytes, whole or as a stream.
  *
  * A token's bytes are fixed at open (token.c), so decoding is concatenation; only a leading space
- * of the first token may go. The stream holds back at most three bytes, those that may still
+ * of the first token may be dropped. The stream holds back at most three bytes that may still
  * become a character. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
 #include <string.h>
 
-/* The bytes that a token adds, given what came before; NULL: none. */
+/* Return the bytes that a token adds after the previous tokens; NULL if none. *joined: insert a
+ * space before them. */
 static const char *shown(const struct tokenizer *t, int32_t id, unsigned flags, bool *started,
-                         size_t *n)
+                         bool *joined, size_t *n)
 {
     if (id < 0 || (size_t)id >= t->n_piece) return NULL;
     const struct piece *p = &t->piece[id];
     if (p->special && (flags & DECODE_SKIP_SPECIAL)) return NULL;
     bool first = !*started;
+    *joined = !first && t->opt.join_pieces;
     *started = true;
     *n = p->n_byte;
     if (!first || !t->opt.drop_lead_space || p->n_byte == 0 || p->bytes[0] != ' ') return p->bytes;
+    if (t->opt.drop_mark_only && p->text[0] == ' ') return p->bytes;
     --*n;
     return p->bytes + 1;
-}
-
-bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
-                      struct buf *out)
-{
-    bool started = false;
-    for (size_t i = 0; i < n; i++) {
-        size_t len;
-        const char *bytes = shown(t, ids[i], flags, &started, &len);
-        if (bytes) buf_add(out, bytes, len);
-    }
-    return !out->failed;
 }
 
 void detok_init(struct detok *d, const struct tokenizer *t, unsigned flags)
@@ -43,11 +34,31 @@ void detok_init(struct detok *d, const struct tokenizer *t, unsigned flags)
 static void drop_pending(struct detok *d, int n)
 {
     d->n_pending = (uint8_t)(d->n_pending - n);
+    d->spelled = (uint8_t)(d->spelled >> n);
     memmove(d->pending, d->pending + n, d->n_pending);
 }
 
-/* Give out what of the pending bytes is decided: a character, or U+FFFD for bytes that can become
- * none. */
+/* Emit the front of the pending bytes, which cannot become a character: a spelled byte as its
+ * character, other bytes up to the next spelled one as U+FFFD. */
+static void settle_bad(struct detok *d, struct buf *out)
+{
+    int len = utf8_bad_len(d->pending, d->n_pending);
+    if (d->spelled & 1) {
+        alphabet_add(out, (uint8_t)d->pending[0]);
+        len = 1;
+    } else {
+        for (int i = 1; i < len; i++)
+            if (d->spelled >> i & 1) len = i;
+        if (d->raw)
+            buf_add(out, d->pending, (size_t)len);
+        else
+            buf_add_utf8(out, 0xFFFD);
+    }
+    drop_pending(d, len);
+}
+
+/* Emit the decided part of the pending bytes: characters, and U+FFFD for bytes that cannot become
+ * one. */
 static void settle(struct detok *d, struct buf *out)
 {
     while (d->n_pending) {
@@ -55,11 +66,10 @@ static void settle(struct detok *d, struct buf *out)
         int len = utf8_decode(d->pending, d->n_pending, &cp);
         if (len < 0) return;
         if (len == 0) {
-            len = utf8_bad_len(d->pending, d->n_pending);
-            buf_add_utf8(out, 0xFFFD);
-        } else {
-            buf_add(out, d->pending, (size_t)len);
+            settle_bad(d, out);
+            continue;
         }
+        buf_add(out, d->pending, (size_t)len);
         drop_pending(d, len);
     }
 }
@@ -67,22 +77,48 @@ static void settle(struct detok *d, struct buf *out)
 bool detok_push(struct detok *d, int32_t id, struct buf *out)
 {
     size_t n;
-    const char *bytes = shown(d->t, id, d->flags, &d->started, &n);
+    bool joined;
+    const char *bytes = shown(d->t, id, d->flags, &d->started, &joined, &n);
     if (!bytes) return !out->failed;
-    if (d->n_pending == 0 && utf8_valid(bytes, n)) {
+    bool spelled = d->t->piece[id].spelled;
+    if (joined && !detok_flush(d, out)) return false;
+    if (joined) buf_add_char(out, ' ');
+    if (d->n_pending == 0 && !spelled && utf8_valid(bytes, n)) {
         buf_add(out, bytes, n);
         return !out->failed;
     }
     for (size_t i = 0; i < n; i++) {
+        d->spelled = (uint8_t)(d->spelled | (unsigned)spelled << d->n_pending);
         d->pending[d->n_pending++] = bytes[i];
         settle(d, out);
     }
     return !out->failed;
 }
 
+/* Pending bytes are a prefix of one sequence: one U+FFFD, unless some of them are spelled. */
 bool detok_flush(struct detok *d, struct buf *out)
 {
-    if (d->n_pending) buf_add_utf8(out, 0xFFFD); /* a prefix of one sequence: one replacement */
+    while (d->n_pending && (d->spelled || d->raw)) settle_bad(d, out);
+    if (d->n_pending) buf_add_utf8(out, 0xFFFD);
     d->n_pending = 0;
     return !out->failed;
+}
+
+/* Without spelled pieces, the bytes of a token do not depend on its neighbors. */
+bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
+                      struct buf *out)
+{
+    struct detok d = {.t = t, .flags = flags, .raw = true};
+    for (size_t i = 0; i < n; i++) {
+        size_t len;
+        bool joined;
+        if (t->any_spelled) {
+            detok_push(&d, ids[i], out);
+            continue;
+        }
+        const char *bytes = shown(t, ids[i], flags, &d.started, &joined, &len);
+        if (bytes && joined) buf_add_char(out, ' ');
+        if (bytes) buf_add(out, bytes, len);
+    }
+    return detok_flush(&d, out) && !out->failed;
 }

@@ -1,9 +1,10 @@
-/* encode.c - tokenizer_encode: the order of things.
+/* encode.c - tokenizer_encode: the stages in order.
  *
  *   text -> added tokens -> normalize -> added tokens again -> valid UTF-8 runs -> words (pretok) -> kind -> ids
  *
  * All scratch lives in the call's struct encoder, so a tokenizer is shared without locks. */
 #include "token_impl.h"
+#include "base/cancel.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -34,7 +35,8 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
-/* Patterns need valid UTF-8: a run of other bytes is a word of its own. */
+/* Encode valid UTF-8 runs with the patterns, which require it. A run of other bytes is a word of
+ * its own. */
 static bool encode_valid_runs(struct encoder *en, struct span s)
 {
     for (size_t i = 0; i < s.n;) {
@@ -70,7 +72,7 @@ static bool add_ids(struct ids *out, const int32_t *id, int n)
     return true;
 }
 
-/* A text that already begins with BOS (a chat template may write it) gets no second one. */
+/* Drop the added BOS if the text already begins with one (a chat template may write it). */
 static void drop_double_bos(const struct tokenizer *t, struct ids *out, size_t body)
 {
     if (t->n_prefix == 0 || body == out->n) return;
@@ -103,7 +105,54 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
     if (ok && add) drop_double_bos(t, out, body);
     ok = ok && (!add || add_ids(out, t->suffix, t->n_suffix));
     encoder_deinit(&en);
-    if (ok) return 0;
+    if (ok && !cancelled()) return 0;
     out->n = n_before;
+    if (cancelled()) return err_cancelled(e);
     return err_memory(e, "the ids of a text", n);
+}
+
+/* ---- bounds that need no text ---- */
+
+enum { NFC_SHRINK = 4 }; /* a composition takes at most this many times its own bytes */
+
+static bool only_grows(const struct norm_step *s)
+{
+    if (s->run == norm_sentencepiece) return !(s->flags & SP_TRIM) && !s->charsmap;
+    if (s->run == norm_replace) return !s->regex && s->n_b >= s->n_a;
+    return s->run == norm_prepend;
+}
+
+/* Return the largest factor by which normalization may shrink a text; 0: unlimited. */
+static size_t shrinks(const struct tokenizer *t)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < t->norm.n; i++)
+        if (t->norm.v[i].run == norm_find("NFC"))
+            most *= NFC_SHRINK;
+        else if (!only_grows(&t->norm.v[i]))
+            return 0;
+    return most;
+}
+
+/* Return whether every byte of a normalized text ends up in a token of its own or in one of its
+ * neighbors' bytes. */
+static bool keeps_bytes(const struct tokenizer *t)
+{
+    for (int i = 0; i < 256; i++)
+        if (t->byte_id[i] < 0) return false;
+    for (size_t i = 0; i < t->pretok.n; i++)
+        if (t->pretok.v[i].kind == PRETOK_SPLIT && t->pretok.v[i].how == SPLIT_REMOVED)
+            return false;
+    for (size_t i = 0; i < t->n_piece; i++)
+        if (t->piece[i].match & (MATCH_LSTRIP | MATCH_RSTRIP)) return false;
+    return t->opt.byte_level || t->opt.raw_bytes || t->opt.byte_fallback;
+}
+
+size_t tokenizer_n_least(const struct tokenizer *t, size_t n)
+{
+    size_t longest = 1, shrink = shrinks(t);
+    if (shrink == 0 || !keeps_bytes(t)) return 0;
+    for (size_t i = 0; i < t->n_piece; i++)
+        if (t->piece[i].n_text > longest) longest = t->piece[i].n_text;
+    return n / shrink / longest;
 }

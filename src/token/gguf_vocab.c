@@ -1,7 +1,7 @@
 /* gguf_vocab.c - the tokenizer in GGUF metadata (tokenizer.ggml.*).
  *
  *   model    kind       spelled as
- *   llama    spm        "▁" for spaces, merges by score (by list where all scores are equal: some converters
+ *   llama    spm        "▁" for spaces, merges by score (by list if all scores are equal: some converters
  *                       write zeros and the list)
  *   gpt2     bpe        GPT-2's alphabet, pre-tokenizer family in tokenizer.ggml.pre
  *   gemma4   spm        "▁" for spaces, merges by list

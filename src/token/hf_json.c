@@ -1,5 +1,5 @@
 /* hf_json.c - Hugging Face's tokenizer.json, with tokenizer_config.json and generation_config.json
- * beside it.
+ * in the same folder.
  *
  * The file names a model (BPE, Unigram, WordPiece) and the steps around it (hf_steps.c). BPE over
  * GPT-2's alphabet is kind bpe; BPE over characters, as converted from SentencePiece, is kind
@@ -135,9 +135,13 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
     if (!text || id < 0) return err_set(e, ERR_FORMAT, "an added token without id or content");
     bool special = json_bool(json_field(j, "special"), false);
     bool raw = !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
-    double score = (uint64_t)id < t->n_piece ? t->piece[id].score : 0;
+    const struct piece *was = (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;
+    double score = was ? was->score : 0;
+    bool listed = was && was->kind == PIECE_NORMAL && was->n_text == n && n > 0 &&
+                  memcmp(was->text, text, n) == 0;
     int rc = tokenizer_put(t, (size_t)id, text, n, special ? PIECE_CONTROL : PIECE_USER, score, e);
     if (rc != 0) return rc;
+    t->piece[id].listed = listed;
     t->piece[id].match =
         (uint8_t)((raw ? MATCH_RAW : MATCH_NORMALIZED) |
                   (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
@@ -180,7 +184,8 @@ static void read_template(struct tokenizer *t, const struct json *j)
     }
 }
 
-/* How each type names what it adds; a sequence holds several. */
+/* Read the ids to add; each post-processor type has its own fields, and a sequence contains
+ * several. */
 static void read_post(struct tokenizer *t, const struct json *j)
 {
     const char *type = hf_type(j);
@@ -197,7 +202,7 @@ static void read_post(struct tokenizer *t, const struct json *j)
 
 /* ---- the configuration files ---- */
 
-/* "text" or {"content": "text"} -> id, -1 if absent. */
+/* Return the id of "text" or {"content": "text"}, -1 if absent. */
 static int32_t token_field(const struct tokenizer *t, const struct json *j, const char *key)
 {
     const struct json *v = json_field(j, key);
@@ -205,7 +210,23 @@ static int32_t token_field(const struct tokenizer *t, const struct json *j, cons
     return text ? tokenizer_scan(t, text) : -1;
 }
 
-/* Class and configuration may overrule the post-processor: BOS first, or no BOS. */
+/* Return whether add_bos_token overrides the post-processor of a tokenizer.json. Only these classes
+ * read the key; PreTrainedTokenizerFast and the others use the file unchanged. */
+static bool class_adds(const struct tokenizer *t, const struct json *config)
+{
+    static const char *const classes[] = {"LlamaTokenizer", "CodeLlamaTokenizer", "GemmaTokenizer",
+                                          "CohereTokenizer", "GPTNeoXTokenizer"};
+    const char *name = json_text(json_field(config, "tokenizer_class"), NULL);
+    if (!name || !t->from_json) return true;
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+        size_t n = strlen(classes[i]);
+        if (strncmp(name, classes[i], n) == 0 && (!name[n] || strcmp(name + n, "Fast") == 0))
+            return true;
+    }
+    return false;
+}
+
+/* Override the post-processor by class and configuration: BOS first, or no BOS. */
 static void settle_bos(struct tokenizer *t, const struct json *config)
 {
     const struct json *add = json_field(config, "add_bos_token");
@@ -244,8 +265,10 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
     if ((id = token_field(t, config, "eos_token")) >= 0) t->eos = id;
     if (t->unk < 0 && t->kind == &token_kind_wordpiece)
         t->unk = token_field(t, config, "unk_token");
-    settle_bos(t, config);
-    settle_eos(t, config);
+    if (class_adds(t, config)) {
+        settle_bos(t, config);
+        settle_eos(t, config);
+    }
     return 0;
 }
 
@@ -262,8 +285,8 @@ static void read_generation(struct tokenizer *t, const struct json *config)
     if (t->eos < 0 && first >= 0 && first < PIECES_MAX) t->eos = (int32_t)first;
 }
 
-/* A tokenizer.json alone shows BOS and EOS only by adding them (CLS and SEP are not of that
- * kind). */
+/* Derive BOS and EOS of a lone tokenizer.json from the ids that it adds. CLS and SEP do not
+ * count. */
 static void guess_ends(struct tokenizer *t)
 {
     if (t->kind == &token_kind_wordpiece) return;
@@ -271,7 +294,7 @@ static void guess_ends(struct tokenizer *t)
     if (t->eos < 0 && t->n_suffix == 1) t->eos = t->suffix[0];
 }
 
-/* A configuration file that may be absent; an unreadable one is an error. */
+/* Read an optional configuration file. A missing file is no error, an unreadable one is. */
 static int read_beside(struct json **out, const char *dir, const char *name, struct err *e)
 {
     char path[4096];
@@ -301,6 +324,7 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     struct json *j;
     int rc = json_read_file(&j, path, JSON_BYTES_MAX, e);
     if (rc != 0) return rc;
+    t->from_json = true;
     if (rc == 0) rc = hf_steps_norm(t, json_field(j, "normalizer"), e);
     if (rc == 0) rc = hf_steps_pretok(t, json_field(j, "pre_tokenizer"), e);
     if (rc == 0) {
@@ -310,6 +334,11 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
     if (rc == 0) read_post(t, json_field(j, "post_processor"));
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
+    /* Without a decoder, pieces are joined by spaces, as in tokenizers, unless the pieces spell
+     * spaces or mark their joints. */
+    if (rc == 0 && json_kind(json_field(j, "decoder")) != JK_OBJECT)
+        t->opt.join_pieces =
+            !t->opt.byte_level && !t->opt.space_mark && t->kind != &token_kind_wordpiece;
     json_drop(j);
     return rc ? err_prefix(e, rc, "%s", path) : 0;
 }

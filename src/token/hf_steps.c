@@ -1,8 +1,8 @@
 /* hf_steps.c - the "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json.
  *
  * Sequences are flattened into the tokenizer's lists of steps. A decoder becomes options: quoth
- * decodes token by token, and what the decoders in use do amounts to how a piece spells its bytes
- * and whether a leading space goes. */
+ * decodes token by token, and the decoders in use only define how a piece spells its bytes and
+ * whether a leading space is dropped. */
 #include "token_impl.h"
 
 #include "base/base64.h"
@@ -23,13 +23,16 @@ static bool flag(const struct json *j, const char *key, bool otherwise)
     return json_bool(json_field(j, key), otherwise);
 }
 
-static const char *text_field(struct tokenizer *t, const struct json *j, const char *key, size_t *n)
+/* Copy a text field, which must exist. */
+static int text_field(const char **out, size_t *n, struct tokenizer *t, const struct json *j,
+                      const char *key, struct err *e)
 {
     const char *text = json_text(json_field(j, key), n);
-    return text ? arena_text(&t->arena, text, *n) : NULL;
+    *out = arena_text(&t->arena, text, *n);
+    return *out ? 0 : err_memory(e, key, *n);
 }
 
-/* A pattern that matches this text and nothing else. */
+/* Append a pattern that matches exactly this text. */
 static void quote_pattern(struct buf *out, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -42,7 +45,7 @@ static void quote_pattern(struct buf *out, const char *p, size_t n)
     }
 }
 
-/* {"Regex": ...} or {"String": ...} as a pattern; false: neither. */
+/* Read {"Regex": ...} or {"String": ...} as a pattern; false if neither. */
 static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
 {
     size_t n;
@@ -61,14 +64,14 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
 {
     const struct json *pattern = json_field(j, "pattern");
     struct buf text = {0};
-    bool literal;
-    int rc = 0;
-    s->b = text_field(t, j, "content", &s->n_b);
-    if (!read_pattern(pattern, &text, &literal) || !s->b)
-        rc = err_set(e, ERR_FORMAT, "normalizer Replace: no pattern or no content");
-    else if (literal)
-        s->a = text_field(t, pattern, "String", &s->n_a);
-    else
+    bool literal,
+        ok = read_pattern(pattern, &text, &literal) && json_text(json_field(j, "content"), NULL);
+    int rc = ok ? 0 : err_set(e, ERR_FORMAT, "normalizer Replace: no pattern or no content");
+    if (rc == 0 && text.failed) rc = err_memory(e, "a pattern", text.n);
+    if (rc == 0) rc = text_field(&s->b, &s->n_b, t, j, "content", e);
+    if (rc == 0 && literal)
+        rc = text_field(&s->a, &s->n_a, t, pattern, "String", e);
+    else if (rc == 0)
         rc = regex_open(&s->regex, text.data, text.n, e);
     buf_deinit(&text);
     return rc;
@@ -80,8 +83,10 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
     struct buf blob = {0};
     size_t n;
     const char *text = json_text(json_field(j, "precompiled_charsmap"), &n);
-    int rc = text && base64_decode(text, n, &blob)
-                 ? 0
+    bool ok = text && base64_decode(text, n, &blob);
+    int rc = ok ? 0
+             : blob.failed
+                 ? err_memory(e, "a charsmap", n)
                  : err_set(e, ERR_FORMAT,
                            "normalizer Precompiled: precompiled_charsmap is no base64 string");
     if (rc == 0) rc = charsmap_open(&s->charsmap, &t->arena, blob.data, blob.n, e);
@@ -96,8 +101,9 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
     if (strcmp(type, "Replace") == 0) return norm_pattern(t, s, j, e);
     if (strcmp(type, "Precompiled") == 0) return norm_charsmap(t, s, j, e);
     if (strcmp(type, "Prepend") == 0) {
-        s->a = text_field(t, j, "prepend", &s->n_a);
-        if (!s->a) return err_set(e, ERR_FORMAT, "normalizer Prepend: \"prepend\" is no string");
+        if (!json_text(json_field(j, "prepend"), NULL))
+            return err_set(e, ERR_FORMAT, "normalizer Prepend: \"prepend\" is no string");
+        return text_field(&s->a, &s->n_a, t, j, "prepend", e);
     }
     if (strcmp(type, "Strip") == 0)
         s->flags = (flag(j, "strip_left", true) ? STRIP_LEFT : 0) |
@@ -128,8 +134,9 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
     }
     norm_fn *run = norm_find(type);
     if (!run) return err_set(e, ERR_UNSUPPORTED, "normalizer \"%.60s\" is not known", type);
+    if (t->norm.n >= NORM_STEPS_MAX) return err_set(e, ERR_LIMIT, "too many normalizer steps");
     struct norm_step *s = tokenizer_add_norm(t, run);
-    if (!s) return err_set(e, ERR_LIMIT, "too many normalizer steps");
+    if (!s) return err_memory(e, "a normalizer step", sizeof *s);
     return norm_parameters(t, s, j, e);
 }
 
@@ -162,6 +169,7 @@ static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e
     int rc = read_behaviour(json_field(j, "behavior"), &how, e);
     if (rc == 0 && !read_pattern(json_field(j, "pattern"), &pattern, &literal))
         rc = err_set(e, ERR_FORMAT, "pre-tokenizer Split: no pattern");
+    if (rc == 0 && pattern.failed) rc = err_memory(e, "a pattern", pattern.n);
     if (rc == 0) rc = tokenizer_add_split(t, pattern.n ? pattern.data : "", pattern.n, how, e);
     if (rc == 0) t->pretok.v[t->pretok.n - 1].invert = flag(j, "invert", false);
     buf_deinit(&pattern);
@@ -192,19 +200,35 @@ static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct er
     return 0;
 }
 
-#define PUNCTUATION "[\\p{P}!-/:-@\\[-`{-~]"
+/* Category P as in Hugging Face's tokenizers (unicode_lag.def), and ASCII symbols. */
+#define RANGE_MARK(first, last)
+#define RANGE_NONSPACING(first, last)
+#define RANGE_PUNCT(first, last) "\\x{" #first "}-\\x{" #last "}"
+static const char punctuation[] = "(?!["
+#define IS_NOT(class, first, last) RANGE_##class(first, last)
+#define IS(class, first, last)
+#include "unicode_lag.def"
+#undef IS
+#undef IS_NOT
+                                  "])[\\p{P}!-/:-@\\[-`{-~"
+#define IS_NOT(class, first, last)
+#define IS(class, first, last) RANGE_##class(first, last)
+#include "unicode_lag.def"
+#undef IS
+#undef IS_NOT
+                                  "]";
 
 int tokenizer_add_bert_words(struct tokenizer *t, struct err *e)
 {
     int rc = add_split_text(t, "\\s", SPLIT_REMOVED, e);
-    return rc == 0 ? add_split_text(t, PUNCTUATION, SPLIT_ISOLATED, e) : rc;
+    return rc == 0 ? add_split_text(t, punctuation, SPLIT_ISOLATED, e) : rc;
 }
 
 static int pretok_punctuation(struct tokenizer *t, const struct json *j, struct err *e)
 {
     enum split_how how = SPLIT_ISOLATED;
     int rc = json_field(j, "behavior") ? read_behaviour(json_field(j, "behavior"), &how, e) : 0;
-    return rc == 0 ? add_split_text(t, PUNCTUATION, how, e) : rc;
+    return rc == 0 ? add_split_text(t, punctuation, how, e) : rc;
 }
 
 static int pretok_whitespace(struct tokenizer *t, const struct json *j, struct err *e)
@@ -259,7 +283,7 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
         return err_set(e, ERR_LIMIT, "more than %d pre-tokenizer steps", PRETOK_STEPS_MAX);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         if (strcmp(table[i].name, hf_type(j)) != 0) continue;
-        bool mapped = t->opt.byte_level; /* behind ByteLevel the text is in its alphabet */
+        bool mapped = t->opt.byte_level; /* after ByteLevel the text is in its alphabet */
         size_t from = t->pretok.n;
         int rc = table[i].read(t, j, e);
         for (size_t k = from; i > 0 && mapped && k < t->pretok.n; k++) t->pretok.v[k].mapped = true;
@@ -283,7 +307,7 @@ void hf_steps_decoder(struct tokenizer *t, const struct json *j)
         o->byte_fallback = true;
     } else if (strcmp(type, "Metaspace") == 0) {
         const char *scheme = json_text(json_field(j, "prepend_scheme"), NULL);
-        o->space_mark = true;
+        o->space_mark = o->drop_mark_only = true;
         o->drop_lead_space =
             scheme ? strcmp(scheme, "never") != 0 : flag(j, "add_prefix_space", true);
     } else if (strcmp(type, "Replace") == 0) {

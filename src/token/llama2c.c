@@ -1,8 +1,8 @@
 /* llama2c.c - llama2.c's tokenizer.bin: i32 longest piece, then per piece f32 score, i32 length,
  * bytes, to the end.
  *
- * It was exported from a SentencePiece BPE model: 0 is unknown, 1 BOS, 2 EOS (spelled "\n<s>\n"),
- * 3 to 258 are bytes, and "▁" is written as a space, which is undone here. */
+ * It was exported from a SentencePiece BPE model: 0 is unknown, 1 BOS, 2 EOS (spelled "\n<s>\n"), 3
+ * to 258 are bytes, and "▁" is written as a space, which this reader reverses. */
 #include "token_impl.h"
 
 #include <string.h>

@@ -2,21 +2,23 @@
  *
  * Words are short (a median of 5 symbols), so the usual case scans an array of ranks: no
  * allocation, all in the first cache. A long word (one repeated character, text without spaces)
- * uses a linked list and a heap of
- * (rank, position) keys in one 64-bit word each, O(n log n). A key is stale when the pair at its
- * position has another rank by now; comparing ranks is enough, because equal rank means the same
- * merge. */
+ * uses a linked list and a heap of (rank, position) keys in one 64-bit word each, O(n log n). A key
+ * is stale if the pair at its position now has another rank. Comparing ranks is enough, because
+ * equal rank means the same merge. */
 #include "token_impl.h"
+
+#include "base/cancel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SCAN_MAX = 64 }; /* up to here the scan is faster than the heap */
+enum { CANCEL_EACH = 4096 };
+enum { SCAN_MAX = 64 }; /* up to this length the scan is faster than the heap */
 #define RANK_NONE UINT32_MAX
 
 struct merge_node {
     uint32_t prev, next; /* UINT32_MAX: none */
-    uint32_t rank, made; /* of the pair (this, next): its rank and what it becomes */
+    uint32_t rank, made; /* rank of the pair (this, next), and its merged symbol */
 };
 
 static size_t slot_index(uint32_t left, uint32_t right, size_t cap)
@@ -106,8 +108,7 @@ static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
     return n;
 }
 
-/* An 8-ary heap: the children of a node fill one cache line, and a million keys are 7 levels
- * deep. */
+/* 8-ary heap: the children of a node fill one cache line, and a million keys are 7 levels deep. */
 enum { HEAP_ARY = 8 };
 
 static size_t least_child(const uint64_t *h, size_t n, size_t first)
@@ -145,7 +146,7 @@ static uint64_t heap_pop(uint64_t *h, size_t *n)
     return top;
 }
 
-/* Link the symbols and put every pair that can merge into the heap. */
+/* Link the symbols and push every pair that can merge. */
 static size_t heap_fill(const struct merges *m, struct merge_work *w, size_t n)
 {
     size_t n_heap = 0;
@@ -177,7 +178,8 @@ static void refresh(const struct merges *m, struct merge_work *w, uint32_t i, si
 static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t n)
 {
     size_t n_heap = heap_fill(m, w, n);
-    while (n_heap) {
+    for (unsigned n_pop = 1; n_heap; n_pop++) {
+        if (n_pop % CANCEL_EACH == 0 && cancelled()) break; /* gives ERR_BUSY */
         uint64_t key = heap_pop(w->heap, &n_heap);
         uint32_t i = (uint32_t)key;
         struct merge_node *a = &w->node[i];
@@ -185,7 +187,7 @@ static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t
         struct merge_node *b = &w->node[a->next];
         w->sym[i] = a->made;
         a->next = b->next;
-        b->rank = RANK_NONE; /* its keys in the heap are stale now */
+        b->rank = RANK_NONE; /* makes its keys in the heap stale */
         if (a->next != UINT32_MAX) w->node[a->next].prev = i;
         refresh(m, w, i, &n_heap);
         if (a->prev != UINT32_MAX) refresh(m, w, a->prev, &n_heap);

@@ -1,14 +1,14 @@
-/* merge_build.c - which pairs merge: from a vocabulary's list, or from its pieces.
+/* merge_build.c - the table of merging pairs, from a vocabulary's list or from its pieces.
  *
- * tiktoken and SentencePiece store no pairs: two neighbours merge whenever their joined text is a
- * piece, the lowest id or the highest score first. Trying every cut of every piece once, at open,
- * turns that into the same table of pairs, and encoding needs no text any more. */
+ * tiktoken and SentencePiece store no pairs: two neighbours merge if their joined text is a piece,
+ * the lowest id or the highest score first. Trying every cut of every piece once, at open, gives a
+ * table of pairs, so encoding compares no text. */
 #include "token_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Add the pairs that make `made` (text p[0..n)), at this rank. */
+/* Add the pairs that make `made` (text p[0..n)), with this rank. */
 bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
                      uint32_t made, uint32_t rank)
 {
@@ -22,7 +22,7 @@ bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, 
     return true;
 }
 
-/* Add the pairs of t->merge, rank by order. Pairs of texts that are no symbols are left out. */
+/* Add the pairs of t->merge, ranked in order. Pairs with a text that is no symbol are skipped. */
 bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct strmap *sym)
 {
     struct buf joined = {0};
@@ -55,8 +55,8 @@ static int by_score(const void *pa, const void *pb)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* rank[id] = place of its score among all scores, highest first; equal scores share a rank. NULL:
- * no memory. */
+/* Return rank[id], the position of its score among all scores, highest first; equal scores share a
+ * rank. NULL if out of memory. */
 uint32_t *score_ranks(const struct tokenizer *t)
 {
     struct scored *s = malloc((t->n_piece + 1) * sizeof *s);

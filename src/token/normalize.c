@@ -1,9 +1,8 @@
-/* normalize.c - what is done to a stretch of text between added tokens, before it is cut into
- * words.
+/* normalize.c - normalization of the text between added tokens, before it is cut into words.
  *
  * A tokenizer has a list of steps (norms.def); each appends its result to an empty buf. Text may
- * hold bytes that are not UTF-8: a step passes them on, only SentencePiece's own normalizer
- * replaces them, as the original does. */
+ * hold bytes that are not UTF-8: a step copies them; only SentencePiece's normalizer replaces them,
+ * as the original does. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -11,16 +10,14 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { STEPS_MAX = 256 };
-
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
 {
     struct norm_step s = {.run = run};
-    if (t->norm.n >= STEPS_MAX || !vec_push(&t->norm, s)) return NULL;
+    if (t->norm.n >= NORM_STEPS_MAX || !vec_push(&t->norm, s)) return NULL;
     return &t->norm.v[t->norm.n - 1];
 }
 
-/* Each character of p[0..n) as its bytes and code point (UNI_BAD for a stray byte). */
+/* Iterate over the characters of p[0..n): bytes and code point (UNI_BAD for a stray byte). */
 #define EACH_CHAR(p, n, i, len, cp)                                                                \
     for (size_t i = 0, len = 0; i < (n) && (len = (size_t)uni_next((p) + i, (n)-i, &cp)) > 0;      \
          i += len)
@@ -116,6 +113,7 @@ static bool replace_matches(const struct norm_step *s, const char *p, size_t n, 
             buf_add_char(out, p[i++]);
         i += len;
     }
+    out->failed |= regex_work_failed(w);
     regex_work_close(w);
     return !out->failed;
 }
@@ -200,7 +198,7 @@ bool norm_bert(const struct norm_step *s, const char *p, size_t n, struct buf *o
 
 /* ---- SentencePiece ---- */
 
-/* Control characters dropped, separators and invisible ones to spaces. */
+/* Drop control characters; replace separators and invisible characters by spaces. */
 static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -221,8 +219,8 @@ static bool norm_nmt(const struct norm_step *s, const char *p, size_t n, struct 
     return !out->failed;
 }
 
-/* Hugging Face applies the rules to a whole grapheme cluster if it is short, else to its
- * characters. */
+/* Apply the rules to a whole grapheme cluster if it is short, else to its characters, as Hugging
+ * Face does. */
 static void precompiled_cluster(const struct charsmap *m, const char *p, size_t n, struct buf *out)
 {
     const char *to;
@@ -262,7 +260,8 @@ static bool norm_precompiled(const struct norm_step *s, const char *p, size_t n,
     return !out->failed;
 }
 
-/* The next unit of text under SentencePiece's rules: bytes consumed, its replacement. */
+/* Find the next unit of text under SentencePiece's rules. Returns the bytes consumed and its
+ * replacement. */
 static size_t sp_unit(const struct norm_step *s, const char *p, size_t n, const char **to,
                       size_t *n_to)
 {

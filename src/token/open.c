@@ -1,9 +1,9 @@
-/* open.c - which reader a checkpoint's tokenizer, or a file, is for.
+/* open.c - choose the reader for a checkpoint's tokenizer, or for a file.
  *
  *   GGUF                    its metadata
  *   Hugging Face directory  the first of: tokenizer.json, tokenizer.model, vocab.json + merges.txt, encoder.json +
  *                           merges.txt, vocab.txt, *.tiktoken, tokenizer.bin
- *   llama2.c .bin           tokenizer.bin or tok512.bin beside it */
+ *   llama2.c .bin           tokenizer.bin or tok512.bin next to it */
 #include "token_impl.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static bool ends_with(const char *path, const char *end)
     return n >= k && strcmp(path + n - k, end) == 0;
 }
 
-/* A .model is SentencePiece's, or a rank file under that name (llama 3): that one is all text. */
+/* Read a .model: SentencePiece's, or a rank file under that name (llama 3), which is all text. */
 static int read_model_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     struct file_map map;
@@ -41,7 +41,7 @@ static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
     return rc;
 }
 
-/* A llama2.c checkpoint, whose tokenizer lies beside it, or that tokenizer. */
+/* Read a tokenizer.bin, or the one next to a llama2.c checkpoint. */
 static int read_bin_file(struct tokenizer *t, const char *path, struct err *e)
 {
     struct err quiet;
@@ -70,7 +70,7 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
                    path);
 }
 
-/* The first *.tiktoken in a folder. */
+/* Find the first *.tiktoken in a folder. */
 static bool find_rank_file(const char *dir, char *path, size_t n)
 {
     struct buf names = {0};
@@ -132,7 +132,7 @@ static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, stru
     return rc;
 }
 
-/* Finish what a reader filled, or give it up. */
+/* Finish a tokenizer after its reader, or close it on failure. */
 static int settle(struct tokenizer **out, struct tokenizer *t, int rc, struct err *e)
 {
     if (rc == 0) rc = tokenizer_finish(t, e);
@@ -151,7 +151,7 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
     return settle(out, t, read_checkpoint(t, c, e), e);
 }
 
-/* tokenizer.json alone gets the configuration files beside it too. */
+/* A tokenizer.json given alone also uses the configuration files next to it. */
 static int read_path(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     if (dir_exists(path)) return read_dir(t, path, hint, e);

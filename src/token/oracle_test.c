@@ -1,6 +1,6 @@
 /* oracle_test.c - ids against tiktoken, sentencepiece and Hugging Face tokenizers, by hash:
- * tests/token_oracle.py computed tests/golden/token_oracle.json with the original
- * implementations; nothing of Python is needed here. */
+ * tests/token_oracle.py computed tests/golden/token_oracle.json with the original implementations;
+ * the test itself needs no Python. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 

@@ -1,5 +1,5 @@
-/* pairs_test.c - the vocabularies and expected ids that llama.cpp's project publishes with its
- * own tests. */
+/* pairs_test.c - vocabularies and expected ids that the llama.cpp project publishes with its
+ * tests. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 
@@ -31,7 +31,7 @@ static void pair_close(struct pair_file *f)
     buf_deinit(&f->out);
 }
 
-/* The next text and the ids expected of it; false: no more lines of ids. */
+/* Read the next text and its expected ids; false if there are no more. */
 static bool pair_next(struct pair_file *f, const char **text, size_t *n, struct ids *want)
 {
     if (f->at_out >= f->out.n || f->at_in > f->in.n) return false;
@@ -62,7 +62,7 @@ static void check_pair(const char *name, const char *vocab, const char *hint)
 {
     struct pair_file f;
     struct tokenizer *t = NULL;
-    struct err e = {{0}};
+    struct err e = {0};
     struct ids want = {0}, got = {0};
     const char *text, *path = data_path(vocab);
     size_t n;

@@ -1,9 +1,8 @@
 /* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and
  * BERT's vocab.txt.
  *
- * The first is GPT-2's own form, byte-level BPE; which pre-tokenizer it wants comes from the
- * hint, or from the class that tokenizer_config.json names. The second is WordPiece, a piece per
- * line. */
+ * The first is GPT-2's own form, byte-level BPE; its pre-tokenizer comes from the hint, or from the
+ * class in tokenizer_config.json. The second is WordPiece, a piece per line. */
 #include "token_impl.h"
 
 #include <stdio.h>
@@ -34,7 +33,7 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
     return rc;
 }
 
-/* The family that a tokenizer class of transformers stands for. */
+/* Return the family of a tokenizer class of transformers. */
 static const char *family_of_class(const char *dir)
 {
     static const char *const table[][2] = {{"Qwen2Tokenizer", "qwen2"},
@@ -52,7 +51,7 @@ static const char *family_of_class(const char *dir)
     return family;
 }
 
-/* Such lists do not say which pieces are special. */
+/* Mark a piece as special; these lists have no field for it. */
 static int32_t mark_special(struct tokenizer *t, const char *text)
 {
     int32_t id = tokenizer_scan(t, text);

@@ -1,19 +1,21 @@
-/* pretok.c - cutting text into words, the pieces that merging never crosses.
+/* pretok.c - cutting text into words, whose borders no merge crosses.
  *
- * A tokenizer has a list of steps. Each gets one span and hands on its parts to the next step;
- * the last hands them to the kind's encode. So a text flows through piece by piece, and no list
- * of words is ever built. A SPLIT step turns its pattern's matches, and the stretches between
- * them, into parts by one of Hugging Face's five behaviours. */
+ * A tokenizer has a list of steps. Each step passes the parts of a span to the next step; the last
+ * one passes them to the kind's encode. Text is therefore processed part by part, without a list of
+ * words. A SPLIT step turns its pattern's matches, and the stretches between them, into parts by
+ * one of Hugging Face's five behaviours. */
 #include "token_impl.h"
+
+#include "base/cancel.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum family_flag {
-    FAMILY_WHOLE = 1,      /* ignore_merges: a word that is a piece is taken whole */
-    FAMILY_BOS = 2,        /* add BOS unless the file says otherwise               */
+    FAMILY_WHOLE = 1,      /* ignore_merges: a word that is a piece is not merged */
+    FAMILY_BOS = 2,        /* add BOS unless the file disables it                  */
     FAMILY_SPACE_MARK = 4, /* spaces are spelled "▁", pieces are plain UTF-8       */
-    FAMILY_NEWLINES = 8,   /* a word of line feeds that is a piece is taken whole  */
+    FAMILY_NEWLINES = 8,   /* a word of line feeds that is a piece is not merged   */
 };
 enum { FAMILY_PATTERNS_MAX = 6 };
 
@@ -65,6 +67,13 @@ static int add_family_step(struct tokenizer *t, const char *pattern, struct err 
     return 0;
 }
 
+bool is_family(const char *name)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (strcmp(families[i].name, name) == 0) return true;
+    return false;
+}
+
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
 {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
@@ -86,20 +95,20 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
 
 /* ---- splitting ---- */
 
-/* The stretches of a text in order, gathered into parts as `how` says. */
+/* Stretches of a text in order, combined into parts as `how` defines. */
 struct splitter {
     struct encoder *en;
     struct span whole;
     enum split_how how;
-    int next;          /* step that gets the parts */
-    size_t begin, end; /* held back: it may still grow */
+    int next;          /* step that receives the parts */
+    size_t begin, end; /* part held back because it may still grow */
     bool held, held_hit;
-    const char *mapped;       /* the text in GPT-2's alphabet, or NULL; offsets are in it then */
-    size_t mapped_at, raw_at; /* the same place in both */
+    const char *mapped;       /* text in GPT-2's alphabet, or NULL; offsets then refer to it */
+    size_t mapped_at, raw_at; /* one position in both spellings */
 };
 
-/* The offset in the text of an offset in its spelling by GPT-2's alphabet, a character per byte.
- * Asked in ascending order. */
+/* Return the raw offset of an offset in the spelling in GPT-2's alphabet (one character per byte).
+ * Calls are in ascending order. */
 static size_t raw_offset(struct splitter *s, size_t mapped)
 {
     for (; s->mapped_at < mapped; s->mapped_at++)
@@ -125,7 +134,7 @@ static bool release(struct splitter *s)
     return !was || part_out(s, s->begin, s->end);
 }
 
-/* Does this stretch belong to the one held back? */
+/* Return whether this stretch belongs to the part held back. */
 static bool joins(const struct splitter *s, bool hit)
 {
     if (!s->held) return false;
@@ -174,6 +183,7 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
         from = end;
         if (begin == end) from += from < n ? char_len(p + from, n - from) : 1;
     }
+    if (regex_work_failed(s->en->regex)) return false;
     if (done < n && !stretch(s, done, n, step->invert)) return false;
     return release(s);
 }
@@ -206,7 +216,7 @@ static size_t digits_len(const char *p, size_t n, size_t *n_digit)
     return i;
 }
 
-/* One run of digits in groups of three counted from its end. */
+/* Split one run of digits into groups of three counted from its end. */
 static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_digit)
 {
     size_t left = n_digit, i = begin;
@@ -288,6 +298,7 @@ bool pretok_run(struct encoder *en, int step, struct span s)
 {
     const struct tokenizer *t = en->t;
     if (s.n == 0) return true;
+    if (cancelled()) return false;
     if ((size_t)step == t->pretok.n) return t->kind->encode(en, s.p, s.n);
     const struct pretok_step *p = &t->pretok.v[step];
     switch (p->kind) {

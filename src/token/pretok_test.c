@@ -1,7 +1,8 @@
 /* pretok_test.c - cutting into words, pattern translation and normal forms. A kind that only
- * records its words shows what the steps do. */
+ * records its words shows the result of the steps. */
 #include "token_impl.h"
 #include "base/rng.h"
+#include "../../tests/alloc.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
@@ -109,8 +110,8 @@ static void fill(struct buf *b, const char *unit, size_t n)
     while (b->n < n) buf_add_text(b, unit);
 }
 
-/* Goal: no pattern is quadratic on what people and files contain. Method: long runs of every
- * class, in every family. */
+/* Goal: no pattern is quadratic on realistic text. Method: long runs of every class, in every
+ * family. */
 TEST(families_take_linear_time)
 {
     static const char *const name[] = {
@@ -146,7 +147,7 @@ TEST(families_take_linear_time)
     buf_deinit(&words);
 }
 
-/* The example of Hugging Face's documentation, in all five behaviours and inverted. */
+/* The example of Hugging Face's documentation, with all five behaviours and inverted. */
 TEST(split_behaviours)
 {
     static const struct {
@@ -198,7 +199,7 @@ TEST(patterns_are_translated)
     buf_deinit(&out);
 }
 
-/* Mongolian vowel separator, U+0085, no-break space: what \s is differs between engines. */
+/* Mongolian vowel separator, U+0085, no-break space: engines differ on whether \s matches them. */
 TEST(white_space_is_unicodes)
 {
     struct regex *r;
@@ -214,7 +215,35 @@ TEST(white_space_is_unicodes)
     regex_work_close(w);
 }
 
-/* A pattern that explodes must cost little and lose nothing. */
+TEST(regex_without_memory_is_no_match_and_no_limit)
+{
+    /* Goal: a match that runs out of memory is distinguished from no match. Method: a pattern
+     * beyond the JIT's stack, each allocation failing once. */
+    struct err e;
+    struct regex *r;
+    size_t n = 50000, begin, end, n_failed = 0;
+    char *text = malloc(n);
+    NEED(text);
+    memset(text, 'a', n);
+    text[n - 1] = 'c';
+    NEED_OK(regex_open(&r, "(?:a|b)*c", 9, &e), &e);
+    for (uint64_t i = 0;; i++) {
+        struct regex_work *w = regex_work_open();
+        NEED(w);
+        alloc_fail(i, 1);
+        bool found = regex_next(r, w, text, n, 0, &begin, &end);
+        bool hit = alloc_fail_end() > i;
+        EXPECT(found ? begin == 0 && end == n : regex_work_failed(w));
+        n_failed += regex_work_failed(w);
+        regex_work_close(w);
+        if (!hit) break;
+    }
+    test_note("%zu failed", n_failed);
+    regex_close(r);
+    free(text);
+}
+
+/* A pattern with exponential backtracking must cost little and drop nothing. */
 TEST(limits_never_drop_text)
 {
     enum { N = 20000 };

@@ -1,12 +1,14 @@
-/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (tests/token_seeds.py),
- * files written here, and the real ones where they are. */
+/* readers_test.c - tokenizer files of every kind: the fuzzers' seeds (tests/token_seeds.py), files
+ * written here, and the real ones if present. */
 #include "pieces_test.h"
+
+#include "base/base64.h"
 
 static struct tokenizer *open_seed(const char *name)
 {
     char path[200];
     struct tokenizer *t = NULL;
-    struct err e = {{0}};
+    struct err e = {0};
     snprintf(path, sizeof path, "tests/fuzz/corpus/%s", name);
     if (!repo_path(path) || tokenizer_open_file(&t, repo_path(path),
                                                 strstr(name, "tiktoken") ? "o200k" : NULL, &e) != 0)
@@ -89,6 +91,227 @@ TEST(configuration_beside_tokenizer_json)
     remove(temp_path("generation_config.json"));
 }
 
+/* Return whether a folder with this tokenizer_class and add_bos_token, and with or without a
+ * post-processor, adds BOS and EOS: "be", "b", "e" or "". */
+static const char *adds(const char *class, bool add, bool post)
+{
+    static char said[3];
+    struct tokenizer *t;
+    struct err e;
+    char dir[4096], config[512], json[1024];
+    snprintf(config, sizeof config,
+             "{\"tokenizer_class\":\"%s\",\"bos_token\":\"<b>\",\"eos_token\":\"<e>\","
+             "\"add_bos_token\":%s,\"add_eos_token\":%s}",
+             class, add ? "true" : "false", add ? "true" : "false");
+    snprintf(json, sizeof json,
+             "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"<b>\":1,\"<e>\":2},\"merges\":[]},"
+             "\"added_tokens\":[{\"id\":1,\"content\":\"<b>\",\"special\":true},"
+             "{\"id\":2,\"content\":\"<e>\",\"special\":true}]%s}",
+             post ? ",\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":["
+                    "{\"SpecialToken\":{\"id\":\"<b>\"}},{\"Sequence\":{\"id\":\"A\"}}],"
+                    "\"special_tokens\":{\"<b>\":{\"ids\":[1]}}}"
+                  : "");
+    write_temp("tokenizer.json", json);
+    write_temp("tokenizer_config.json", config);
+    folder_of(temp_path("tokenizer.json"), dir, sizeof dir);
+    if (tokenizer_open_file(&t, dir, NULL, &e) != 0) return "(not opened)";
+    const char *pieces = pieces_of(t, "a", ENCODE_ADD_SPECIAL);
+    snprintf(said, sizeof said, "%s%s", strstr(pieces, "<b>") ? "b" : "",
+             strstr(pieces, "<e>") ? "e" : "");
+    tokenizer_close(t);
+    remove(temp_path("tokenizer.json"));
+    remove(temp_path("tokenizer_config.json"));
+    return said;
+}
+
+TEST(add_bos_token_counts_for_the_classes_that_read_it)
+{
+    EXPECT_TEXT(adds("PreTrainedTokenizerFast", true, false), "");
+    EXPECT_TEXT(adds("PreTrainedTokenizerFast", false, true), "b");
+    EXPECT_TEXT(adds("Qwen2Tokenizer", true, false), "");
+    EXPECT_TEXT(adds("LlamaTokenizerFast", true, false), "be");
+    EXPECT_TEXT(adds("LlamaTokenizer", false, true), "");
+    EXPECT_TEXT(adds("GemmaTokenizerFast", true, true), "be");
+    EXPECT_TEXT(adds("LlamaTokenizerNot", true, false), "");
+}
+
+static void put_bytes_json(struct buf *out, const char *added)
+{
+    buf_add_text(out, "{\"model\":{\"type\":\"BPE\",\"vocab\":{");
+    for (int b = 0; b < 256; b++) {
+        struct buf text = {0};
+        alphabet_add(&text, (uint8_t)b);
+        buf_add_char(out, b ? ',' : ' ');
+        json_put_text(out, text.data, text.n);
+        buf_addf(out, ":%d", b);
+        buf_deinit(&text);
+    }
+    buf_addf(out,
+             ",\"Ġa\":256},\"merges\":[\"Ġ a\"]},\"pre_tokenizer\":{\"type\":\"ByteLevel\","
+             "\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},"
+             "\"added_tokens\":[%s]}",
+             added);
+}
+
+static void expect_back(const struct tokenizer *t, const char *text, const int32_t *want, size_t n)
+{
+    struct ids ids = {0};
+    struct buf whole = {0}, streamed = {0};
+    struct detok d;
+    struct err e;
+    EXPECT_INT(tokenizer_encode(t, text, strlen(text), 0, &ids, &e), 0);
+    EXPECT_INT(ids.n, n);
+    for (size_t i = 0; i < n && i < ids.n; i++) EXPECT_INT(ids.v[i], want[i]);
+    EXPECT(tokenizer_decode(t, ids.v, ids.n, 0, &whole));
+    detok_init(&d, t, 0);
+    for (size_t i = 0; i < ids.n; i++) EXPECT(detok_push(&d, ids.v[i], &streamed));
+    EXPECT(detok_flush(&d, &streamed));
+    buf_add(&whole, "", 1);
+    buf_add(&streamed, "", 1);
+    EXPECT_TEXT(whole.data, text);
+    EXPECT_TEXT(streamed.data, text);
+    vec_deinit(&ids);
+    buf_deinit(&whole);
+    buf_deinit(&streamed);
+}
+
+/* An added token may equal a piece of the vocabulary: a byte's character, or a longer piece. The
+ * byte keeps its meaning, and decoding gives the text back in both cases. */
+TEST(added_tokens_of_the_byte_alphabet)
+{
+    static const char *const added[] = {
+        "{\"id\":233,\"content\":\"é\"},{\"id\":169,\"content\":\"©\"}",
+        "{\"id\":233,\"content\":\"é\",\"special\":false,\"normalized\":true},"
+        "{\"id\":169,\"content\":\"©\"},{\"id\":256,\"content\":\"Ġa\"}"};
+    for (int i = 0; i < 2; i++) {
+        struct buf json = {0};
+        struct tokenizer *t;
+        struct err e;
+        put_bytes_json(&json, added[i]);
+        write_temp("tokenizer.json", json.data);
+        NEED_OK(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), &e);
+        expect_back(t, "部", (const int32_t[]){0xE9, 0x83, 0xA8}, 3);
+        expect_back(t, "é", (const int32_t[]){0xE9}, 1);
+        expect_back(t, "©é部é", (const int32_t[]){0xA9, 0xE9, 0xE9, 0x83, 0xA8, 0xE9}, 6);
+        expect_back(t, "ĩ", (const int32_t[]){0xC4, 0xA9}, 2);
+        expect_back(t, "x a", (const int32_t[]){'x', 256}, 2);
+        tokenizer_close(t);
+        remove(temp_path("tokenizer.json"));
+        buf_deinit(&json);
+    }
+}
+
+/* A special word matches after the mark that Prepend adds, not inside words; markup matches
+ * everywhere. */
+TEST(normalized_special_tokens_after_prepend)
+{
+    struct tokenizer *t;
+    struct err e;
+    write_temp("tokenizer.json",
+               "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"▁\":0,\"x\":1,\"K\":2,\"i\":3,"
+               "\"Ki\":4,\"</s>\":5},\"merges\":[]},\"normalizer\":{\"type\":\"Prepend\","
+               "\"prepend\":\"▁\"},\"added_tokens\":["
+               "{\"id\":4,\"content\":\"Ki\",\"special\":true,\"normalized\":true},"
+               "{\"id\":5,\"content\":\"</s>\",\"special\":true,\"normalized\":true}]}");
+    NEED_OK(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), &e);
+    EXPECT_TEXT(pieces_of(t, "xKi", ENCODE_PARSE_SPECIAL), "▁|x|K|i");
+    EXPECT_TEXT(pieces_of(t, "Ki", ENCODE_PARSE_SPECIAL), "Ki");
+    EXPECT_TEXT(pieces_of(t, "x</s>", ENCODE_PARSE_SPECIAL), "▁|x|</s>");
+    tokenizer_close(t);
+    remove(temp_path("tokenizer.json"));
+}
+
+/* An added token matched in normalized text decodes to that text, including the space before it. */
+TEST(normalized_added_tokens_decode_as_found)
+{
+    static const int32_t want[] = {0, 1, 4, 5};
+    struct tokenizer *t;
+    struct err e;
+    write_temp("tokenizer.json",
+               "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"▁\":0,\"x\":1,\"K\":2,\"i\":3},"
+               "\"merges\":[]},\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":["
+               "{\"type\":\"Prepend\",\"prepend\":\"▁\"},{\"type\":\"Replace\",\"pattern\":"
+               "{\"String\":\" \"},\"content\":\"▁\"}]},\"decoder\":{\"type\":\"Sequence\","
+               "\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"▁\"},\"content\":"
+               "\" \"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,"
+               "\"stop\":0}]},\"added_tokens\":["
+               "{\"id\":4,\"content\":\"Ki\",\"normalized\":true},"
+               "{\"id\":5,\"content\":\"!!\",\"normalized\":false}]}");
+    NEED_OK(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), &e);
+    expect_back(t, "x Ki!!", want, 4);
+    tokenizer_close(t);
+    remove(temp_path("tokenizer.json"));
+}
+
+TEST(pieces_are_joined_by_spaces_without_a_decoder)
+{
+    static const int32_t ids[] = {0, 2, 1};
+    struct tokenizer *t;
+    struct err e;
+    struct buf whole = {0}, streamed = {0};
+    struct detok d;
+    write_temp("tokenizer.json",
+               "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},"
+               "\"merges\":[\"a b\"]},\"pre_tokenizer\":{\"type\":\"Whitespace\"},"
+               "\"decoder\":null}");
+    NEED_OK(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), &e);
+    EXPECT(tokenizer_decode(t, ids, 3, 0, &whole));
+    detok_init(&d, t, 0);
+    for (int i = 0; i < 3; i++) EXPECT(detok_push(&d, ids[i], &streamed));
+    EXPECT(detok_flush(&d, &streamed));
+    buf_add(&whole, "", 1);
+    buf_add(&streamed, "", 1);
+    EXPECT_TEXT(whole.data, "a ab b");
+    EXPECT_TEXT(streamed.data, "a ab b");
+    tokenizer_close(t);
+    buf_deinit(&whole);
+    buf_deinit(&streamed);
+    remove(temp_path("tokenizer.json"));
+}
+
+/* Write a rank file: 256 bytes, then tokens of three bytes that occur in no text. */
+static void write_ranks(const char *name, int n)
+{
+    struct buf ranks = {0};
+    for (int i = 0; i < n; i++) {
+        char bytes[3] = {(char)(i < 256 ? i : 0xF8 + (i >> 16)), (char)(i >> 8), (char)i};
+        base64_encode(bytes, i < 256 ? 1 : 3, &ranks);
+        buf_addf(&ranks, " %d\n", i);
+    }
+    write_temp(name, ranks.data);
+    buf_deinit(&ranks);
+}
+
+/* A rank file is accepted for an encoding only if it has that encoding's number of ranks. */
+TEST(rank_files_are_counted)
+{
+    struct tokenizer *t = NULL;
+    struct err e;
+    write_ranks("llama.tiktoken", 5000);
+    EXPECT_INT(tokenizer_open_file(&t, temp_path("llama.tiktoken"), NULL, &e), ERR_UNSUPPORTED);
+    EXPECT(strstr(e.text, "5000 ranks, but llama-3 has 128000") != NULL);
+    remove(temp_path("llama.tiktoken"));
+}
+
+TEST(llama_4_rank_file)
+{
+    static const int32_t want[] = {200000, 'h', 'i', 200008};
+    struct tokenizer *t = NULL;
+    struct err e;
+    struct ids ids = {0};
+    write_ranks("llama.model", 200000);
+    NEED_OK(tokenizer_open_file(&t, temp_path("llama.model"), NULL, &e), &e);
+    EXPECT_INT(tokenizer_bos(t), 200000);
+    EXPECT_INT(
+        tokenizer_encode(t, "<|begin_of_text|>hi<|eot|>", 26, ENCODE_PARSE_SPECIAL, &ids, &e), 0);
+    EXPECT_INT(ids.n, 4);
+    for (size_t i = 0; i < 4 && i < ids.n; i++) EXPECT_INT(ids.v[i], want[i]);
+    tokenizer_close(t);
+    EXPECT_INT(tokenizer_open_file(&t, temp_path("llama.model"), "o200k", &e), ERR_UNSUPPORTED);
+    vec_deinit(&ids);
+    remove(temp_path("llama.model"));
+}
+
 TEST(vocab_json_with_merges_and_vocab_txt)
 {
     struct tokenizer *t;
@@ -109,7 +332,7 @@ TEST(vocab_json_with_merges_and_vocab_txt)
     remove(temp_path("vocab.txt"));
 }
 
-/* Every refusal names the file and what was wrong. */
+/* Every rejection names the file and the defect. */
 TEST(bad_files_are_refused_in_words)
 {
     static const struct {
@@ -133,7 +356,7 @@ TEST(bad_files_are_refused_in_words)
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct tokenizer *t;
-        struct err e = {{0}};
+        struct err e = {0};
         write_temp(bad[i].name, bad[i].text);
         EXPECT(tokenizer_open_file(&t, temp_path(bad[i].name), NULL, &e) < 0 && t == NULL);
         if (!strstr(e.text, bad[i].says) || !strstr(e.text, bad[i].name))
@@ -181,7 +404,7 @@ static void expect_same_ids(const struct tokenizer *a, const struct tokenizer *b
     vec_deinit(&y);
 }
 
-/* The same model as llama2.c file and as GGUF has one tokenizer. */
+/* A model as llama2.c file and as GGUF gives one tokenizer. */
 TEST(checkpoints_bring_their_tokenizer)
 {
     static const char *const file[] = {"weights/stories260K/stories260K.bin",
@@ -202,8 +425,8 @@ TEST(checkpoints_bring_their_tokenizer)
     tokenizer_close(t[1]);
 }
 
-/* May this vocabulary give this text back? It spells "▁" as a space, or lacks bytes that UTF-8
- * never uses. */
+/* Return whether decoding must give this text back. It cannot if the vocabulary spells "▁" as a
+ * space, or lacks bytes of the text (those that UTF-8 never uses). */
 static bool can_return(const struct tokenizer *t, const struct buf *text)
 {
     if (t->opt.space_mark && memmem(text->data, text->n, SPACE_MARK, SPACE_MARK_BYTES))
@@ -213,7 +436,7 @@ static bool can_return(const struct tokenizer *t, const struct buf *text)
     return true;
 }
 
-/* decode(encode(x)) = x where the vocabulary allows it. */
+/* decode(encode(x)) = x if the vocabulary allows it. */
 TEST(decoding_gives_the_text_back)
 {
     static const char *const vocab[] = {"tokenizers/tiktoken/o200k_base.tiktoken",

@@ -2,13 +2,13 @@
  *
  * The dialects differ where it would change tokens: \s is Unicode White_Space (PCRE2's also has
  * U+180E), \w follows Alphabetic, a class may contain classes and intersections, $ also matches
- * before every line feed. All of that is spelled out in the translation. Limits never drop text: a
- * match that runs out of JIT stack is repeated by the interpreter, and one that runs into the match
+ * before every line feed. The translation makes all of this explicit. Limits never drop text: a
+ * match that exceeds the JIT stack is repeated by the interpreter, and one that exceeds the match
  * limit takes a stretch of text as it is.
  *
- * Measured on English text, one thread: 70 to 88 MB/s for the gpt-2, llama-3, o200k and
- * deepseek-v3 patterns, and over 100 MB/s on 1 MB of one character: half of encoding, or less, so
- * there are no hand-written scanners. */
+ * Measured on English text, one thread: 70 to 88 MB/s for the gpt-2, llama-3, o200k and deepseek-v3
+ * patterns, and over 100 MB/s on 1 MB of one character. This is at most half of the encoding time,
+ * so there are no hand-written scanners. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -20,10 +20,10 @@
 enum {
     PATTERN_BYTES_MAX = 1 << 15,
     CLASS_DEPTH_MAX = 16,
-    MATCH_STEPS_MAX = 4000000, /* backtracking steps in one match */
+    MATCH_STEPS_MAX = 4000000, /* backtracking steps per match */
     HEAP_KIB_MAX = 512 << 10,
-    STRETCH_BYTES = 1 << 12, /* taken as it is where a match ran into a limit */
-    LIMIT_HITS_MAX = 8,      /* after which the call goes on without patterns */
+    STRETCH_BYTES = 1 << 12, /* taken as it is after a match exceeded a limit */
+    LIMIT_HITS_MAX = 8,      /* after this many the call continues without patterns */
 };
 
 #define SPACE_SET "\\t-\\r\\x{85}\\p{Z}"
@@ -40,6 +40,7 @@ struct regex {
 struct regex_work {
     pcre2_match_data *match;
     int n_limit_hit;
+    bool failed;
 };
 
 /* ---- translation ---- */
@@ -57,7 +58,7 @@ static int unreadable(struct reader *r, const char *why)
                    (int)(r->n < 200 ? r->n : 200), r->p, why, r->i);
 }
 
-/* \u0041 or \u{41}: digits follow. */
+/* Translate \u0041 or \u{41}; the digits follow. */
 static int translate_hex(struct reader *r, struct buf *out)
 {
     bool braces = r->i < r->n && r->p[r->i] == '{';
@@ -72,7 +73,7 @@ static int translate_hex(struct reader *r, struct buf *out)
     return 0;
 }
 
-/* The escape at r->i (a backslash), inside a class or outside. */
+/* Translate the escape at r->i (a backslash), inside or outside a class. */
 static int translate_escape(struct reader *r, struct buf *out, bool in_class)
 {
     if (r->i + 1 >= r->n) return unreadable(r, "a lone backslash");
@@ -93,7 +94,7 @@ static int translate_escape(struct reader *r, struct buf *out, bool in_class)
 
 static int translate_class(struct reader *r, struct buf *out);
 
-/* A class inside a class: positive ones are a union with what is around them. */
+/* Translate a class inside a class: positive ones form a union with the items around them. */
 static int translate_inner_class(struct reader *r, struct buf *items)
 {
     if (r->i + 1 < r->n && r->p[r->i + 1] == ':') { /* [:alpha:] */
@@ -106,6 +107,7 @@ static int translate_inner_class(struct reader *r, struct buf *items)
     }
     struct buf inner = {0};
     int rc = translate_class(r, &inner);
+    if (rc == 0 && inner.failed) rc = err_memory(r->e, "a pattern", inner.n);
     if (rc == 0 && (inner.n < 2 || inner.data[0] != '[' || inner.data[1] == '^'))
         rc = unreadable(r, "a negated class or an intersection inside a class");
     if (rc == 0) buf_add(items, inner.data + 1, inner.n - 2);
@@ -113,8 +115,8 @@ static int translate_inner_class(struct reader *r, struct buf *items)
     return rc;
 }
 
-/* Items up to the closing bracket or "&&"; a lone inner class right after "&&" may be negated:
- * [a&&[^b]]. */
+/* Translate items up to the closing bracket or "&&". A single inner class right after "&&" may be
+ * negated: [a&&[^b]]. */
 static int translate_items(struct reader *r, struct buf *items)
 {
     size_t begin = r->i;
@@ -133,7 +135,7 @@ static int translate_items(struct reader *r, struct buf *items)
     return r->i < r->n ? 0 : unreadable(r, "a class without end");
 }
 
-/* After "&&": one class, or items. */
+/* Translate the operand after "&&": one class, or items. */
 static int translate_operand(struct reader *r, struct buf *out)
 {
     if (r->i < r->n && r->p[r->i] == '[') return translate_class(r, out);
@@ -143,7 +145,7 @@ static int translate_operand(struct reader *r, struct buf *out)
     return rc;
 }
 
-/* [items], [^items], or [items&&operand] as (?:(?=[items])operand). */
+/* Translate [items], [^items], or [items&&operand] as (?:(?=[items])operand). */
 static int translate_class(struct reader *r, struct buf *out)
 {
     if (++r->depth > CLASS_DEPTH_MAX) return unreadable(r, "classes nested too deep");
@@ -156,6 +158,7 @@ static int translate_class(struct reader *r, struct buf *out)
     if (both && negated) rc = unreadable(r, "a negated intersection");
     if (rc == 0) buf_addf(out, "%s[%s", both ? "(?:(?=" : "", negated ? "^" : "");
     if (rc == 0) buf_add(out, items.data, items.n);
+    out->failed |= items.failed;
     if (rc == 0) buf_add_text(out, both ? "])" : "]");
     buf_deinit(&items);
     if (rc == 0 && both) {
@@ -175,8 +178,8 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
     static const char trailing_space[] = "\\s+$";
     struct reader r = {.p = pattern, .n = n, .e = e};
     int rc = 0;
-    /* Tried at every white space, this one is quadratic on a run of them; only the run's first
-     * can match. */
+    /* This pattern, tried at every white space, is quadratic on a run of them; only the first of
+     * the run can match. */
     if (n == sizeof trailing_space - 1 && memcmp(pattern, trailing_space, n) == 0)
         buf_add_text(out, "(?<![" SPACE_SET "])");
     while (r.i < n && rc == 0) {
@@ -202,6 +205,7 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
     r->code = pcre2_compile((PCRE2_SPTR)(pattern->n ? pattern->data : ""), pattern->n,
                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C | PCRE2_DOLLAR_ENDONLY,
                             &code, &at, NULL);
+    if (!r->code && code == PCRE2_ERROR_HEAP_FAILED) return err_memory(e, "a pattern", pattern->n);
     if (!r->code) {
         PCRE2_UCHAR why[160];
         pcre2_get_error_message(code, why, sizeof why);
@@ -209,7 +213,8 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
                        (int)(pattern->n < 160 ? pattern->n : 160), pattern->data, (const char *)why,
                        (size_t)at);
     }
-    r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0; /* else the interpreter serves */
+    /* if false, the interpreter is used */
+    r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0;
     r->limits = pcre2_match_context_create(NULL);
     if (!r->limits) return err_memory(e, "a pattern's limits", 0);
     pcre2_set_match_limit(r->limits, MATCH_STEPS_MAX);
@@ -261,7 +266,12 @@ void regex_work_close(struct regex_work *w)
     free(w);
 }
 
-/* What is taken where a match ran into a limit: some text, cut between characters. */
+bool regex_work_failed(const struct regex_work *w)
+{
+    return w->failed;
+}
+
+/* Return the end of the text taken after a match exceeded a limit, at a character border. */
 static size_t stretch_end(const char *p, size_t n, size_t from)
 {
     if (n - from <= STRETCH_BYTES) return n;
@@ -273,13 +283,14 @@ static size_t stretch_end(const char *p, size_t n, size_t from)
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end)
 {
-    if (w->n_limit_hit >= LIMIT_HITS_MAX) return false;
+    if (w->failed || w->n_limit_hit >= LIMIT_HITS_MAX) return false;
     int rc = PCRE2_ERROR_JIT_STACKLIMIT;
     if (r->jit) rc = pcre2_jit_match(r->code, (PCRE2_SPTR)p, n, from, 0, w->match, r->limits);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(r->code, (PCRE2_SPTR)p, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                          w->match, r->limits);
     if (rc == PCRE2_ERROR_NOMATCH) return false;
+    if (rc == PCRE2_ERROR_NOMEMORY) return w->failed = true, false;
     if (rc < 0) {
         w->n_limit_hit++;
         *start = from;
@@ -289,6 +300,6 @@ bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(w->match);
     *start = at[0];
     *end = at[1];
-    if (*start < from || *end < *start) *start = *end = from; /* \K in a lookaround may do that */
+    if (*start < from || *end < *start) *start = *end = from; /* possible with \K in a lookaround */
     return true;
 }

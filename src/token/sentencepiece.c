@@ -5,7 +5,7 @@
  *   TrainerSpec     3 model_type (1 unigram, 2 bpe, 3 word, 4 char)   35 byte_fallback   40-42 unk, bos, eos id
  *   NormalizerSpec  2 precompiled_charsmap   3 add_dummy_prefix   4 remove_extra_whitespaces   5 escape_whitespaces
  *
- * Every length is checked against what is left; unknown fields are skipped. */
+ * Every length is checked against the remaining bytes; unknown fields are skipped. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -46,7 +46,7 @@ static bool read_fixed(struct wire *w, size_t n, uint64_t *v)
     return true;
 }
 
-/* 1: a field; 0: the end; -1: malformed. */
+/* Read the next field. Returns 1: a field; 0: the end; -1: malformed. */
 static int next_field(struct wire *w, struct wire_field *f)
 {
     uint64_t tag, n;
@@ -152,7 +152,7 @@ static int read_model(struct model *m, struct wire w, struct err *e)
     return 0;
 }
 
-/* User-defined pieces pass the normalizer as they are. */
+/* Let user-defined pieces pass the normalizer unchanged. */
 static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
 {
     struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
@@ -178,8 +178,8 @@ static int apply(struct model *m, struct err *e)
                                     .merges_by_score = m->type == 2,
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
-    /* Llama and its kin put BOS before a text; the file itself does not say.
-     * tokenizer_config.json may. */
+    /* Llama models put BOS before a text, but the file has no field for it; tokenizer_config.json
+     * may. */
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
@@ -201,9 +201,11 @@ int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
                       .bos = 1,
                       .eos = 2};
     int rc = file_read(&file, path, MODEL_BYTES_MAX, e);
-    if (rc != 0) return rc;
-    rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);
-    if (rc == 0) rc = apply(&m, e);
+    if (rc == 0) { /* otherwise the error already names the file */
+        rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);
+        if (rc == 0) rc = apply(&m, e);
+        if (rc != 0) err_prefix(e, rc, "%s", path);
+    }
     buf_deinit(&file);
-    return rc ? err_prefix(e, rc, "%s", path) : 0;
+    return rc;
 }

@@ -1,7 +1,9 @@
-/* speed_test.c - megabytes per second of one thread, by its processor time, so that a busy
- * machine does not count. The bar is 5 MB/s on English and 1 s for 1 MB of one character, of
- * spaces or of emoji; asserted with a margin of two. */
+/* speed_test.c - megabytes per second of one thread, measured in its processor time, so that other
+ * load does not count. The bar is 5 MB/s on English and 1 s for 1 MB of one character, of spaces or
+ * of emoji; asserted with a margin of two. */
 #include "token_impl.h"
+
+#include "base/cancel.h"
 #include "../../tests/unit.h"
 
 #include <stdlib.h>
@@ -21,6 +23,7 @@ static double encode_s(const struct tokenizer *t, const struct buf *text)
     double start = cpu_s();
     EXPECT_INT(tokenizer_encode(t, text->data, text->n, 0, &ids, &e), 0);
     double s = cpu_s() - start;
+    EXPECT(tokenizer_n_least(t, text->n) <= ids.n);
     vec_deinit(&ids);
     return s;
 }
@@ -30,7 +33,7 @@ static void fill(struct buf *b, const char *unit)
     while (b->n < 1000000) buf_add_text(b, unit);
 }
 
-/* Sanitizers slow everything down five to twenty times. */
+/* Return the slow-down factor of sanitizers (five to twenty). */
 static double slowness(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -74,4 +77,61 @@ TEST(encoding_is_fast_on_english_and_on_the_worst)
     }
     buf_deinit(&english);
     for (int i = 0; i < 3; i++) buf_deinit(&worst[i]);
+}
+
+TEST(encoding_ends_when_it_is_cancelled)
+{
+    /* Goal: a text of a disconnected client takes no more time, also within one long word. */
+    static const char *const vocab[] = {"tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf",
+                                        "tokenizers/llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
+                                        "tokenizers/sentencepiece/test_model.model"};
+    static const char *const unit[] = {"a", "\n", "a word "};
+    atomic_bool gone = true;
+    double whole = 0, cut = 0;
+    struct err e;
+    if (!data_path(vocab[0])) SKIP("no ../shared/data");
+    for (size_t v = 0; v < sizeof vocab / sizeof vocab[0]; v++) {
+        struct tokenizer *t;
+        NEED_OK(tokenizer_open_file(&t, data_path(vocab[v]), NULL, &e), &e);
+        for (size_t u = 0; u < sizeof unit / sizeof unit[0]; u++) {
+            struct buf text = {0};
+            struct ids ids = {0};
+            fill(&text, unit[u]);
+            whole += encode_s(t, &text);
+            double start = cpu_s();
+            cancel_flag = &gone;
+            EXPECT_INT(tokenizer_encode(t, text.data, text.n, 0, &ids, &e), ERR_BUSY);
+            cancel_flag = NULL;
+            EXPECT_INT(ids.n, 0);
+            cut += cpu_s() - start;
+            vec_deinit(&ids);
+            buf_deinit(&text);
+        }
+        tokenizer_close(t);
+    }
+    test_note("%.3f s, cancelled %.3f s", whole, cut);
+    EXPECT(cut < whole / 2);
+}
+
+TEST(fewest_tokens_of_a_length)
+{
+    /* Goal: the bound is 0 if a token may cover any number of bytes, and large otherwise. */
+    static const struct {
+        const char *vocab;
+        bool any;
+    } c[] = {{"tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf", true},
+             {"tokenizers/llama3/tokenizer.model", true},
+             {"tokenizers/hf/llama2/tokenizer.json", true},
+             {"tokenizers/hf/t5-small/tokenizer.json", false},
+             {"tokenizers/llama.cpp-vocab/ggml-vocab-bert-bge.gguf", false}};
+    struct err e;
+    if (!data_path(c[0].vocab)) SKIP("no ../shared/data");
+    for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+        struct tokenizer *t;
+        NEED_OK(tokenizer_open_file(&t, data_path(c[i].vocab), NULL, &e), &e);
+        size_t n = tokenizer_n_least(t, 32 << 20);
+        test_note("%-55s at least %zu tokens in 32 MiB", c[i].vocab, n);
+        EXPECT(c[i].any ? n > 32768 : n == 0);
+        tokenizer_close(t);
+    }
 }

@@ -2,11 +2,12 @@
  * merges).
  *
  * The symbols are characters; pairs come from scores or from the list (merge_build.c). Characters
- * that occur only inside pieces get symbol numbers beyond the vocabulary, for a merge may use
- * them. Text has no words here: "▁" is a character like any other. Still, a text is cut before
- * each "▁" that no merge joins to the character before it, which changes nothing and turns one
- * merge over megabytes into many over a few symbols (12 times as fast on English). */
+ * that occur only inside pieces get symbol numbers beyond the vocabulary, because a merge may use
+ * them. Text has no words here: "▁" is an ordinary character. A text is nevertheless cut before
+ * each "▁" that no merge joins to the character before it. The result is equal, and one merge over
+ * megabytes becomes many over a few symbols (12 times as fast on English). */
 #include "token_impl.h"
+#include "base/cancel.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -15,15 +16,16 @@
 struct spm {
     struct merges merges;
     struct strmap sym;   /* text -> symbol */
-    uint32_t ascii[128]; /* the symbols of ASCII characters, SYM_NONE: none */
+    uint32_t ascii[128]; /* symbols of ASCII characters; SYM_NONE: none */
     const char **loose;  /* characters without a piece: symbol n_piece + i; arena */
     size_t n_loose, loose_cap;
-    struct trie user; /* user-defined pieces that the text matcher does not know (SentencePiece) */
+    struct trie user; /* user-defined pieces that the added-token matcher lacks (SentencePiece) */
     uint8_t *
-        /* [0x110000 bits] some merge or user piece joins this character with a "▁" after it */
+        /* [0x110000 bits] a merge or user piece joins this character with a following "▁" */
         crosses;
     uint32_t(*cut)
-        /* [n_piece] what an unused piece is made of, UINT32_MAX: nothing; NULL: none is unused */
+        /* [n_piece] the two symbols of an unused piece, UINT32_MAX: none; NULL: no piece is
+         * unused */
         [2];
 };
 
@@ -80,7 +82,7 @@ static bool index_symbols(struct spm *m, const struct tokenizer *t)
     return true;
 }
 
-/* The first way to make each unused piece from two symbols. */
+/* Find the first way to make each unused piece from two symbols. */
 static bool find_cuts(struct spm *m, const struct tokenizer *t)
 {
     bool any = false;
@@ -183,8 +185,8 @@ static int spm_build(struct tokenizer *t, struct err *e)
 
 /* ---- encoding ---- */
 
-/* Characters of a chunk as symbols; SYM_NONE + offset for what has none, and for user-defined
- * pieces. */
+/* Convert the characters of a chunk to symbols. A character without one, and a user-defined piece,
+ * gives SYM_NONE + offset. */
 static size_t to_symbols(const struct spm *m, const char *p, size_t n, uint32_t *sym)
 {
     size_t k = 0, len;
@@ -242,8 +244,8 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
     return true;
 }
 
-/* How much of p[0..n) may be encoded by itself: up to a "▁" that nothing joins to what is before
- * it. */
+/* Return the length of the part of p[0..n) that may be encoded alone: up to a "▁" that nothing
+ * joins to the text before it. */
 static size_t chunk_len(const struct spm *m, const char *p, size_t n)
 {
     for (size_t i = 1; i < n;) {
@@ -271,6 +273,7 @@ static bool spm_encode(struct encoder *en, const char *p, size_t n)
     if (whole) return encoder_emit(en, (int32_t)*whole);
     while (n) {
         size_t len = chunk_len(m, p, n);
+        if (cancelled()) return false;
         if (!encode_chunk(en, m, p, len)) return false;
         p += len;
         n -= len;

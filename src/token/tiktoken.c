@@ -1,17 +1,18 @@
-/* tiktoken.c - rank files: a line per token, its bytes in base64 and its rank, which is also its
- * id.
+/* tiktoken.c - rank files: one line per token with its bytes in base64 and its rank, which is also
+ * its id.
  *
- * There are no merges and no pattern in the file: two neighbours merge when their bytes together
- * are a token (lowest rank first), and pattern and special tokens come from tiktoken.def, by
- * hint, file name or number of ranks. */
+ * There are no merges and no pattern in the file: two neighbours merge if their joined bytes are a
+ * token (lowest rank first). Pattern and special tokens come from tiktoken.def, chosen by hint,
+ * highest rank or file name. */
 #include "token_impl.h"
 
 #include "base/base64.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { SPECIALS_MAX = 12, LLAMA3_LAST_RESERVED = 128255 };
+enum { SPECIALS_MAX = 24, LLAMA3_LAST_RESERVED = 128255 };
 
 static const struct encoding {
     const char *name, *in_path;
@@ -49,20 +50,50 @@ static int rank_line(struct tokenizer *t, const char *p, size_t n, struct err *e
         rank = rank * 10 + (size_t)(p[i] - '0');
     }
     int rc = ok ? tokenizer_put(t, rank, bytes.data, bytes.n, PIECE_NORMAL, 0, e)
-                : err_set(e, ERR_FORMAT, "line %zu is not \"base64 rank\"", t->n_piece + 1);
+             : bytes.failed
+                 ? err_memory(e, "a token", n)
+                 : err_set(e, ERR_FORMAT, "line %zu is not \"base64 rank\"", t->n_piece + 1);
     buf_deinit(&bytes);
     return rc;
 }
 
-static const struct encoding *find_encoding(const char *path, const char *hint, size_t n_rank)
+int tokenizer_family_form(const char *text, struct err *e)
 {
-    for (size_t i = 0; hint && i < N_ENCODING; i++)
-        if (strcmp(encodings[i].name, hint) == 0) return &encodings[i];
-    for (size_t i = 0; !hint && i < N_ENCODING; i++)
-        if (encodings[i].n_rank == n_rank) return &encodings[i];
-    for (size_t i = 0; !hint && i < N_ENCODING; i++)
-        if (strstr(path, encodings[i].in_path)) return &encodings[i];
-    return NULL;
+    char names[160] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < N_ENCODING; i++) {
+        if (strcmp(encodings[i].name, text) == 0) return 0;
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s, ", encodings[i].name);
+        assert(n < sizeof names);
+    }
+    if (is_family(text)) return 0;
+    return err_set(e, ERR_ARG,
+                   "must be %sor a pre-tokenizer as GGUF files name it (gpt-2, llama-bpe, tekken, "
+                   "...), got \"%.60s\"",
+                   names, text);
+}
+
+/* Find an encoding by hint, number of ranks or file name. The file's ids must match the encoding,
+ * because otherwise its special tokens would replace ranks. */
+static int find_encoding(const struct encoding **out, const char *path, const char *hint,
+                         size_t n_rank, struct err *e)
+{
+    const struct encoding *x = NULL;
+    for (size_t i = 0; i < N_ENCODING && hint && !x; i++)
+        if (strcmp(encodings[i].name, hint) == 0) x = &encodings[i];
+    for (size_t i = 0; i < N_ENCODING && !hint && !x; i++)
+        if (encodings[i].n_rank == n_rank) x = &encodings[i];
+    for (size_t i = 0; i < N_ENCODING && !hint && !x; i++)
+        if (strstr(path, encodings[i].in_path)) x = &encodings[i];
+    *out = x;
+    if (!x)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: which encoding is it? \"%.40s\" is none of tiktoken.def", path,
+                       hint ? hint : "(its name)");
+    if (hint ? n_rank > x->n_rank : n_rank != x->n_rank)
+        return err_set(e, ERR_UNSUPPORTED, "%s: %zu ranks, but %s has %zu; choose with --family",
+                       path, n_rank, x->name, x->n_rank);
+    return 0;
 }
 
 static int put_special(struct tokenizer *t, int32_t id, const char *text, struct err *e)
@@ -72,7 +103,7 @@ static int put_special(struct tokenizer *t, int32_t id, const char *text, struct
     return rc;
 }
 
-/* Llama 3 reserves 256 ids, most of them unnamed. */
+/* Llama 3 reserves 256 ids, most of them without a name. */
 static int put_reserved(struct tokenizer *t, struct err *e)
 {
     int rc = 0;
@@ -98,11 +129,9 @@ int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struc
 {
     int rc = lines_read(t, path, rank_line, e);
     if (rc != 0) return rc;
-    const struct encoding *x = find_encoding(path, hint, t->n_piece);
-    if (!x)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: which encoding is it? \"%.40s\" is none of tiktoken.def", path,
-                       hint ? hint : "(its name)");
+    const struct encoding *x;
+    rc = find_encoding(&x, path, hint, t->n_piece, e);
+    if (rc != 0) return rc;
     t->kind = &token_kind_bpe;
     rc = tokenizer_add_family(t, x->family, e);
     t->opt.raw_bytes = t->opt.merges_by_rank = t->opt.ignore_merges = true;

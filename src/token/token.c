@@ -1,10 +1,10 @@
-/* token.c - a tokenizer's life, what is derived from its pieces, and the accessors.
+/* token.c - a tokenizer's life cycle, the tables derived from its pieces, and the accessors.
  *
- * A reader puts pieces, merges and steps into an empty struct tokenizer; tokenizer_finish derives
- * the rest once:
- *   bytes      what each piece stands for (its text, decoded from whatever alphabet the file uses)
+ * A reader adds pieces, merges and steps to an empty struct tokenizer; tokenizer_finish derives the
+ * rest:
+ *   bytes      bytes of each piece (its text, decoded from the file's alphabet)
  *   find       text -> id
- *   eog        every id that ends a generation: what the file names, and well-known texts (eog.def)
+ *   eog        ids that end a generation: those that the file names, and well-known texts (eog.def)
  *   matchers   added tokens (added.c); the kind's own tables (kind->build) */
 #include "token_impl.h"
 
@@ -90,7 +90,7 @@ bool tokenizer_index(struct tokenizer *t)
     return true;
 }
 
-/* ---- what a piece stands for ---- */
+/* ---- bytes of pieces ---- */
 
 static int hex_digit(char c)
 {
@@ -99,7 +99,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* "<0x0A>": the byte; -1: not of that form. */
+/* Return the byte of "<0x0A>", -1 if it has another form. */
 static int byte_piece(const struct piece *p)
 {
     if (p->n_text != 6 || memcmp(p->text, "<0x", 3) != 0 || p->text[5] != '>') return -1;
@@ -127,13 +127,13 @@ static bool alphabet_to_bytes(struct arena *a, struct piece *p)
     char *out = arena_text(a, p->text, p->n_text);
     uint32_t n;
     if (!out) return false;
-    if (!alphabet_decode(p->text, p->n_text, out, &n)) return true; /* stays as it is spelled */
+    if (!alphabet_decode(p->text, p->n_text, out, &n)) return true; /* keeps its spelling */
     p->bytes = out;
     p->n_byte = n;
     return true;
 }
 
-/* " ." becomes ".", as Hugging Face's decoder tidies each token. */
+/* Replace " ." by ".", as Hugging Face's decoder does for each token. */
 static void tidy_word(char *text, size_t *n)
 {
     static const char *const from[] = {" .",  " ?",      " !",  " ,",   " ' ", " n't",
@@ -151,7 +151,7 @@ static void tidy_word(char *text, size_t *n)
     }
 }
 
-/* A piece that begins a word brings the space before it. */
+/* Set the bytes of a wordpiece; a piece that begins a word includes the space before it. */
 static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct piece *p)
 {
     const char *word = t->opt.word_prefix, *inner = t->opt.inner_prefix;
@@ -171,6 +171,24 @@ static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct pie
     return true;
 }
 
+/* Set the bytes of an added token that merging also produces: those of the vocabulary's piece. */
+static bool listed_to_bytes(struct tokenizer *t, struct piece *p)
+{
+    if (!alphabet_to_bytes(&t->arena, p)) return false;
+    p->spelled = p->n_byte != p->n_text || memcmp(p->bytes, p->text, p->n_byte) != 0;
+    t->any_spelled |= p->spelled;
+    return true;
+}
+
+/* Set the bytes of a piece outside the byte alphabet. */
+static bool spell_bytes(struct tokenizer *t, struct piece *p)
+{
+    p->bytes = p->text;
+    p->n_byte = p->n_text;
+    if (t->opt.word_prefix || t->opt.inner_prefix) return word_to_bytes(t, &t->arena, p);
+    return !t->opt.space_mark || marks_to_spaces(&t->arena, p);
+}
+
 static bool derive_bytes(struct tokenizer *t, size_t id)
 {
     struct piece *p = &t->piece[id];
@@ -184,12 +202,33 @@ static bool derive_bytes(struct tokenizer *t, size_t id)
         t->byte_id[byte] = (int32_t)id;
         return p->bytes != NULL;
     }
+    if (t->opt.byte_level && p->listed) return listed_to_bytes(t, p);
     if (p->kind == PIECE_CONTROL || p->kind == PIECE_UNKNOWN || p->kind == 0) {
         return true;
     }
     if (t->opt.byte_level) return p->kind == PIECE_USER || alphabet_to_bytes(&t->arena, p);
-    if (t->opt.word_prefix || t->opt.inner_prefix) return word_to_bytes(t, &t->arena, p);
-    return !t->opt.space_mark || marks_to_spaces(&t->arena, p);
+    return spell_bytes(t, p);
+}
+
+/* Map a byte to the added token that is its character, if the byte has no other piece. Bytes that
+ * UTF-8 never uses are skipped: there the token is only its character (deepseek's "ö"). */
+static bool find_listed_bytes(struct tokenizer *t)
+{
+    struct buf text = {0};
+    bool ok = true;
+    for (int b = 0; b < 0xF5 && ok && t->opt.byte_level; b++) {
+        if (t->byte_id[b] >= 0 || b == 0xC0 || b == 0xC1) continue;
+        buf_clear(&text);
+        alphabet_add(&text, (uint8_t)b);
+        const uint32_t *id = text.failed ? NULL : strmap_get(&t->find, text.data, text.n);
+        ok = !text.failed;
+        if (!id || !t->piece[*id].match) continue;
+        t->piece[*id].listed = true;
+        t->byte_id[b] = (int32_t)*id;
+        ok = derive_bytes(t, *id);
+    }
+    buf_deinit(&text);
+    return ok;
 }
 
 static bool derive_all_bytes(struct tokenizer *t)
@@ -202,10 +241,31 @@ static bool derive_all_bytes(struct tokenizer *t)
             (t->opt.byte_level || t->opt.raw_bytes) && p->kind == PIECE_NORMAL && p->n_byte == 1;
         if (single) t->byte_id[(uint8_t)p->bytes[0]] = (int32_t)id;
     }
-    return true;
+    return find_listed_bytes(t);
 }
 
-/* ---- the ends of a generation ---- */
+/* Set the bytes of an added token that is matched in normalized text to that text. */
+static bool normalize_added_bytes(struct tokenizer *t)
+{
+    struct buf out = {0}, spare = {0};
+    bool ok = true;
+    for (size_t id = 0; id < t->n_piece && ok && t->norm.n; id++) {
+        struct piece *p = &t->piece[id];
+        if (!(p->match & MATCH_NORMALIZED) || p->special || p->listed) continue;
+        if (p->n_text > ADDED_BYTES_MAX) continue;
+        ok = normalize(t, p->text, p->n_text, false, &out, &spare);
+        struct piece as = {.text = arena_text(&t->arena, out.n ? out.data : "", out.n),
+                           .n_text = (uint32_t)out.n};
+        ok = ok && as.text && spell_bytes(t, &as);
+        p->bytes = as.bytes;
+        p->n_byte = as.n_byte;
+    }
+    buf_deinit(&out);
+    buf_deinit(&spare);
+    return ok;
+}
+
+/* ---- end-of-generation tokens ---- */
 
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
 {
@@ -237,11 +297,11 @@ static void derive_eog(struct tokenizer *t)
     for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
         const uint32_t *id = strmap_get(&t->find, text[i], strlen(text[i]));
         struct piece *p = id ? &t->piece[*id] : NULL;
-        bool added =
-            p && p->match && text[i][1] == '|'; /* some files mark <|im_end|> as user-defined */
+        /* some files mark <|im_end|> as user-defined */
+        bool added = p && p->match && text[i][1] == '|';
         if (p && (p->special || added)) p->eog = true;
     }
-    /* In harmony (gpt-oss) <|end|> ends a message, after which the turn goes on. */
+    /* In harmony (gpt-oss) <|end|> ends a message, after which the turn continues. */
     struct piece *end = special_piece(t, "<|end|>");
     if (end && special_piece(t, "<|return|>") && special_piece(t, "<|call|>")) end->eog = false;
 }
@@ -270,7 +330,7 @@ int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
     if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "a vocabulary without tokens");
     check_ids(t);
-    if (!tokenizer_index(t) || !derive_all_bytes(t) || !added_build(t))
+    if (!tokenizer_index(t) || !derive_all_bytes(t) || !normalize_added_bytes(t) || !added_build(t))
         return err_memory(e, "a vocabulary", t->n_piece);
     derive_eog(t);
     int rc = t->kind->build(t, e);
@@ -314,6 +374,11 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
     const struct piece *p = piece_at(t, id);
     return p && p->special;
+}
+
+bool tokenizer_joins(const struct tokenizer *t)
+{
+    return t->opt.join_pieces;
 }
 
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)

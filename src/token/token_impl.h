@@ -1,12 +1,12 @@
-/* token_impl.h - what the files of src/token share; nobody else includes it.
+/* token_impl.h - private to src/token: declarations shared by its files.
  *
  *   reader (gguf_vocab, hf_json, sentencepiece, tiktoken, plain_vocab, llama2c)
  *        fills pieces, merges, options, normalizer and pre-tokenizer steps, ids to add
  *   tokenizer_finish   derives: bytes of each piece, look-up maps, matchers, the kind's own tables
  *   tokenizer_encode   added tokens -> normalize -> pre-tokenize -> kind->encode -> ids
  *
- * After tokenizer_finish nothing is written any more, but for what bpe.c learns of its words: a
- * struct tokenizer is shared by all threads, and what a call needs lives in its struct encoder. */
+ * A struct tokenizer is shared by all threads and is constant after tokenizer_finish, except for
+ * the word flags of bpe.c. State of one call is in its struct encoder. */
 #ifndef QUOTH_TOKEN_IMPL_H
 #define QUOTH_TOKEN_IMPL_H
 
@@ -18,17 +18,17 @@
 #include "base/os.h"
 #include "token/token.h"
 
-#define SPACE_MARK "\xE2\x96\x81" /* U+2581, how SentencePiece spells a space */
+#define SPACE_MARK "\xE2\x96\x81" /* U+2581, SentencePiece's spelling of a space */
 enum { SPACE_MARK_BYTES = 3 };
 
 enum {
-    PIECES_MAX = 1 << 20, /* a vocabulary beyond this is refused                               */
-    PIECE_MERGE_BYTES_MAX = 512, /* pieces whose merges are derived by trying every cut: longer ones
-                                    cost quadratic time, and no vocabulary has them                   */
-    ADDED_BYTES_MAX = 1024, /* an added token longer than this is never matched                  */
+    PIECES_MAX = 1 << 20, /* larger vocabularies are rejected                                  */
+    PIECE_MERGE_BYTES_MAX = 512, /* limit for deriving merges by trying every cut: longer pieces
+                                  * cost quadratic time, and no vocabulary has them */
+    ADDED_BYTES_MAX = 1024, /* longer added tokens are never matched                             */
 };
 
-/* The numbers are those of GGUF and of SentencePiece's model format. */
+/* Numbers as in GGUF and in SentencePiece's model format. */
 enum piece_kind {
     PIECE_NORMAL = 1,
     PIECE_UNKNOWN = 2,
@@ -39,21 +39,23 @@ enum piece_kind {
 };
 
 enum match_flag {
-    MATCH_RAW = 1,        /* an added token, looked for in the text as it is      */
-    MATCH_NORMALIZED = 2, /* looked for after normalization                       */
-    MATCH_LSTRIP = 4,     /* takes the white space before it ...                  */
-    MATCH_RSTRIP = 8,     /* ... and after it                                     */
-    MATCH_WORD = 16,      /* only where no word character touches it              */
+    MATCH_RAW = 1,        /* added token, matched in the raw text before normalization */
+    MATCH_NORMALIZED = 2, /* added token, matched after normalization             */
+    MATCH_LSTRIP = 4,     /* consumes the white space before it                   */
+    MATCH_RSTRIP = 8,     /* consumes the white space after it                    */
+    MATCH_WORD = 16,      /* matches only without adjacent word characters        */
 };
 
 struct piece {
     const char *text;  /* as the file spells it; arena                            */
-    const char *bytes; /* what it stands for inside a text; arena                 */
+    const char *bytes; /* its bytes inside a text; arena                          */
     uint32_t n_text, n_byte;
     double score;
-    uint8_t kind;  /* enum piece_kind; 0: a hole in the numbering                 */
+    uint8_t kind;  /* enum piece_kind; 0: unused id                               */
     uint8_t match; /* enum match_flag                                             */
     bool special, eog;
+    bool listed;  /* added token that is also in the model's vocabulary                 */
+    bool spelled; /* listed, and its bytes have another spelling in the byte alphabet    */
 };
 
 struct merge_text {
@@ -61,24 +63,26 @@ struct merge_text {
     uint32_t n_left, n_right;
 };
 
-/* How the kinds read their pieces. Zero is the plain case. */
+/* How a kind reads its pieces. Zero is the plain case. */
 struct token_options {
     bool byte_level;      /* pieces are spelled in GPT-2's byte alphabet            */
     bool raw_bytes;       /* pieces are bytes (tiktoken)                            */
     bool space_mark;      /* "▁" in a piece is a space                              */
     bool byte_fallback;   /* characters without a piece become <0xXX> pieces        */
     bool fuse_unk;        /* a run of unknown characters gives one unknown token    */
-    bool ignore_merges;   /* a whole word that is a piece is taken as it is         */
-    bool newline_words;   /* so is one of line feeds alone (gemma 4)                */
+    bool ignore_merges;   /* a whole word that is a piece is not merged             */
+    bool newline_words;   /* a piece of only line feeds is not merged (gemma 4)     */
     bool merges_by_rank;  /* no merge list: a pair merges if its text is a piece,
-                             lowest id first (tiktoken)                             */
-    bool merges_by_score; /* the same, highest score first (SentencePiece)          */
+                           * lowest id first (tiktoken) */
+    bool merges_by_score; /* no merge list: highest score first (SentencePiece)     */
     bool match_all;       /* unigram: control pieces are in the lattice too (HF)    */
     bool drop_lead_space; /* decode drops a leading space of the first token        */
+    bool drop_mark_only;  /* drop_lead_space applies to "▁", not to " "             */
+    bool join_pieces;     /* decode puts a space between tokens (a file without decoder) */
     bool add_bos;
     bool word_cleanup;        /* wordpiece: " ." is decoded as "."                  */
     const char *word_prefix;  /* wordpiece: marks a piece that begins a word, or NULL */
-    const char *inner_prefix; /* wordpiece: marks one inside a word ("##"), or NULL */
+    const char *inner_prefix; /* wordpiece: marks a piece inside a word ("##"), or NULL */
     int word_chars_max;       /* wordpiece: longer words are unknown                */
 };
 
@@ -90,17 +94,18 @@ struct trie_key {
     int32_t value; /* >= 0 */
 };
 struct trie {
-    uint32_t *child;   /* first child of a node; children lie side by side, by label */
+    uint32_t *child;   /* first child of a node; children are adjacent, in label order */
     uint16_t *n_child; /* 0 .. 256 */
-    uint8_t *label;    /* of the edge that leads to a node */
+    uint8_t *label;    /* label of the edge to the node */
     int32_t *value;    /* -1: no key ends here */
     uint32_t n_node;   /* 0: empty */
 };
-/* Sorts key; of equal ones the last wins. false: no memory. */
+/* Build a trie; sorts key. The last of equal keys wins. Returns false if out of memory. */
 bool trie_build(struct trie *t, struct trie_key *key, size_t n);
-/* The child of `node` by this byte; the root is 0; 0: no such child. */
+/* Return the child of `node` for this byte, 0 if none. The root is 0. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c);
-/* Length of the longest key that is a prefix of p[0..n), its value in *value; 0: none. */
+/* Return the length of the longest key that is a prefix of p[0..n), 0 if none; *value is its
+ * value. */
 size_t trie_longest(const struct trie *t, const char *p, size_t n, int32_t *value);
 void trie_deinit(struct trie *t);
 
@@ -108,40 +113,43 @@ void trie_deinit(struct trie *t);
 
 bool uni_space(uint32_t cp); /* White_Space */
 bool uni_word(uint32_t cp);  /* \w */
-bool uni_punct(uint32_t cp); /* general category P */
 bool uni_other(uint32_t cp); /* general category C, without unassigned ones */
 bool uni_digit(uint32_t cp); /* general category Nd */
-bool uni_mark(uint32_t cp);  /* general category M */
+/* General categories M and Mn, as in Hugging Face's tokenizers (unicode_lag.def). */
+bool uni_mark(uint32_t cp);
 bool uni_mark_nonspacing(uint32_t cp);
-bool uni_cjk(uint32_t cp); /* BERT's idea of Chinese characters */
+bool uni_cjk(uint32_t cp); /* Chinese characters as BERT defines them */
 void uni_add_lower(struct buf *out, uint32_t cp);
 enum uni_form { UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD };
-/* Append the normal form of p[0..n); bytes that are not UTF-8 pass unchanged. false: no memory. */
+/* Append the normal form of p[0..n). Bytes that are not UTF-8 are copied. Returns false if out of
+ * memory. */
 bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form);
-/* utf8_decode that always advances: a byte that begins nothing gives length 1 and *cp = UNI_BAD. */
+/* utf8_decode that always advances: a byte that starts no character gives length 1 and *cp =
+ * UNI_BAD. */
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
-/* memmem for short needles that are found often: under a sanitizer memmem looks at all that is
- * left, every time. */
+/* memmem for short, frequent needles. Under a sanitizer, memmem scans the whole rest every time. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what);
-/* How many leading bytes of p[0..n) are whole valid characters. */
+/* Return the number of leading bytes of p[0..n) that form whole valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
-/* The character before p[n]; its length. n > 0. */
+/* Decode the character before p[n] and return its length. n > 0. */
 int uni_prev(const char *p, size_t n, uint32_t *cp);
 
 /* ---- regex.c: pre-tokenizer patterns ---- */
 
 struct regex;
 struct regex_work; /* scratch of one call */
-/* `pattern` in the syntax that tokenizer.json and tiktoken use (Oniguruma, Rust regex). */
+/* Compile a pattern in the syntax of tokenizer.json and tiktoken (Oniguruma, Rust regex). */
 int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e);
 void regex_close(struct regex *r);
-/* The same pattern as PCRE2 spells it. */
+/* Append a pattern translated to PCRE2 syntax. */
 int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *e);
 struct regex_work *regex_work_open(void);
 void regex_work_close(struct regex_work *w);
-/* The first match in p[from..n), valid UTF-8; false: none. A match that runs into a limit takes
- * what is there. */
+/* Return whether regex_next failed for lack of memory rather than for lack of a match. */
+bool regex_work_failed(const struct regex_work *w);
+/* Find the first match in p[from..n), valid UTF-8; false if none. A match that exceeds a limit
+ * takes a stretch of text as it is. */
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end);
 
@@ -151,21 +159,24 @@ struct norm_step;
 typedef bool norm_fn(const struct norm_step *s, const char *p, size_t n, struct buf *out);
 struct norm_step {
     norm_fn *run;
-    const char *a, *b; /* what a step needs: a pattern and its replacement, a prefix; arena */
+    const char *a, *b; /* operands of the step: pattern and replacement, or prefix; arena */
     size_t n_a, n_b;
     unsigned flags;
     struct regex *regex;             /* owned */
     const struct charsmap *charsmap; /* arena */
     struct trie *verbatim;           /* owned; user-defined symbols that pass unchanged */
 };
-/* Steps by their name in tokenizer.json, e.g. "NFC"; see norms.def. NULL: unknown. */
+/* Return a step by its name in tokenizer.json, e.g. "NFC" (norms.def); NULL if unknown. */
 norm_fn *norm_find(const char *name);
-enum { BERT_CLEAN = 1, BERT_CJK = 2, BERT_STRIP = 4, BERT_LOWER = 8 }; /* norm_bert's flags */
-enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* norm_strip's */
-enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };       /* norm_sentencepiece's */
+enum { BERT_CLEAN = 1, BERT_CJK = 2, BERT_STRIP = 4, BERT_LOWER = 8 }; /* flags of norm_bert */
+enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* flags of norm_strip */
+/* flags of norm_sentencepiece */
+enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };
 norm_fn norm_bert, norm_sentencepiece, norm_replace, norm_prepend;
-struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run); /* NULL: no memory */
-/* seam: p goes on behind other text, so nothing is put before it. */
+enum { NORM_STEPS_MAX = 256 };
+/* Append a step. Returns NULL if out of memory or if there are too many. */
+struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
+/* Run all steps on p[0..n). seam: p continues other text, so nothing is prepended. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare);
 
@@ -174,10 +185,11 @@ bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, st
 struct charsmap;
 int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n,
                   struct err *e);
-/* The longest rule that matches at p: bytes consumed (0: none) and its replacement. */
+/* Find the longest rule that matches at p. Returns the bytes consumed (0: none) and its
+ * replacement. */
 size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
                         size_t *n_to);
-/* The shortest rule's replacement, as Hugging Face takes it; false: none. */
+/* Find the shortest rule that matches at p, as Hugging Face does; false if none. */
 bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to,
                     size_t *n_to);
 
@@ -194,24 +206,25 @@ enum split_how {
 struct pretok_step {
     enum pretok_kind kind;
     enum split_how how;
-    bool invert;         /* what matches and what does not change places                     */
-    bool mapped;         /* sees the text in GPT-2's byte alphabet (it stands behind ByteLevel) */
-    bool always, first;  /* METASPACE: prepend "▁" to every piece / to the text's first one    */
-    bool cut;            /* METASPACE: split before each "▁"                                  */
+    bool invert;        /* swap matches and non-matches                                     */
+    bool mapped;        /* matches text in GPT-2's byte alphabet (after ByteLevel)          */
+    bool always, first; /* METASPACE: prepend "▁" to every piece / to the first one of the text */
+    bool cut;           /* METASPACE: split before each "▁"                                  */
     struct regex *regex; /* owned */
 };
 struct span {
     const char *p;
     size_t n;
-    bool first; /* begins where the whole text begins */
+    bool first; /* starts at the start of the whole text */
 };
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind);
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e);
-/* BERT's words: white space removed, punctuation alone. */
+/* Add BERT's word split: white space removed, punctuation alone. */
 int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
-/* The steps of a family of pretok.def. ERR_UNSUPPORTED names an unknown one. Also sets
- * ignore_merges and the like. */
+bool is_family(const char *name); /* true if in pretok.def */
+/* Add the steps of a family of pretok.def, and set ignore_merges and similar options. Returns
+ * ERR_UNSUPPORTED, with the name, for an unknown family. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
 bool pretok_run(struct encoder *en, int step, struct span s);
@@ -225,11 +238,11 @@ struct merges {
     struct merge_slot *slot;
     size_t n, cap;
 };
-bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank,
-                uint32_t id); /* first wins */
+/* Add a pair; the first of equal pairs wins. Returns false if out of memory. */
+bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
 const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right);
 void merges_deinit(struct merges *m);
-struct merge_work { /* scratch of a call, grows as needed */
+struct merge_work { /* scratch of one call, grows as needed */
     uint32_t *sym;  /* the symbols, merged in place */
     size_t cap;
     struct merge_node *node;
@@ -237,12 +250,13 @@ struct merge_work { /* scratch of a call, grows as needed */
     uint64_t *heap;
     size_t heap_cap;
 };
-#define SYM_NONE 0x80000000u /* symbols from here on never merge; the low bits are the caller's */
-/* Merge work->sym[0..n) until no pair has a rank; *n becomes the new count. false: no memory. */
+#define SYM_NONE 0x80000000u /* symbols from here on never merge; low bits are the caller's */
+/* Merge work->sym[0..n) until no pair has a rank; *n becomes the new count. Returns false if out of
+ * memory. */
 bool merge_run(const struct merges *m, struct merge_work *w, size_t *n);
 void merge_work_deinit(struct merge_work *w);
 
-/* ---- merge_build.c: where the pairs come from; false: no memory ---- */
+/* ---- merge_build.c: sources of pairs; false: out of memory ---- */
 
 bool merges_put_cuts(struct merges *m, const struct strmap *sym, const char *p, size_t n,
                      uint32_t made, uint32_t rank);
@@ -253,8 +267,9 @@ uint32_t *score_ranks(const struct tokenizer *t);
 
 struct token_kind {
     const char *name;
-    int (*build)(struct tokenizer *t, struct err *e);            /* makes t->model */
-    bool (*encode)(struct encoder *en, const char *p, size_t n); /* one word; false: no memory */
+    int (*build)(struct tokenizer *t, struct err *e); /* creates t->model */
+    /* one word; false: out of memory */
+    bool (*encode)(struct encoder *en, const char *p, size_t n);
     void (*close)(struct tokenizer *t);
 };
 #define TOKEN_KIND(id) extern const struct token_kind token_kind_##id;
@@ -263,9 +278,9 @@ struct token_kind {
 
 /* ---- token.c ---- */
 
-struct added { /* tokens that are found in the text before anything else */
+struct added { /* tokens that are matched before anything else */
     struct trie trie;
-    bool begins[256]; /* some token begins with this byte */
+    bool begins[256]; /* true if a token begins with this byte */
 };
 enum { AFFIX_MAX = 8 };
 
@@ -274,68 +289,71 @@ struct tokenizer {
     struct piece *piece; /* [n_piece] */
     size_t n_piece, piece_cap;
     struct strmap find;   /* text -> id */
-    int32_t byte_id[256]; /* the piece of a single byte, or -1 */
+    int32_t byte_id[256]; /* id of the piece of a single byte, or -1 */
     const struct token_kind *kind;
-    void *model; /* the kind's */
+    void *model; /* owned by the kind */
     struct token_options opt;
-    VEC(struct merge_text) merge; /* until tokenizer_finish */
+    VEC(struct merge_text) merge; /* released by tokenizer_finish */
     VEC(struct norm_step) norm;
     VEC(struct pretok_step) pretok;
+    bool any_spelled; /* true if a piece has `spelled` */
+    bool from_json;   /* read from a tokenizer.json: its post-processor defines the added ids */
     struct added raw, normalized;
     int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* for ENCODE_ADD_SPECIAL */
     int n_prefix, n_suffix;
     int32_t bos, eos, unk;
 };
 
-struct tokenizer *tokenizer_new(void); /* NULL: no memory */
-/* Piece number `id`, its text copied; an id beyond the end leaves holes. */
+struct tokenizer *tokenizer_new(void); /* NULL: out of memory */
+/* Store piece number `id`; its text is copied. An id beyond the end leaves unused ids before it. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e);
 bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, const char *right,
                          size_t n_right);
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n); /* "left right" */
-int32_t tokenizer_scan(const struct tokenizer *t,
-                       const char *text); /* tokenizer_find before the map exists */
+/* tokenizer_find for use before the map exists */
+int32_t tokenizer_scan(const struct tokenizer *t, const char *text);
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
 int tokenizer_finish(struct tokenizer *t, struct err *e);
-bool tokenizer_index(struct tokenizer *t); /* fills t->find; readers may call it early, and again */
+bool tokenizer_index(struct tokenizer *t); /* fills t->find; may be called early and again */
 
 /* ---- encode.c ---- */
 
-struct encoder { /* one tokenizer_encode */
+struct encoder { /* one call of tokenizer_encode */
     const struct tokenizer *t;
     unsigned flags;
     struct ids *out;
     struct regex_work *regex;
     struct merge_work merge;
-    struct buf text[2]; /* normalized, and a spare */
-    void *lattice;      /* unigram's */
+    struct buf text[2]; /* normalized text, and a spare */
+    void *lattice;      /* scratch of unigram */
     size_t lattice_cap;
-    bool seam;      /* the text being encoded goes on behind other text: no space before it */
-    bool after_unk; /* the last id was an unknown token of the word being encoded */
+    bool seam;      /* the text continues other text: do not prepend a space */
+    bool after_unk; /* the last id was an unknown token of the current word */
 };
 bool encoder_emit(struct encoder *en, int32_t id);
-/* An unknown character: its bytes, or the unknown token (fused with one before it). */
+/* Emit an unknown character: its bytes, or the unknown token (fused with a preceding one). */
 bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n);
 
 /* ---- added.c ---- */
 
-/* What becomes of the text between matches; an empty span is legal. */
+/* Handler of the text between matches. An empty span is legal. */
 typedef bool text_fn(struct encoder *en, struct span s);
 bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text);
-bool added_build(struct tokenizer *t); /* both matchers; false: no memory */
+bool added_build(struct tokenizer *t); /* both matchers; false: out of memory */
 void added_deinit(struct added *a);
 
 /* ---- alphabet.c: GPT-2's byte <-> character alphabet ---- */
 
-void alphabet_add(struct buf *out, uint8_t byte); /* its character, UTF-8 */
-int alphabet_byte(uint32_t cp);                   /* -1: not in it */
-bool alphabet_decode(const char *p, size_t n, char *out,
-                     uint32_t *n_out); /* false: some character is not in it */
+void alphabet_add(struct buf *out, uint8_t byte); /* character of the byte, UTF-8 */
+int alphabet_byte(uint32_t cp);                   /* -1: not in the alphabet */
+/* Return false if a character is not in the alphabet. */
+bool alphabet_decode(const char *p, size_t n, char *out, uint32_t *n_out);
 
 /* ---- lines.c ---- */
 
-/* Hand every line of a file, without its end, to `line`; stops at the first that is not 0. */
+/* Call `line` for every line of a file, without its end. Stops at the first result that is not
+ * 0. */
 typedef int line_fn(struct tokenizer *t, const char *p, size_t n, struct err *e);
 int lines_read(struct tokenizer *t, const char *path, line_fn *line, struct err *e);
 
@@ -347,7 +365,7 @@ const char *hf_type(const struct json *j);                              /* its "
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
 void hf_steps_decoder(struct tokenizer *t, const struct json *j);
-/* tokenizer_config.json and generation_config.json in `dir`, where they exist. */
+/* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e);
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);

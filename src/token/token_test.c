@@ -58,7 +58,7 @@ TEST(spm_merges_the_highest_score_first)
     tokenizer_close(t);
 }
 
-/* SentencePiece gives an unused piece back as what it was merged from. */
+/* SentencePiece splits an unused piece into the symbols that it was merged from. */
 TEST(spm_takes_unused_pieces_apart)
 {
     static const struct put piece[] = {{"a", PIECE_NORMAL, -9},
@@ -135,6 +135,29 @@ TEST(wordpiece_is_greedy_and_all_or_nothing)
     tokenizer_close(t);
 }
 
+TEST(characters_are_classed_as_published_tokenizers_do)
+{
+    /* U+2E52 is punctuation since Unicode 14, U+166D was until 12; U+1AC5 is a mark since 14. */
+    static const struct put piece[] = {
+        {"[UNK]", PIECE_CONTROL, 0}, {"a", PIECE_NORMAL, 0},        {"b", PIECE_NORMAL, 0},
+        {"##b", PIECE_NORMAL, 0},    {"\u2e52", PIECE_NORMAL, 0},   {"##\u2e52", PIECE_NORMAL, 0},
+        {"\u166d", PIECE_NORMAL, 0}, {"##\u166d", PIECE_NORMAL, 0},
+    };
+    struct tokenizer *t = start(&token_kind_wordpiece, piece, sizeof piece / sizeof piece[0]);
+    struct err e;
+    t->opt = (struct token_options){.inner_prefix = "##", .word_chars_max = 8};
+    t->unk = 0;
+    NEED_OK(tokenizer_add_bert_words(t, &e), &e);
+    finish(t);
+    EXPECT_TEXT(pieces_of(t, "a\u2e52b", 0), "a|##\u2e52|##b");
+    EXPECT_TEXT(pieces_of(t, "a\u166db", 0), "a|\u166d|b");
+    tokenizer_close(t);
+    EXPECT(uni_mark(0x301) && uni_mark(0x1CF2) && !uni_mark(0x1AC5) && !uni_mark(0x7FD) &&
+           !uni_mark('a'));
+    EXPECT(uni_mark_nonspacing(0x301) && uni_mark_nonspacing(0x1734) &&
+           !uni_mark_nonspacing(0x1AC5) && !uni_mark_nonspacing(0x1E944));
+}
+
 /* ---- added tokens ---- */
 
 static struct tokenizer *open_added(unsigned match)
@@ -203,8 +226,8 @@ static size_t merge_naive(const struct merges *m, uint32_t *sym, size_t n)
     }
 }
 
-/* Goal: scan and heap give what the definition gives. Method: random tables, lengths on both
- * sides of the switch. */
+/* Goal: scan and heap agree with the definition. Method: random tables, lengths on both sides of
+ * the switch. */
 TEST(merging_follows_its_definition)
 {
     enum { N_MAX = 300, N_SYM = 40 };

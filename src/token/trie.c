@@ -1,9 +1,8 @@
 /* trie.c - byte strings to ids, with all prefixes of a text found in one walk.
  *
- * Built once from sorted keys, breadth first, so that the children of a node lie side by side in
- * label order: a step is one memchr over a few bytes, and a node costs 11 bytes, which for the
- * 250,000 pieces of a large vocabulary stays within the second-level cache where it matters (the
- * upper levels). */
+ * Built once from sorted keys, breadth first, so that the children of a node are adjacent in label
+ * order. A step is one memchr over a few bytes. A node costs 11 bytes; for the 250,000 pieces of a
+ * large vocabulary the upper levels, where it matters, fit in the second-level cache. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -36,10 +35,10 @@ static size_t node_count_max(const struct trie_key *key, size_t n)
 }
 
 struct range {
-    size_t begin, end; /* keys that share the node's path */
+    size_t begin, end; /* keys that share the path of the node */
 };
 
-/* Append the children of `node`: one per distinct byte at `depth` among its keys. */
+/* Append the children of `node`: one per distinct byte at `depth` of its keys. */
 static void grow(struct trie *t, struct range *at, uint32_t node, size_t depth,
                  const struct trie_key *key)
 {

@@ -1,9 +1,9 @@
 /* unicode.c - character properties and normal forms, over utf8proc.
  *
- * utf8proc's own mapping sorts combining marks by exchange, quadratic on a text that is nothing
- * but marks; here a long run is sorted by counting, so that every text takes linear time. Most
- * text is ASCII, which no form changes: it is copied, and only the stretches around other
- * characters are decomposed. */
+ * utf8proc's own mapping sorts combining marks by exchange, which is quadratic on a text of only
+ * marks. Here a long run is sorted by counting, so every text takes linear time. Most text is
+ * ASCII, which no form changes: it is copied, and only the text around other characters is
+ * decomposed. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -31,12 +31,6 @@ bool uni_word(uint32_t cp)
            c == UTF8PROC_CATEGORY_PC;
 }
 
-bool uni_punct(uint32_t cp)
-{
-    int c = category(cp);
-    return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
-}
-
 bool uni_other(uint32_t cp)
 {
     int c = category(cp);
@@ -49,18 +43,42 @@ bool uni_digit(uint32_t cp)
     return cp != UNI_BAD && category(cp) == UTF8PROC_CATEGORY_ND;
 }
 
+/* ---- classes in the Unicode version of published tokenizers (unicode_lag.def) ---- */
+
+enum lag_class { MARK, NONSPACING, PUNCT };
+static const struct lag {
+    enum lag_class class;
+    bool member;
+    uint32_t first, last;
+} lags[] = {
+#define IS(class, first, last)     {class, true, 0x##first, 0x##last},
+#define IS_NOT(class, first, last) {class, false, 0x##first, 0x##last},
+#include "unicode_lag.def"
+#undef IS
+#undef IS_NOT
+};
+
+static bool as_published(enum lag_class class, uint32_t cp, bool member)
+{
+    for (size_t i = 0; i < sizeof lags / sizeof lags[0]; i++)
+        if (lags[i].class == class && cp >= lags[i].first && cp <= lags[i].last)
+            return lags[i].member;
+    return member;
+}
+
 bool uni_mark(uint32_t cp)
 {
-    int c = cp < 0x300 || cp == UNI_BAD ? 0 : category(cp);
-    return c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME;
+    if (cp < 0x300 || cp == UNI_BAD) return false;
+    int c = category(cp);
+    return as_published(MARK, cp, c >= UTF8PROC_CATEGORY_MN && c <= UTF8PROC_CATEGORY_ME);
 }
 
 bool uni_mark_nonspacing(uint32_t cp)
 {
-    return cp >= 0x300 && category(cp) == UTF8PROC_CATEGORY_MN;
+    return cp >= 0x300 && as_published(NONSPACING, cp, category(cp) == UTF8PROC_CATEGORY_MN);
 }
 
-/* The ranges of BERT's reference code as Hugging Face carries them on (0x2B920 is theirs). */
+/* Ranges of BERT's reference code as copied by Hugging Face (which added 0x2B920). */
 bool uni_cjk(uint32_t cp)
 {
     static const uint32_t range[][2] = {
@@ -76,7 +94,7 @@ bool uni_cjk(uint32_t cp)
 void uni_add_lower(struct buf *out, uint32_t cp)
 {
     buf_add_utf8(out, (unsigned)utf8proc_tolower((utf8proc_int32_t)cp));
-    if (cp == 0x130) buf_add_utf8(out, 0x307); /* the one character whose lower case is two */
+    if (cp == 0x130) buf_add_utf8(out, 0x307); /* the only one whose lower case is two */
 }
 
 int uni_next(const char *p, size_t n, uint32_t *cp)
@@ -135,6 +153,7 @@ struct cps {
 static bool decompose(struct cps *s, uint32_t cp, utf8proc_option_t options)
 {
     int boundclass = 0;
+    if (!vec_reserve(s, 16)) return false;
     for (;;) {
         utf8proc_ssize_t room = (utf8proc_ssize_t)(s->cap - s->n);
         utf8proc_ssize_t k =
@@ -153,7 +172,7 @@ static int combining_class(utf8proc_int32_t cp)
     return cp < 0x300 ? 0 : utf8proc_get_property(cp)->combining_class;
 }
 
-/* Sort marks by combining class, equal ones staying in order. */
+/* Sort marks by combining class; the order of equal ones is kept. */
 static bool sort_marks(utf8proc_int32_t *v, size_t n)
 {
     if (n < 32) {
@@ -206,7 +225,7 @@ static bool add_normalized(struct buf *out, struct cps *s, const char *p, size_t
     return k >= 0;
 }
 
-/* How many bytes at p are valid characters beyond ASCII. */
+/* Return the number of bytes at p that are valid characters beyond ASCII. */
 static size_t foreign_len(const char *p, size_t n)
 {
     size_t i = 0;

@@ -2,10 +2,13 @@
  * (Viterbi).
  *
  * One pass from the left: at each character every piece that begins there (one walk of a trie)
- * offers its score to the place where it ends. A character that is no piece costs 10 less than
- * the lowest score, as in SentencePiece. Sums are doubles, as in Hugging Face's code and in
- * SentencePiece since 0.2.2 (before, floats decided near ties of long texts otherwise). */
+ * offers its score to the position where it ends. A character that is no piece scores 10 less
+ * than the lowest score, as in SentencePiece. Sums are doubles, as in Hugging Face's code and in
+ * SentencePiece since 0.2.2 (earlier versions used floats, which changed near ties of long
+ * texts). */
 #include "token_impl.h"
+
+#include "base/cancel.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,7 +21,7 @@ struct unigram {
     double unknown_score, score_max;
 };
 
-struct lattice_node { /* the best way to reach a place in the text */
+struct lattice_node { /* the best way to reach a position in the text */
     double score;
     int32_t id; /* -1: an unknown character; -2: not reached */
     uint32_t start;
@@ -73,8 +76,8 @@ static double piece_score(const struct encoder *en, const struct unigram *m, int
 {
     const struct piece *p = &en->t->piece[id];
     if (p->kind != PIECE_USER || en->t->opt.match_all) return p->score;
-    /* SentencePiece lets a user-defined piece win over everything; in GGUF files its score counts
-     * as 0. */
+    /* In SentencePiece a user-defined piece beats every other; in GGUF files its score counts as
+     * 0. */
     return p->match ? 0 : (double)len * m->score_max - 0.1;
 }
 
@@ -84,7 +87,7 @@ static void offer(struct lattice_node *to, double score, int32_t id, size_t star
     *to = (struct lattice_node){score, id, (uint32_t)start};
 }
 
-/* Every piece that begins at `at`; char_len: the bytes of the character there. */
+/* Offer every piece that begins at `at`. char_len: bytes of the character there. */
 static void offer_pieces(const struct encoder *en, const struct unigram *m,
                          struct lattice_node *best, const char *p, size_t n, size_t at,
                          size_t char_len)
@@ -102,7 +105,7 @@ static void offer_pieces(const struct encoder *en, const struct unigram *m,
     if (!single) offer(&best[at + char_len], sum + m->unknown_score, ID_UNKNOWN, at);
 }
 
-/* Follow the best path back; the ends of its pieces, last first, go to en->merge.sym. */
+/* Follow the best path back and write the ends of its pieces, last first, to en->merge.sym. */
 static bool trace_back(struct encoder *en, const struct lattice_node *best, size_t n, size_t *n_end)
 {
     struct merge_work *w = &en->merge;
@@ -126,6 +129,7 @@ static bool unigram_encode(struct encoder *en, const char *p, size_t n)
     for (size_t at = 0, len; at < n; at += len) {
         uint32_t cp;
         len = (size_t)uni_next(p + at, n - at, &cp);
+        if (cancelled()) return false;
         offer_pieces(en, m, best, p, n, at, len);
     }
     size_t n_end;

@@ -1,8 +1,8 @@
 /* wordpiece.c - WordPiece: the longest piece first, from the left; a word that cannot be covered is
  * unknown.
  *
- * Two tries: pieces that may begin a word and pieces that may go on in one. Files mark either the
- * latter ("##ing", as BERT's vocab.txt) or the former ("▁walk", as GGUF does). */
+ * Two tries: pieces that may begin a word, and pieces inside one. Files mark either the latter
+ * ("##ing", as in BERT's vocab.txt) or the former ("▁walk", as in GGUF). */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -31,7 +31,8 @@ static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
     return true;
 }
 
-/* The text that a piece matches at the head or inside of a word; false: it does not stand there. */
+/* Set the text that a piece matches at the head of or inside a word; false if it never occurs
+ * there. */
 static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_key *key)
 {
     const struct piece *p = &t->piece[id];
@@ -65,7 +66,7 @@ static int wordpiece_build(struct tokenizer *t, struct err *e)
     return err_memory(e, "the tries of a tokenizer", t->n_piece);
 }
 
-/* true: longer than the most characters a word may have. */
+/* Return whether a word has more than the maximum number of characters. */
 static bool too_long(const struct tokenizer *t, const char *p, size_t n)
 {
     int n_char = 0;

@@ -200,11 +200,19 @@ def mutated(rng):
     return bytes(data)
 
 
+def escapes(rng):
+    """Paths with escapes, of which some are malformed, hold a NUL or are not UTF-8; methods that are no tokens."""
+    piece = rng.choice(("%00", "%zz", "%", "%f", "%ff", "%0a", "%1b[31m", "%e2%80%a8", "%41"))
+    method = rng.choice(("GET", "GET", "POST", "G\x1b[31mT", "\x9b1m"))
+    path = "/" + "a" * rng.randrange(300) + piece + "b" * rng.randrange(300)
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nX-Pad: {'z' * rng.randrange(3000)}\r\n\r\n".encode("latin-1")
+
+
 def noise(rng):
     return rng.randbytes(rng.randrange(1, 3000))
 
 
-KINDS = (nested, wrong_types, wrong_types, wrong_types, bad_text, truncated, oversized, mutated, mutated, mutated, noise)
+KINDS = (nested, wrong_types, wrong_types, wrong_types, bad_text, truncated, oversized, escapes, mutated, mutated, mutated, noise)
 
 
 def malformed(server, count, seed):

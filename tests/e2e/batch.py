@@ -129,6 +129,21 @@ def answers_and_refusals():
     check(got[9][3]["line"] == 9 and got[10][3]["param"] == "custom_id", f"{got.get(9)} {got.get(10)}")
 
 
+def lines_with_nul():
+    """a NUL cuts no line short, and a line of NULs alone (a file that a crash left) is no blank one"""
+    good = line("a", {"prompt": "x", "max_tokens": 1})
+    src = write("nul.jsonl", good[:-1] + "\0" + line("hidden", {"prompt": "x"}) + "\0\0\0\n" + " \0 \n"
+                + good.replace("POST", "POST\\u0000x") + good.replace('"x"', '"x\0y"').replace('"a"', '"b"')
+                + good.replace('"a"', '"c\\u0000d"'))
+    summary = batch(src, "nul.out")
+    check((summary["total"], summary["completed"], summary["failed"]) == (6, 1, 5), f"summary {summary}")
+    got = answers("nul.out")
+    for number in (1, 2, 3, 5):
+        check("0x00" in got[number][3]["message"], f"{number}: {got.get(number)}")
+    check(got["a"][2]["message"] == "method: it has a NUL inside", f"{got['a']}")
+    check(got["c\0d"][0] == 200, f"{got}")
+
+
 def once_more_does_nothing():
     src = write("more.jsonl", requests(40))
     first = batch(src, "more.out")
@@ -241,5 +256,5 @@ def two_at_once():
     check("another run" in err, err)
 
 
-run([answers_and_refusals, once_more_does_nothing, killed_anywhere, cut_at_every_byte, stopped_by_a_signal,
+run([answers_and_refusals, lines_with_nul, once_more_does_nothing, killed_anywhere, cut_at_every_byte, stopped_by_a_signal,
      example_of_the_readme, files_that_are_not_its_own, two_at_once])

@@ -1,4 +1,5 @@
 #!/bin/sh
+# alone: what it measures is time
 # bench.sh - goal: quoth bench roofline and pool print figures that can be, as text and as JSON. Method: short runs.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT

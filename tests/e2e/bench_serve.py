@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# alone: what it measures is time
 """Goal: what quoth bench serve says of a server is true. Method: a server that waits as long as it is told before each token
 and writes down when it sent what; every figure must be the one that follows from those delays, within 2 %. Where this
 machine was too busy for a delay to be kept (the server's own notes are off by more than 1 %), that from what it wrote down.
@@ -6,6 +7,7 @@ Then quoth serve itself, over TCP, TLS and a unix socket.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import asyncio
+import http.server
 import json
 import os
 import re
@@ -29,9 +31,9 @@ class Delays:
     """A server of known delays, in a thread. behave(i, request) says how request i is answered: the delays before each event
     and the tokens that an event holds, or a status, or that the stream is cut."""
 
-    def __init__(self, behave=None, meta=None, text="prompt"):
+    def __init__(self, behave=None, meta=None, text="prompt", marks=True, peaks=None):
         self.behave = behave or (lambda i, request: {})
-        self.meta, self.text = meta, text
+        self.meta, self.text, self.marks, self.peaks = meta, text, marks, peaks
         self.requests, self.paths, self.heads = [], [], []
         self.loop = asyncio.new_event_loop()
         ready = threading.Event()
@@ -81,7 +83,7 @@ class Delays:
         elif path == "/tokenize" and self.text:
             n = sum(size(w) for w in re.findall(r"\w+|[^\w\s]", json.loads(body).get(self.text, "")))
             reply = {"count": n} if self.text == "prompt" else {"tokens": [1] * n}
-        elif path == "/metrics":
+        elif path.split("?")[0] == "/metrics":
             reply = self.metrics()
         else:
             reply = None
@@ -90,8 +92,12 @@ class Delays:
 
     def metrics(self):
         n = len(self.requests)
-        return (f"# HELP vllm:num_requests_running x\nvllm:num_requests_running{{engine=\"0\"}} 3.0\n"
-                "vllm:num_requests_waiting 1\nvllm:kv_cache_usage_perc 0.5\n"
+        marks = ("quoth:num_requests_running_max 3\nquoth:num_requests_waiting_max 1\nquoth:kv_cache_usage_perc_max 0.5\n"
+                 if self.marks else "")
+        if self.peaks:
+            marks += f"quoth:peak_flops{{activation=\"int8\"}} {self.peaks[0]}\nquoth:peak_read_bytes_per_second {self.peaks[1]}\n"
+        return (f"# HELP vllm:num_requests_running x\nvllm:num_requests_running{{engine=\"0\"}} 2.0\n"
+                f"vllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0.25\n{marks}"
                 f"vllm:prefix_cache_queries_total{{model_name=\"a \\\"}} b\"}} {100 * n}\nvllm:prefix_cache_hits_total {25 * n}\n"
                 f"vllm:spec_decode_num_drafts_total {2 * n}\nvllm:spec_decode_num_draft_tokens_total {8 * n}\n"
                 f"vllm:spec_decode_num_accepted_tokens_total {6 * n}\n"
@@ -372,10 +378,39 @@ def failures():
     check(bench(server, "--num-prompts", "3", status=1)["completed"] == 0)
     server.stop()
     check("delays" not in bench("http://127.0.0.1:9", "--num-prompts", "3", status=1))
-    for wrong, word in ((["--goodput", "ttft"], "--goodput"), (["--dataset-name", "no"], "--dataset-name"),
-                        (["--percentile-metrics", "x"], "percentile"), (["--dataset-name", "custom"], "--dataset-path"),
-                        (["--ramp-up-strategy", "linear"], "--ramp-up"), (["--extra-body", "[]"], "--extra-body")):
-        check(word in bench(server, *wrong, status=1), wrong)
+    check("--dataset-name: must be" in bench(server, "--dataset-name", "no", status=2))
+    check("--percentile-metrics: must be" in bench(server, "--percentile-metrics", "x", status=2))
+    for wrong, word, status in ((["--goodput", "ttft"], "--goodput", 2),
+                                (["--dataset-name", "custom"], "--dataset-path", 1),
+                                (["--ramp-up-strategy", "linear"], "--ramp-up", 1), (["--extra-body", "[]"], "--extra-body", 2)):
+        check(word in bench(server, *wrong, status=status), wrong)
+
+
+def hostile():
+    """a server whose figures cannot be is asked in words, and its words move no cursor"""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.say(200, json.dumps({"data": [{"id": "m", "max_model_len": wrong, "meta": {"n_vocab": wrong}}]}))
+
+        def do_POST(self):
+            self.say(500, "\x1b[31m\u009b" + "x")
+
+        def say(self, status, text):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for wrong in (-1, 0, 2 ** 31, 9e18, "x"):
+        out = subprocess.run([QUOTH, "bench", "serve", "--base-url", f"http://127.0.0.1:{server.server_address[1]}",
+                              "--num-prompts", "2", "--random-input-len", "5"], capture_output=True, timeout=60)
+        check(out.returncode == 1 and b"request 1: HTTP 500: ?[31m??x" in out.stderr, (wrong, out.returncode, out.stderr))
+    server.shutdown()
 
 
 def datasets():
@@ -434,8 +469,8 @@ def lengths():
 
 
 def reports():
-    """the table is vllm's, files are written, the page has its curves"""
-    server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)})
+    """the table is vllm's, files are written, the page has its curves; what the server cannot tell is left out"""
+    server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, marks=False)
     page = os.path.join(TMP, "page.html")
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", server.url + "/v1/", "--num-prompts", "12", "--max-concurrency", "3",
                           "--random-input-len", "7", "--random-output-len", "5", "--save-result", "--append-result", "--result-dir",
@@ -447,6 +482,8 @@ def reports():
                 "---------------Time to First Token----------------", "-----Time per Output Token (excl. 1st token)------",
                 "P99 ITL (ms):", "Prefix cache hit rate (%):               25.00", "=" * 50):
         check(row in out.stdout, (row, out.stdout))
+    for row in ("Running requests, most", "Waiting requests, most", "KV cache usage, most", "Model FLOPs utilization", "nan"):
+        check(row not in out.stdout, (row, out.stdout))
     name = [n for n in os.listdir(os.path.join(TMP, "results"))]
     check(len(name) == 1 and re.fullmatch(r"night-infqps-concurrency3-delays-\d{8}-\d{6}\.json", name[0]), name)
     with open(os.path.join(TMP, "results", name[0])) as f:
@@ -490,6 +527,38 @@ def against_itself():
     return None
 
 
+def utilization():
+    """the server's measured peaks make utilization without flags; more bytes than memory gives come from a cache"""
+    server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, peaks=(5e12, 1e6))
+    out = os.path.join(TMP, "utilization.json")
+    got = subprocess.run([QUOTH, "bench", "serve", "--base-url", server.url, "--num-prompts", "12", "--random-input-len", "7",
+                          "--random-output-len", "5", "--save-result", "--result-filename", out], capture_output=True, text=True,
+                         timeout=60)
+    server.stop()
+    check(got.returncode == 0, got.stderr)
+    with open(out) as f:
+        result = json.load(f)
+    check(abs(result["mfu"] - result["flops_per_s"] / 5e12) <= 1e-6 * result["mfu"], result)
+    check(abs(result["bandwidth_share"] - result["bytes_per_s"] / 1e6) <= 1e-6 * result["bandwidth_share"] > 0, result)
+    check(re.search(r"^Model FLOPs utilization \(%\): +\d", got.stdout, re.M), got.stdout)
+    check(re.search(r"^Bandwidth utilization \(%\): +in cache$", got.stdout, re.M), got.stdout)
+
+
+def high_water():
+    """maxima are the server's high-water marks: a run that is over between two samples has them too"""
+    server = Server("--num-gpu-blocks-override", "24", "--max-model-len", "512", "--max-num-seqs", "16")
+    options = ["--num-prompts", "40", "--random-input-len", "100", "--random-output-len", "100"]
+    got = bench(server.url, *options, "--max-concurrency", "16")
+    check(got["preemptions"] > 0 and got["kv_cache_usage_max"] > 0.9, got)
+    check(2 <= got["running_max"] <= 16 and got["running_max"] + got["waiting_max"] >= 8, (got["running_max"], got["waiting_max"]))
+    peak = got["max_output_tokens_per_s"]
+    check(peak is None or peak >= got["output_throughput"], got)
+    time.sleep(1.2)
+    got = bench(server.url, "--num-prompts", "3", "--random-input-len", "10", "--random-output-len", "3", "--max-concurrency", "1")
+    check(got["running_max"] == 1 and got["kv_cache_usage_max"] < 0.5, got)
+    server.stop()
+
+
 def built():
     """quoth can ask servers"""
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
@@ -497,6 +566,6 @@ def built():
 
 
 without = subprocess.run([QUOTH, "bench", "serve", "--base-url", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
-tests = [steady(closed_loop), steady(open_loop), steady(tokens_together), failures, steady(datasets), lengths, reports, against_itself]
+tests = [steady(closed_loop), steady(open_loop), steady(tokens_together), failures, hostile, steady(datasets), lengths, reports, against_itself, utilization, high_water]
 if __name__ == "__main__":
     run([built] if "without libcurl" in without.stderr else tests)

@@ -30,6 +30,7 @@ QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(TESTS, "golden", "qwen3", "model.gguf")
 WINDOWED = os.path.join(TESTS, "golden", "mistral", "model.gguf")  # sees 16 tokens: long prompts cost little
+STORIES = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")  # writes words
 PAGE = 32
 TMP = tempfile.mkdtemp(prefix="quoth-chat-")
 CHATML = os.path.join(TMP, "chatml.jinja")
@@ -390,8 +391,8 @@ def test_set():
     c.command("/set max_tokens 5")
     check(c.say("b")[2] == 5, "/set max_tokens 5")
     check("temperature" in c.command("/set"), "/set lists nothing")
-    check("did you mean --temperature" in c.command("/set temprature 1"), "no suggestion")
-    check("is not between" in c.command("/set temperature -3"), "range")
+    check("did you mean temperature" in c.command("/set temprature 1"), "no suggestion")
+    check("temperature: must be" in c.command("/set temperature -3"), "range")
     check("did you mean /system" in c.command("/sytem x"), "no suggestion for a command")
     check(len(c.conversation()) == 4, "a command became a message")
     c.leave()
@@ -406,7 +407,7 @@ def test_thinking_is_dim_and_can_be_turned_off():
     c.command("/think off")
     begin = len(c.out)
     c.say("answer")
-    check(b"\x1b[2m" not in c.out[begin:], "content is dim")
+    check(c.out[begin:].count(b"\x1b[2m") == 1, "content is dim, not the figures alone")
     message = c.conversation()[3]
     check(message["content"] and "reasoning_content" not in message, "message: %r" % message)
     check("on or off" in c.command("/think"), "usage")
@@ -450,6 +451,99 @@ def test_screen_after_resize_interrupt_and_wide_characters():
     c.shows("the next prompt", lambda lines: ">" in lines)
     check(c.conversation()[0]["content"] == "XabcY" + "Z" * 40, "message")
     c.leave()
+
+
+def test_regenerate_undo_and_edit():
+    c = chat(n=12)
+    for word in ["/regenerate", "/undo", "/edit"]:
+        check("no message of yours" in c.command(word), word)
+    c.command("/set temperature 1")
+    c.command("/set seed 1")
+    c.say("first")
+    c.say("second")
+    before = c.conversation()
+    c.command("/set seed 2")
+    prompt = c.say("/regenerate")[0]
+    after = c.conversation()
+    check(after[:3] == before[:3] and len(after) == 4 and after[3] != before[3], "regenerated: %r" % after)
+    c.command("/set seed 1")
+    check(c.say("/regenerate")[0] == prompt and c.conversation() == before, "the same seed gives another answer")
+    c.send("/edit\r")
+    c.until(rb"> second")
+    c.send("\x7f" * 6 + "other\r")
+    c.until(SPEED)
+    c.prompt()
+    edited = c.conversation()
+    check(edited[:2] == before[:2] and edited[2]["content"] == "other" and len(edited) == 4, "edited: %r" % edited)
+    c.send("/edit\r")
+    c.until(rb"> other")
+    c.send("\x03")
+    c.until(rb"Nothing was changed")
+    c.prompt()
+    check(c.conversation() == edited, "a given-up edit changed the conversation")
+    check("taken back" in c.command("/undo"), "/undo")
+    check(c.conversation() == before[:2], "undone")
+    c.send("two\\\r")
+    c.until(rb"\. ")
+    c.say("lines")
+    c.send("/edit\r")
+    c.until(rb"lines")
+    c.say("!")
+    check(c.conversation()[2]["content"] == "two\nlines!", "%r" % c.conversation()[2])
+    c.leave()
+
+
+def test_tab_completes_commands():
+    c = chat(n=4)
+    c.send("/reg\t")
+    c.until(rb"/regenerate")
+    c.send("\x03")
+    c.prompt()
+    c.send("/set temp\t0.25\r")
+    c.prompt()
+    c.send("/s\t")
+    c.until(rb"/system  /save  /set")
+    c.send("et top-\t")
+    c.until(rb"top-k  top-p  top-n-sigma")
+    c.send("\x03")
+    c.prompt()
+    check(re.search(r"temperature +0.25\r\n", c.command("/set")), "not completed")
+    c.send("no\ttab")
+    c.say("")
+    check(c.conversation()[0]["content"] == "notab", "Tab in a message")
+    c.leave()
+
+
+def test_set_shows_values_in_force():
+    c = chat(n=4)
+    shown = c.command("/set")
+    for line in [r"temperature +0.7", r"top-p +0.9", r"repetition-penalty +1", r"max-tokens +4", r"seed +7", r"dry-base +1.75"]:
+        check(re.search(line + r"\r\n", shown), "%s in %r" % (line, shown))
+    check("not set" not in shown, shown)
+    check('/set: top-p: must be a number in (0, 1], got hot' in c.command("/set top-p hot"), "a wrong value")
+    check("/set: unknown option nosuch; /set lists them" in c.command("/set nosuch 1"), "an unknown option")
+    check("did you mean temperature?" in c.command("/set temprature 1"), "a mistyped one")
+    c.leave()
+
+
+def test_answers_are_wrapped_and_figures_dim():
+    for env, style in [({}, True), ({"NO_COLOR": "1"}, False)]:
+        os.environ.update(env)
+        c = Chat("--seed", "3", model=STORIES, rows=40, cols=40)
+        c.send("Tell me a story about a dog.\r")
+        begin = c.mark
+        end = c.until(SPEED).start()
+        c.prompt()
+        dim = b"\x1b[2m" in c.out[begin:end]
+        text = c.conversation()[1]["content"]
+        c.leave()
+        for name in env:
+            del os.environ[name]
+        check(dim == style, "figures, %s" % env)
+        rows = c.out[begin:end].decode().replace("\r", "").replace("\x1b[2m", "").split("\n")
+        rows = rows[1:-1] if rows[-1] == "" else rows[1:]
+        check(all(len(row) <= 40 for row in rows) and len(rows) > len(text) / 40, "rows: %r" % rows)
+        check(" ".join(rows).split() == text.split(), "words: %r, %r" % (rows, text))
 
 
 def columns(text):
@@ -627,7 +721,7 @@ def test_parse():
     plain = json.loads(quoth("parse", "--template", CHATML, stdin=b"just text\n").stdout)
     check(plain == {"role": "assistant", "content": "just text\n"}, "%r" % plain)
     wrong = quoth("parse", "--tool-call-parser", "nope")
-    check(wrong.returncode == 1 and b"hermes" in wrong.stderr, "%r" % wrong.stderr)
+    check(wrong.returncode == 2 and b"hermes" in wrong.stderr, "%r" % wrong.stderr)
 
 
 def test_exit_codes_and_suggestions():

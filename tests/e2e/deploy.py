@@ -14,6 +14,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 
 from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, Elsewhere, Failed, Server, certificate, check, run
@@ -515,4 +516,28 @@ def image():
         subprocess.run(["docker", "stop", name], capture_output=True)
 
 
-run([units_are_well_formed, unit_starts, socket_unit, behind_nginx, health, packed, static, image])
+
+def memory_limit():
+    """--memory-limit bounds all that is planned, and what cannot be planned within it is refused"""
+    s = Server("--memory-limit", "200M", "--verbose", "--max-queued-requests", "100")
+    try:
+        plan = re.search(r"together +([\d.]+) MiB +of ([\d.]+)", s.text())
+        check(plan and float(plan.group(1)) < 200 == float(plan.group(2)), s.text())
+        body = {"prompt": "Once upon a time", "max_tokens": 100, "ignore_eos": True, "n": 4}
+        threads = [threading.Thread(target=s.ask, args=("POST", "/v1/completions", {**body, "cache_salt": str(i)})) for i in range(16)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        check(SLOW or s.rss_kib() < 200 * 1024, s.rss_kib())
+        check(s.ask("POST", "/v1/completions", {"prompt": "Once", "max_tokens": 1})[0] == 200)
+    finally:
+        s.stop()
+    for options, words in ((["--memory-limit", "3M"], "the weights and this program take"),
+                           (["--memory-limit", "200M", "--kv-cache-memory", "190M"], "lower --kv-cache-memory"),
+                           (["--memory-limit", "much"], "must be a number of bytes")):
+        out = subprocess.run([QUOTH, "serve", MODEL, "--port", "0", *options], capture_output=True, text=True, timeout=60)
+        check(out.returncode and words in out.stderr and "--memory-limit" in out.stderr, (options, out))
+
+
+run([units_are_well_formed, unit_starts, socket_unit, behind_nginx, health, memory_limit, packed, static, image])

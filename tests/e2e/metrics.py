@@ -126,7 +126,11 @@ def names():
     check(reasons >= {"stop", "length", "abort", "error"}, reasons)
     check(page.sum("vllm:engine_sleep_state", sleep_state="awake") == 1 and page.sum("vllm:engine_sleep_state") == 1)
     check(page.type["vllm:cache_config_info"] == "gauge" and page.sum("vllm:cache_config_info") == 1)
-    check({"block_size", "num_gpu_blocks", "cache_dtype"} <= set(page.samples["vllm:cache_config_info"][0][0]))
+    config = page.samples["vllm:cache_config_info"][0][0]
+    check({"block_size", "num_gpu_blocks", "cache_dtype"} <= set(config), config)
+    tokens = int(config["kv_cache_size_tokens"])
+    check(tokens == int(config["block_size"]) * int(config["num_gpu_blocks"]), config)
+    check(abs(float(config["kv_cache_max_concurrency"]) - tokens / CONTEXT) < 0.01, config)
     for name, (kind, labels) in HTTP.items():
         check(page.type.get(name) == kind, f"{name} is {page.type.get(name)}, not {kind}")
         rows = page.samples[name + ("_count" if kind in ("histogram", "summary") else "")]
@@ -139,6 +143,101 @@ def names():
     known = set(want) | {f"vllm:{n}" for n in (*OLD, *ELSEWHERE, "cache_config_info")} | set(HTTP)
     others = [n for n in page.type if n not in known and not n.startswith("quoth:")]
     check(not others, f"names that neither vLLM nor quoth has: {others}")
+
+
+def iterations():
+    """vllm:iteration_tokens_total counts as vLLM does: a prompt's tokens and all that are generated"""
+    before, prompt = page_of(main), 0
+    for i in range(10):
+        body = {**STORY, "prompt": f"{i} times upon a time", "max_tokens": 10, "ignore_eos": True, "cache_salt": f"salt {i}"}
+        prompt += main.ask("POST", "/v1/completions", body)[2]["usage"]["prompt_tokens"]
+    main.settle()
+    after, name = page_of(main), "vllm:iteration_tokens_total"
+    check(after.sum(name + "_sum") - before.sum(name + "_sum") == prompt + 100, (prompt, after.samples[name + "_sum"]))
+    check(after.sum(name + "_count") - before.sum(name + "_count") == 100)
+
+
+def high_water():
+    """high-water marks hold what came and went between two looks, and a window's end forgets it"""
+    names_of = {k: f"quoth:{k}_max" for k in ("num_requests_running", "num_requests_waiting", "num_requests_swapped",
+                                              "kv_cache_usage_perc")}
+    s = Server("--max-num-seqs", "2")
+    try:
+        threads = [threading.Thread(target=s.ask, args=("POST", "/v1/completions", {**STORY, "max_tokens": 100, "ignore_eos": True}))
+                   for _ in range(5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        s.settle()
+        page = page_of(s)
+        check(all(page.type[name] == "gauge" for name in names_of.values()), names_of)
+        check(page.sum("vllm:num_requests_running") == 0 and page.sum("vllm:kv_cache_usage_perc") == 0)
+        check(page.sum(names_of["num_requests_running"]) == 2, page.samples[names_of["num_requests_running"]])
+        check(1 <= page.sum(names_of["num_requests_waiting"]) <= 5)
+        check(page.sum(names_of["num_requests_swapped"]) == 0 == page.sum("quoth:num_requests_swapped"))
+        check(0 < page.sum(names_of["kv_cache_usage_perc"]) <= 1)
+        time.sleep(0.1)
+        status, _, text = s.ask("GET", "/metrics?window=0.02")
+        check(status == 200 and Page(text.decode()).sum(names_of["num_requests_running"]) == 0)
+        for wrong in ("", "x", "-1", "1x", "nan", "inf", "%zz", "5%00"):
+            check(s.ask("GET", f"/metrics?window={wrong}")[0] == 400, wrong)
+    finally:
+        s.stop()
+
+
+def peaks():
+    """the machine's peaks are measured once, while nothing runs, and kept; utilization is a share of them"""
+    folder = os.path.join(TMP, "cache")
+    names_of = ["quoth:peak_flops", "quoth:peak_read_bytes_per_second", "quoth:model_flops_utilization",
+                "quoth:memory_bandwidth_utilization"]
+    other = {**os.environ}
+    os.environ["XDG_CACHE_HOME"] = folder
+
+    def measured(s, seconds):
+        until = time.monotonic() + seconds
+        while not (page := page_of(s)).samples[names_of[0]] and time.monotonic() < until:
+            time.sleep(0.05)
+        return page
+
+    def files():
+        return [os.path.join(at, f) for at, _, found in os.walk(os.path.join(folder, "quoth", "peaks")) for f in found]
+
+    try:
+        s = Server(peaks=True)
+        page = measured(s, 120)
+        check(page.sum(names_of[0]) > 0 and page.sum(names_of[2]) == 0, page.samples[names_of[0]])
+        s.ask("POST", "/v1/completions", {**STORY, "max_tokens": 200, "ignore_eos": True})
+        s.settle()
+        page = page_of(s)
+        check(0 < page.sum(names_of[2]) < 1 and 0 < page.sum("quoth:engine_utilization") <= 1, page.samples[names_of[2]])
+        if page.samples[names_of[1]]:
+            check(page.sum(names_of[1]) > 0 and page.sum(names_of[3]) > 0)
+        s.stop()
+        kept = files()
+        check(len(kept) == 1, kept)
+        s = Server(peaks=True)
+        again = page_of(s)
+        s.stop()
+        check(again.sum(names_of[0]) == page.sum(names_of[0]), "the kept figures are used at once")
+        with open(kept[0]) as f:
+            text = f.read()
+        with open(kept[0], "w") as f:
+            f.write("9" + text)
+        s = Server(peaks=True)
+        page = measured(s, 120)
+        check(0 < page.sum(names_of[0]) and page.sum(names_of[1]) != float("9" + text.split()[0]), "a damaged file is believed")
+        s.stop()
+        with open(kept[0]) as f:
+            check(not f.read().startswith("99"), "it was measured again")
+        os.remove(kept[0])
+        s = Server()
+        time.sleep(1)
+        check(not any(page_of(s).samples[n] for n in names_of) and not files())
+        s.stop()
+    finally:
+        os.environ.clear()
+        os.environ.update(other)
 
 
 def served_name():
@@ -155,13 +254,24 @@ def load_report():
     """a load report comes in the head of answers for which it was asked (ORCA)"""
     name = "endpoint-load-metrics"
     ask = {"endpoint-load-metrics-format": "JSON"}
-    report = main.ask("POST", "/v1/completions", STORY, ask)[1][name]
-    check(report.startswith("JSON "), report)
-    named = json.loads(report[5:])["named_metrics"]
-    check(set(named) == {"kv_cache_usage_perc", "num_requests_waiting"} and 0 <= named["kv_cache_usage_perc"] <= 1, named)
+    fields = {"application_utilization", "cpu_utilization", "mem_utilization", "rps_fractional", "eps"}
+
+    def numbers(report):
+        check(report.startswith("JSON "), report)
+        report = json.loads(report[5:])
+        check(set(report) == fields | {"named_metrics"}, report)
+        check(set(report["named_metrics"]) == {"kv_cache_usage_perc", "num_requests_waiting"}, report)
+        check(all(isinstance(v, (int, float)) and v >= 0 for v in [report[f] for f in fields]), report)
+        check(0 <= report["named_metrics"]["kv_cache_usage_perc"] <= 1 and 0 < report["mem_utilization"] <= 1, report)
+        return report
+
+    numbers(main.ask("POST", "/v1/completions", STORY, ask)[1][name])
     text = main.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4,
                                                      "stream": True}, {"endpoint-load-metrics-format": "text"})[1][name]
-    check(re.fullmatch(r"TEXT named_metrics\.kv_cache_usage_perc=[0-9.e-]+, named_metrics\.num_requests_waiting=\d+", text), text)
+    check(text.startswith("TEXT "), text)  # Envoy: names and values with =, divided by commas, each name once
+    pairs = [pair.split("=") for pair in text[5:].split(", ")]
+    check({k for k, _ in pairs} == fields | {"named_metrics.kv_cache_usage_perc", "named_metrics.num_requests_waiting"}, text)
+    check(len(pairs) == len(fields) + 2 and all(float(v) >= 0 for _, v in pairs), text)
     check(main.ask("POST", "/v1/completions", {"prompt": 5}, ask)[1][name], "a refusal has it too")
     check(main.ask("POST", "/v1/completions", STORY)[1][name] is None)
     check(main.ask("POST", "/v1/completions", STORY, {"endpoint-load-metrics-format": "xml"})[1][name] is None)
@@ -173,18 +283,26 @@ def load_report():
             t.start()
         until, waiting = time.monotonic() + 20, 0
         while waiting < 3 and time.monotonic() < until:
-            report = s.ask("POST", "/v1/completions", {"prompt": 5}, ask)[1][name]
-            waiting = json.loads(report[5:])["named_metrics"]["num_requests_waiting"]
+            report = numbers(s.ask("POST", "/v1/completions", {"prompt": 5}, ask)[1][name])
+            waiting = report["named_metrics"]["num_requests_waiting"]
+        check(waiting == 3 and report["application_utilization"] == 4, report)
         for t in threads:
             t.join()
-        check(waiting == 3, waiting)
+        s.settle()
+        until, report = time.monotonic() + 20, {"rps_fractional": 0}
+        while report["rps_fractional"] == 0 and time.monotonic() < until:
+            report = numbers(s.ask("POST", "/v1/completions", {"prompt": 5}, ask)[1][name])
+        check(report["rps_fractional"] > 0 and report["eps"] == 0 and report["cpu_utilization"] > 0, report)
+        check(report["application_utilization"] == 0, report)
     finally:
         s.stop()
 
 
 # ---- counters and the access log ----
 
-ROUTES = re.findall(r'^ROUTE\("(\w+)", "([^"]+)"', open(os.path.join(ROOT, "src", "api", "routes.def")).read(), re.M)
+API = os.path.join(ROOT, "src", "api")
+ROUTES = re.findall(r'^ROUTE\("(\w+)", "([^"]+)"', open(os.path.join(API, "routes.def")).read(), re.M) \
+    + [("POST", path) for path in re.findall(r'^DIALECT\("([^"]+)"', open(os.path.join(API, "dialects.def")).read(), re.M)]
 
 
 def handler_of(method, path):
@@ -359,7 +477,12 @@ def expressions():
 def dashboard_names():
     """dashboards, ours and vLLM's, ask for nothing that is not there"""
     main.ask("POST", "/v1/completions", STORY)
-    page = page_of(main)
+    main.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1})
+    until = time.monotonic() + 120  # the machine's peaks are measured while nothing runs
+    while not (page := page_of(main)).samples["quoth:peak_flops"] and time.monotonic() < until:
+        time.sleep(0.1)
+    if not page.samples["quoth:peak_read_bytes_per_second"]:  # memory that is small beside the caches
+        page.samples["quoth:memory_bandwidth_utilization"] = [({}, 0)]
     for panel, expr in expressions():
         asked = re.findall(r"\b(?:(?:vllm|quoth):|http_|process_)\w+", expr)
         check(asked, (panel, expr))
@@ -467,7 +590,7 @@ def prometheus():
         p.wait(30)
 
 
-main = first_server()
+main = first_server(peaks=True)
 
 
 def stop():
@@ -475,4 +598,4 @@ def stop():
     main.stop()
 
 
-run([names, served_name, load_report, reconcile, dashboard_names, promtool, prometheus, stop])
+run([names, iterations, high_water, peaks, served_name, load_report, reconcile, dashboard_names, promtool, prometheus, stop])

@@ -1,18 +1,25 @@
 #!/usr/bin/env python3
+# alone: what it measures is time
 """Goal: a server that is asked for too much says so, and gives everybody a share of what there is.
 Method: the bundled model behind limits that are soon reached; keys that compete; readers that do not read; addresses, names
 and origins that are not the usual ones. (A full queue and rates: serve.py. Malice: abuse.py.)
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
+import fcntl
+import http.client
 import json
 import os
+import re
+import shutil
 import resource
+import signal
 import socket
+import subprocess
 import threading
 import time
 
 from badclients import STORY, Client, ask_once, in_threads, post, whole
-from server import SLOW, TMP, Server, certificate, check, run
+from server import MODEL, QUOTH, SLOW, TMP, Elsewhere, Server, certificate, check, run
 
 
 def key_file(text):
@@ -29,21 +36,25 @@ def bearer(name):
 def connections_on(*options):
     s = Server("--max-connections", "4", *options)
     try:
-        held = [Client(s) for _ in range(4)]
-        for c in held:
+        idle = [Client(s) for _ in range(4)]
+        for c in idle:
             c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             check(b" 200 OK" in c.s.recv(4096))
+        held = [Client(s) for _ in range(4)]  # each closes an idle one
+        for c in held:
+            c.say(post({"prompt": "Once", "max_tokens": 100000, "ignore_eos": True, "stream": True}))
+            check(b" 200 OK" in c.s.recv(4096))
+        check(all(c.s.recv(4096) == b"" for c in idle), "idle connections are closed for new ones")
         status, headers, answer = s.ask("POST", "/v1/completions", STORY)
         check(status == 503 and headers["Retry-After"] == "1" and headers["Connection"] == "close", (status, answer))
         check(answer["error"]["type"] == "service_unavailable_error" and "connections" in answer["error"]["message"], answer)
-        for c in held:
-            c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        check(all(b" 200 OK" in c.s.recv(4096) for c in held), "those that were there before have lost their connection")
+        check(s.ask("GET", "/health")[0] == 200, "probes are answered from a reserve")
+        check(all(b"data: " in c.s.recv(4096) for c in held), "those that were there before have lost their connection")
         held[0].close()
         until = time.monotonic() + 10
-        while s.ask("GET", "/health")[0] != 200 and time.monotonic() < until:
+        while s.ask("POST", "/v1/completions", STORY)[0] != 200:
+            check(time.monotonic() < until, "a place is free and not given")
             time.sleep(0.02)
-        check(s.ask("POST", "/v1/completions", STORY)[0] == 200)
         for c in held:
             c.close()
     finally:
@@ -335,8 +346,79 @@ def much_asked():
         finally:
             took[name] = watch.end()
             s.stop()
-        check(SLOW or took[name] < 250, f"{name}: {took[name]:.0f} MiB")
+        check(SLOW or took[name] < 150, f"{name}: {took[name]:.0f} MiB")
     print("     " + ", ".join(f"{name} {mib:.0f} MiB" for name, mib in took.items()))
+
+
+def long_bodies():
+    """long bodies hold up no short request, are refused before they are tokenized if they cannot fit, and end with their client"""
+    if SLOW:
+        return "sanitizers change what takes long"
+    s = Server("--disable-access-log")
+    text = b"\\n" * (15 << 20)
+
+    def cpu():
+        with open(f"/proc/{s.process.pid}/stat") as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    try:
+        before = cpu()
+        status, _, answer = s.ask("POST", "/v1/completions", b'{"prompt":"' + text + b'"}')
+        refused = cpu() - before
+        check(status == 400 and answer["error"]["code"] == "context_length_exceeded", answer)
+        check(answer["error"]["n_prompt_tokens"] > answer["error"]["n_ctx"], answer)
+        before = cpu()
+        check(s.ask("POST", "/tokenize", b'{"prompt":"' + text + b'"}')[0] == 200)
+        whole = cpu() - before
+        check(refused < whole / 3, f"{refused:.1f} s to refuse, {whole:.1f} s to tokenize")
+        before = cpu()
+        leaving = [Client(s) for _ in range(4)]
+        for c in leaving:
+            c.say(post(b'{"prompt":"' + text + b'"}', "/tokenize"))
+        for _ in range(5):
+            check(s.ask("POST", "/v1/completions", STORY)[0] == 200)
+        for c in leaving:
+            c.close()
+        s.settle()
+        took = cpu() - before
+        check(took < 2 * whole, f"{took:.1f} s for four that left, {whole:.1f} s for one that stayed")
+        print(f"     {refused:.1f} s to refuse, {whole:.1f} s to tokenize, {took:.1f} s for four that left")
+    finally:
+        s.stop()
+
+
+# ---- files ----
+
+def shrinking_file():
+    """a model's file that shrinks under the server changes no answer and ends it with a sentence at worst; with --no-mmap it is not mapped"""
+    path = os.path.join(TMP, "model.gguf")
+    asked = {"prompt": "A dog and a cat went home to see", "max_tokens": 30, "temperature": 0, "logprobs": 3}
+    shutil.copy(MODEL, path)
+    s = Server("--disable-access-log", model=path)
+    want = s.ask("POST", "/v1/completions", asked)[2]["choices"]
+    os.truncate(path, 0)
+    try:
+        status = s.ask("GET", "/tokenizer_info")[0]  # reads the file's own words
+    except OSError:
+        status = 0
+    if status == 200:  # it has all that it needs
+        s.stop()
+    else:
+        check(s.process.wait(20) == 1, f"status {s.process.returncode}")
+        check(f"error: {path}: cannot read: the file was cut short" in s.text(), s.text()[-300:])
+    shutil.copy(MODEL, path)
+    s = Server("--disable-access-log", "--no-mmap", model=path)
+    try:
+        os.truncate(path, 0)
+        check(s.ask("POST", "/v1/completions", asked)[2]["choices"] == want, "another answer")
+        talk = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
+        for method, where, body in (("POST", "/v1/chat/completions", talk), ("POST", "/apply-template", talk), ("GET", "/tokenizer_info", None),
+                                    ("POST", "/v1/embeddings", {"input": "a"}), ("GET", "/v1/models", None), ("GET", "/metrics", None),
+                                    ("POST", "/tokenize", {"prompt": "a", "return_token_strs": True}), ("POST", "/detokenize", {"tokens": [5]})):
+            check(s.ask(method, where, body)[0] == 200, where)
+        with open(f"/proc/{s.process.pid}/maps") as f:
+            check(path not in f.read(), "the file is still mapped")
+    finally:
+        s.stop()
 
 
 # ---- who may come ----
@@ -370,5 +452,80 @@ def names_and_origins():
         s.stop()
 
 
-run([connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, long_answers, much_asked,
+# ---- the log, and the end ----
+
+def log_reader():
+    """a log reader that stops costs lines, which are counted, and neither answers nor the end by SIGTERM"""
+    p = subprocess.Popen([QUOTH, "serve", MODEL, "--port", "0", "--threads", "2"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    fcntl.fcntl(p.stderr, 1031, 4096)  # F_SETPIPE_SZ
+    try:
+        line = next(line for line in p.stderr if b" at http" in line)
+        s = Elsewhere(int(line.rsplit(b":", 1)[1]))
+        n = 8000
+        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=30)
+        for i in range(n):
+            c.request("GET", "/health", headers={"X-Request-Id": "x" * 120})
+            r = c.getresponse()
+            r.read()
+            check(r.status == 200, f"answer {i} has status {r.status}")
+        c.close()
+        lost = s.metric("quoth:log_lines_lost_total")
+        check(0 < lost < n, f"{lost} of {n} lines were lost")
+        p.send_signal(signal.SIGTERM)
+        check(p.wait(20) == 0)
+    finally:
+        p.kill()
+        p.wait()
+        p.stderr.close()
+
+
+def full_disk():
+    """a log on a full disk has whole lines alone, also after there is room again"""
+    path = os.path.join(TMP, "access.log")
+    s = Server("--access-log", path)
+    try:
+        def ask(n):
+            for i in range(n):
+                check(s.ask("GET", "/health", headers={"X-Request-Id": f"id-{i}-"})[0] == 200)
+            time.sleep(0.3)
+        ask(10)
+        resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE, (os.path.getsize(path) + 1010, resource.RLIM_INFINITY))
+        ask(50)
+        resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        ask(10)
+        s.stop()
+        with open(path) as f:
+            lines = f.read().splitlines()
+        broken = [line for line in lines if not re.fullmatch(r"\S+Z \S+ - \"GET /health\" 200 0 \d+ [0-9.]+ms id-\d+-", line)]
+        check(len(broken) == 2 and "lines of this log were lost" in broken[1], broken)
+        check(20 < len(lines) < 60, len(lines))
+    finally:
+        s.stop()
+
+
+def hang_up_signal():
+    """SIGHUP drains like SIGTERM, a second one too, unless the server was started with it ignored"""
+    s = Server()
+    c = Client(s)
+    c.say(post({"prompt": "Once", "max_tokens": 400, "ignore_eos": True, "stream": True}))
+    check(b" 200 OK" in c.s.recv(4096))
+    s.process.send_signal(signal.SIGHUP)
+    time.sleep(0.05)
+    s.process.send_signal(signal.SIGHUP)
+    s.told = True
+    rest = b""
+    while piece := c.s.recv(65536):
+        rest += piece
+    check(b"data: [DONE]" in rest, "the answer was cut off")
+    check(s.process.wait(30) == 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    s = Server()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    s.process.send_signal(signal.SIGHUP)
+    time.sleep(0.2)
+    check(s.ask("GET", "/health")[0] == 200)
+    s.stop()
+
+
+run([log_reader, full_disk, hang_up_signal, connections, descriptors, fair_shares, separate_caches, forged_salts, slow_readers, much_memory, shrinking_file, long_bodies, long_answers, much_asked,
      warnings, names_and_origins])

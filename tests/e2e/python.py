@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """Goal: the Python package does what users of vLLM's offline API expect, and says what the program says.
-Method: the bundled model through quoth.LLM, compared with `quoth run`; a wheel built and installed in a fresh environment
-without a network; an interrupted program.
+Method: the bundled model through quoth.LLM and quoth.AsyncLLM, compared with `quoth run` and each other; a wheel built and
+installed in a fresh environment without a network; an interrupted program; mypy --strict.
 
 Environment: QUOTH the program, beside which libquoth.so lies, QUOTH_ROOT the repository. Arguments are filters.
 Prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
+import asyncio
+import dataclasses
+import inspect
 import json
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import warnings
 
 from server import MODEL, QUOTH, ROOT, SLOW, TMP, check, run
 
@@ -24,7 +30,10 @@ if SLOW:
 os.environ["QUOTH_LIBRARY"] = LIBRARY
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "python"))
-from quoth import LLM, QuothError, SamplingParams  # noqa: E402
+import quoth  # noqa: E402
+from quoth import (AsyncLLM, BeamSearchParams, LLM, PoolingParams, QuothError, RequestOutputKind,  # noqa: E402
+                   SamplingParams)
+from venv_for import python_with  # noqa: E402
 
 
 def refused(field, call, kind=ValueError):
@@ -133,10 +142,15 @@ def logprobs_and_stops():
     check(out.text.endswith("."), str(out))
     third = out.token_ids[2]
     out = generate(STORY, SamplingParams(temperature=0, max_tokens=50, stop_token_ids=[third]))[0].outputs[0]
-    check(out.stop_reason == third and third not in out.token_ids, str(out))
+    check(out.stop_reason == third and out.token_ids[2:] == [third], str(out))  # as vLLM: it is the last of them
     out = generate(STORY, SamplingParams(temperature=0, max_tokens=4, logit_bias={third: -100},
                                          bad_words=["lived"], min_tokens=4))[0].outputs[0]
     check(third not in out.token_ids and "lived" not in out.text, str(out))
+    eos = tiny().get_tokenizer().eos_token_id  # the end is a token without text; ignore_eos goes on behind it
+    for ignore, n in ((False, 1), (True, 5)):
+        out = generate("x", SamplingParams(max_tokens=5, ignore_eos=ignore, allowed_token_ids=[eos]))[0].outputs[0]
+        check(out.token_ids == [eos] * n and out.text == "", str(out))
+        check(out.finish_reason == ("length" if ignore else "stop"), str(out))
     out = generate("x", SamplingParams(max_tokens=None, ignore_eos=True, temperature=0))[0]
     check(len(out.prompt_token_ids) + len(out.outputs[0].token_ids) == tiny().info()["context_max"], "to the context's end")
     [o] = generate(STORY, SamplingParams(max_tokens=1, truncate_prompt_tokens=2))
@@ -213,6 +227,20 @@ def conversations():
     refused("messages", lambda: tiny().chat([[]], params))
 
 
+def sampling_parameters_are_those_of_the_library():
+    """The class has a field of the library's default for each sampling parameter that the library lists."""
+    listed = quoth.params.sampling_params()
+    check(len(listed) > 20 and {"name": "top_k", "type": "integer", "default": -1, "range": "at least -1", "minimum": -1}.items()
+          <= next(p for p in listed if p["name"] == "top_k").items(), listed)
+    has = {f.name: f.default for f in dataclasses.fields(SamplingParams)}
+    for p in listed:
+        check(p["name"] in has and has[p["name"]] == p["default"] and type(has[p["name"]]) is
+              {"number": float, "integer": int, "boolean": bool}.get(p["type"], type(None)) or p["default"] is None, p)
+        for low in ("minimum", "exclusiveMinimum"):
+            if low in p and p[low] - 0.5 != p.get("also"):
+                refused(p["name"], lambda: SamplingParams(**{p["name"]: p[low] - (0.5 if p["type"] == "number" else 1)}))
+
+
 def bad_parameters_name_the_field():
     bad = [("n", 0), ("best_of", 0), ("length_penalty", "x"), ("early_stopping", "now"), ("temperature", -1), ("temperature", "hot"), ("temperature", float("nan")),
            ("top_p", 0), ("top_p", 1.5), ("top_k", -2), ("top_k", 0.5), ("min_p", 2), ("presence_penalty", 3),
@@ -232,7 +260,7 @@ def bad_parameters_name_the_field():
     for name, value in (("stop_token_ids", [10**6]), ("allowed_token_ids", [10**6]), ("logit_bias", {10**6: 1}),
                         ("logit_bias", {1: 1000})):
         refused(name, lambda: generate("x", SamplingParams(**{name: value})))
-    refused("block-size", lambda: LLM(MODEL, block_size=65))
+    refused("block_size", lambda: LLM(MODEL, block_size=65))
     refused("no_such_option", lambda: LLM(MODEL, no_such_option=1))
     check("nothing.gguf" in refused("", lambda: LLM("nothing.gguf"), QuothError))
 
@@ -243,6 +271,15 @@ def time_that_is_over():
     check(generate([STORY], SamplingParams(timeout=60, max_tokens=4, ignore_eos=True))[0].outputs[0].finish_reason == "length")
 
 
+def longer_than_trained():
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        LLM(MODEL, max_model_len=128, threads=1).close()
+        check(not said, f"{[str(w.message) for w in said]}")
+        with LLM(MODEL, max_model_len=100000, threads=1) as m:
+            check(len(said) == 1 and str(m.info()["context_train"]) in str(said[0].message), "one warning")
+
+
 def seeds():
     params = SamplingParams(temperature=1, max_tokens=20)
     with LLM(MODEL, seed=5, max_model_len=128, threads=1) as a, LLM(MODEL, seed=5, max_model_len=128) as b:
@@ -250,6 +287,221 @@ def seeds():
         check([o.outputs for o in one] == [o.outputs for o in other], "the same seed")
         check(len({o.outputs[0].text for o in one}) > 1, "prompts differ")
     refused("", lambda: a.generate(STORY), QuothError)
+
+
+def arguments_of_vllm():
+    harmless = dict(dtype="auto", enable_prefix_caching=True, enable_chunked_prefill=True, task="generate", runner="auto",
+                    convert="none", generation_config="auto", cpu_offload_gb=0, enable_lora=False, limit_mm_per_prompt={},
+                    tensor_parallel_size=1, trust_remote_code=True, enforce_eager=True, quantization=None, tokenizer=MODEL,
+                    tokenizer_mode="auto", revision=None, hf_token="x", max_logprobs=20, device="cpu", disable_log_stats=False,
+                    scheduling_policy="fcfs", kv_cache_memory_bytes=1 << 26, swap_space=0, max_model_len=64, max_num_seqs=2)
+    with LLM(MODEL, **harmless) as llm:
+        check(llm.info()["context_max"] == 64 and llm.info()["kv_bytes"] <= 1 << 26, llm.info())
+        said = refused("prompt", lambda: llm.generate("word " * 100, use_tqdm=False))
+        check("--" not in said, f"a flag of the command line: {said}")
+    with LLM(MODEL, dtype="float32", max_model_len=64, limit_mm_per_prompt={"image": 2}, revision="main") as llm, LLM(
+            MODEL, activation_dtype="f32", max_model_len=64) as other:
+        params = SamplingParams(temperature=0, max_tokens=4, logprobs=1)
+        check(llm.generate(STORY, params, False)[0].outputs == other.generate(STORY, params, False)[0].outputs, "dtype")
+    for name, value in (("dtype", "int3"),
+                        ("task", "classify"), ("runner", "draft"), ("generation_config", "vllm"), ("cpu_offload_gb", 4),
+                        ("enable_lora", True), ("preemption_mode", "recompute"), ("tensor_parallel_size", 2),
+                        ("quantization", "awq"), ("revision", "v2"), ("tokenizer", "other"), ("speculative_config", {"k": 1}),
+                        ("max_logprobs", 50), ("scheduling_policy", "lottery")):
+        check("--" not in refused(name, lambda: LLM(MODEL, **{name: value})))
+    refused("lora_request", lambda: generate(STORY, lora_request="x"))
+    refused("priority", lambda: generate([STORY], priority=[1, 2]))
+    refused("priority", lambda: generate([STORY], priority=["high"]))
+    with LLM(MODEL, scheduling_policy="priority", max_num_seqs=1, max_model_len=64, threads=1) as llm:
+        two = llm.generate([STORY] * 2, SamplingParams(max_tokens=2, temperature=0), False, priority=[1, 0])
+        check(two[0].outputs == two[1].outputs, two)
+    refused("prompts", lambda: generate(None))
+    refused("prompts", lambda: generate(3))
+    refused("sampling_params", lambda: generate(STORY, 7))
+    refused("sampling_params[0]", lambda: generate([STORY], [7]))
+
+
+def sampling_params_of_vllm():
+    params = SamplingParams(structured_outputs=None, logits_processors=None, extra_args={}, guided_decoding=None,
+                            stop=["."], output_kind=RequestOutputKind.DELTA)
+    copy = params.clone()
+    check(copy == params and copy is not params)
+    copy.stop.append("!")
+    check(params.stop == ["."], "a clone shares nothing")
+    for name in ("structured_outputs", "logits_processors", "extra_args", "guided_decoding"):
+        check("not supported yet" in refused(name, lambda: SamplingParams(**{name: {"x": 1}})))
+    refused("output_kind", lambda: SamplingParams(output_kind="delta"))
+    refused("beam_width", lambda: BeamSearchParams(beam_width=0, max_tokens=4))
+    refused("max_tokens", lambda: BeamSearchParams(beam_width=2, max_tokens=-4))
+    refused("dimensions", lambda: PoolingParams(dimensions=0))
+    refused("normalize", lambda: PoolingParams(normalize=False))
+    [o] = generate(STORY, SamplingParams(max_tokens=4, temperature=0))
+    times = o.metrics
+    check(times["decode"] == times.decode > 0 and sorted(times) == ["decode", "prefill", "queue"], times)
+    check(times.time_in_queue == times.queue and times.num_generation_tokens == 4, times)
+
+
+def beams_vectors_and_metrics():
+    [beams] = tiny().beam_search(STORY, BeamSearchParams(beam_width=3, max_tokens=8))
+    [want] = generate(STORY, SamplingParams(n=3, use_beam_search=True, max_tokens=8, logprobs=0))
+    check([s.tokens for s in beams.sequences] == [want.prompt_token_ids + c.token_ids for c in want.outputs], beams)
+    check([s.cum_logprob for s in beams.sequences] == [c.cumulative_logprob for c in want.outputs], beams)
+    check(all(s.text.startswith(STORY) for s in beams.sequences), beams)
+    vectors = tiny().embed([STORY, "One day", STORY], use_tqdm=False)
+    v = [o.outputs.embedding for o in vectors]
+    check(all(abs(math.fsum(x * x for x in u) - 1) < 1e-5 for u in v) and v[0] == v[2] != v[1], "of length 1, the same alone")
+    [short] = tiny().embed(STORY, pooling_params=PoolingParams(dimensions=8), use_tqdm=False)
+    scale = short.outputs.embedding[0] / v[0][0]
+    check(short.outputs.hidden_size == 8 and
+          all(abs(a - b * scale) < 1e-6 for a, b in zip(short.outputs.embedding, v[0])), short)
+    [mean] = tiny().embed(STORY, pooling_params=PoolingParams(pooling="mean"), use_tqdm=False)
+    check(mean.outputs.embedding != v[0] and mean.prompt_token_ids == vectors[0].prompt_token_ids)
+    refused("dimensions", lambda: tiny().embed(STORY, pooling_params=PoolingParams(dimensions=10**6), use_tqdm=False))
+    refused("pooling_params", lambda: tiny().embed(STORY, pooling_params=SamplingParams(), use_tqdm=False))
+    long = STORY + " was" * 60
+    generate(long, SamplingParams(max_tokens=1))
+    check(generate(long, SamplingParams(max_tokens=1))[0].num_cached_tokens > 0, "cached")
+    check(tiny().reset_prefix_cache() is True)
+    check(generate(long, SamplingParams(max_tokens=1))[0].num_cached_tokens == 0, "forgotten")
+    metrics = {m.name: m for m in tiny().get_metrics()}
+    tokens = metrics["vllm:generation_tokens_total"]
+    check(isinstance(tokens, quoth.Counter) and tokens.value > 20 and tokens.labels["model_name"], tokens)
+    check(isinstance(metrics["vllm:num_requests_running"], quoth.Gauge), metrics["vllm:num_requests_running"])
+    times = metrics["vllm:time_to_first_token_seconds"]
+    check(isinstance(times, quoth.Histogram) and times.buckets["+Inf"] == times.count > 0 and times.sum > 0, times)
+
+
+# Hundreds of tasks on one thread, equal to LLM's answers; output kinds; cancelled and aborted requests; errors.
+def asynchronous_answers():
+    n = 300
+    params = [SamplingParams(temperature=0.8, seed=i, max_tokens=3 + i % 17, logprobs=1) for i in range(n)]
+    prompts = [f"Once upon a time, there were {i}" for i in range(n)]
+    want = generate(prompts, params)
+
+    async def last(llm, *args, **kwargs):
+        async for output in llm.generate(*args, **kwargs):
+            pass
+        return output
+
+    async def idle(llm):
+        for _ in range(200):
+            if llm.stats()["num_requests_running"] + llm.stats()["num_requests_waiting"] == 0:
+                return True
+            await asyncio.sleep(0.02)
+        return False
+
+    async def all_of_it():
+        async with AsyncLLM(MODEL, max_num_seqs=32) as llm:
+            before = threading.active_count()
+            got = await asyncio.gather(*(last(llm, p, q) for p, q in zip(prompts, params)))
+            check(threading.active_count() <= before, "a thread for each request")
+            check([o.outputs for o in got] == [o.outputs for o in want] and all(o.finished for o in got), "as LLM's")
+            pieces = [o async for o in llm.generate(STORY, SamplingParams(
+                temperature=0, max_tokens=30, logprobs=0, output_kind=RequestOutputKind.DELTA))]
+            [whole] = [o async for o in llm.generate(STORY, SamplingParams(
+                temperature=0, max_tokens=30, logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY))]
+            texts = [o.outputs[0].text async for o in llm.generate(STORY, SamplingParams(temperature=0, max_tokens=30))]
+            parts = [p.outputs[0] for p in pieces]
+            check("".join(p.text for p in parts) == whole.outputs[0].text == texts[-1], parts)
+            check(sum((p.token_ids for p in parts), []) == whole.outputs[0].token_ids and pieces[-1].finished)
+            check(sum((p.logprobs for p in parts), []) == whole.outputs[0].logprobs)
+            check(all(b.startswith(a) for a, b in zip(texts, texts[1:])), texts)
+            endless = SamplingParams(max_tokens=None, ignore_eos=True)
+            tasks = [asyncio.create_task(last(llm, STORY, endless)) for _ in range(50)]
+            await asyncio.sleep(0.1)
+            for task in tasks:
+                task.cancel()
+            gone = await asyncio.gather(*tasks, return_exceptions=True)
+            check(all(isinstance(x, asyncio.CancelledError) for x in gone), gone[:3])
+            check(await idle(llm), "cancelled tasks' requests still run")
+            stream = llm.generate(STORY, endless)
+            async for _ in stream:
+                break
+            await stream.aclose()
+            check(await idle(llm), "a generator that was left still runs")
+            task = asyncio.create_task(last(llm, STORY, endless, request_id="mine"))
+            await asyncio.sleep(0.05)
+            await llm.abort("mine")
+            check((await task).outputs[0].finish_reason == "abort")
+            await llm.abort("nothing")
+            for bad in (lambda: last(llm, 7), lambda: last(llm, STORY, 7), lambda: last(llm, [10**7]),
+                        lambda: llm.embed(STORY, SamplingParams())):
+                try:
+                    await bad()
+                    raise AssertionError("not refused")
+                except ValueError as e:
+                    check(str(e).split(":")[0] in ("prompt", "sampling_params", "pooling_params"), str(e))
+            vectors = await asyncio.gather(*(llm.embed(STORY) for _ in range(20)))
+            check(all(v.outputs == tiny().embed(STORY, use_tqdm=False)[0].outputs for v in vectors))
+            conversation = [{"role": "user", "content": "What is 47 + 38?"}]
+            async for answer in llm.chat(conversation, SamplingParams(temperature=0, max_tokens=30)):
+                pass
+            check("85" in answer.outputs[0].text)
+            check(await llm.reset_prefix_cache())
+            task = asyncio.create_task(last(llm, STORY, endless))
+            await asyncio.sleep(0.05)
+        try:
+            await task
+            raise AssertionError("a request outlived its model")
+        except QuothError as e:
+            check("closed" in str(e))
+        refused("", llm.info, QuothError)
+
+    asyncio.run(asyncio.wait_for(all_of_it(), 120))
+
+
+# Every key that the library takes is typed.
+def options_are_those_of_the_library():
+    with open(os.path.join(ROOT, "src", "session", "options.c"), encoding="utf-8") as f:
+        names, keys = re.findall(r'#include "(\w+\.def)"', f.read()), []
+    for name in names:
+        with open(os.path.join(ROOT, "src", "session", name), encoding="utf-8") as f:
+            keys += re.findall(r'^SESSION_\w+\((\w+), "', f.read(), re.MULTILINE)
+    check(len(keys) > 25, keys)
+    missing = [k for k in keys if k not in quoth.options.Options.__annotations__]
+    check(not missing, f"not typed: {missing}")
+
+
+def everything_public_is_described():
+    for name in quoth.__all__:
+        kind = getattr(quoth, name)
+        check(kind.__doc__ and not kind.__doc__.startswith(name + "("), f"{name} has no docstring")
+        for method, value in inspect.getmembers(kind, inspect.isroutine):
+            own = getattr(value, "__module__", "") or ""
+            if not method.startswith("_") and own.startswith("quoth"):
+                check(value.__doc__, f"{name}.{method} has no docstring")
+
+
+TYPED = """
+import asyncio
+from typing import List
+from quoth import LLM, AsyncLLM, SamplingParams, RequestOutput
+llm = LLM("m", max_model_len=64, dtype="auto")
+ids: List[int] = llm.generate("x", SamplingParams(n=2))[0].outputs[0].token_ids
+async def main() -> None:
+    async for output in AsyncLLM("m").generate("x"):
+        checked: RequestOutput = output
+LLM("m", max_model_len="many")  # wrong
+LLM("m", max_model_length=1)  # wrong
+SamplingParams(temprature=1)  # wrong
+"""
+
+
+def mypy_finds_nothing():
+    python, why = python_with("mypy-for-tests", {"mypy": "mypy"})
+    if not python:
+        return why
+    package = os.path.join(ROOT, "python", "quoth")
+    cache = ["--cache-dir", os.path.join(TMP, "mypy")]
+    strict = subprocess.run([python, "-m", "mypy", "--strict", *cache, package], capture_output=True, text=True)
+    check(strict.returncode == 0, strict.stdout[-800:])
+    user = os.path.join(TMP, "typed.py")
+    with open(user, "w") as f:
+        f.write(TYPED)
+    found = subprocess.run([python, "-m", "mypy", "--strict", *cache, user], capture_output=True, text=True,
+                           env=dict(os.environ, MYPYPATH=os.path.join(ROOT, "python"))).stdout
+    lines = {int(line.split(":")[1]) for line in found.splitlines() if ": error:" in line}
+    check(lines == {i for i, line in enumerate(TYPED.split("\n"), 1) if "# wrong" in line}, found)
 
 
 INTERRUPTED = f"""
@@ -320,5 +572,7 @@ def examples_of_the_readme():
 
 run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one,
      a_full_engine_is_asked_again_now_and_then, logprobs_and_stops, several_answers,
-     pieces_of_a_stream_add_up, conversations, bad_parameters_name_the_field, time_that_is_over, seeds,
-     an_interrupt_cancels, a_wheel_installs_without_a_network, examples_of_the_readme])
+     pieces_of_a_stream_add_up, conversations, sampling_parameters_are_those_of_the_library, bad_parameters_name_the_field, time_that_is_over, seeds, longer_than_trained,
+     arguments_of_vllm, sampling_params_of_vllm, beams_vectors_and_metrics, asynchronous_answers,
+     options_are_those_of_the_library, everything_public_is_described, mypy_finds_nothing, an_interrupt_cancels, a_wheel_installs_without_a_network,
+     examples_of_the_readme])

@@ -3,6 +3,7 @@ at argv[2]. Every answer is held against OpenAI's API description where that is 
 import array
 import json
 import math
+import re
 import sys
 import threading
 
@@ -189,7 +190,7 @@ def conversations():
     named = extra(chat, request_id="mine-1.a")
     assert named.id == "chatcmpl-mine-1.a"
     refused(lambda: extra(chat, request_id="a b"), "request_id")
-    logs = extra(chat, prompt_logprobs=1).choices[0].prompt_logprobs
+    logs = extra(chat, prompt_logprobs=1).prompt_logprobs
     assert logs[0] is None and len(logs) == ids.usage.prompt_tokens
     refused(lambda: chat(stream=True, extra_body={"prompt_logprobs": 1}), "prompt_logprobs")
     cut = extra(chat, truncate_prompt_tokens=5)
@@ -212,12 +213,17 @@ def tools():
     if calls:
         assert calls[0].function.name == whole.message.tool_calls[0].function.name
         json.loads(whole.message.tool_calls[0].function.arguments)
+        ids = [c.id for c in calls if c.id] + [c.id for c in whole.message.tool_calls]
+        for n in range(3):  # of other requests, choices and forms
+            ids += [c.id for choice in chat(**body, n=2).choices for c in choice.message.tool_calls]
+            ids += [c.id for p in chat(**body, n=2, stream=True) for c in p.choices[0].delta.tool_calls or [] if c.id]
+        assert len(set(ids)) == len(ids) > 10 and all(re.fullmatch("[A-Za-z0-9]{9}", i) for i in ids), ids
     answered = [*body["messages"], {"role": "assistant", "content": None, "tool_calls": [
         {"id": "a", "type": "function", "function": {"name": "get_weather", "arguments": "{\"city\": \"Paris\"}"}}]},
                 {"role": "tool", "tool_call_id": "a", "content": "sunny"}]
     assert chat(messages=answered, tools=[TOOL]).choices[0].message
     strict = {**TOOL, "function": {**TOOL["function"], "strict": True}}
-    refused(lambda: chat(tools=[strict]), "tools")
+    assert chat(**{**body, "tools": [strict]}).choices[0].message.tool_calls == whole.message.tool_calls or calls
     refused(lambda: chat(tools=[{"type": "custom", "custom": {"name": "x"}}]), "tools")
     refused(lambda: chat(tools=[TOOL], tool_choice="required"), "tool_choice")
     refused(lambda: chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "get_weather"}}), "tool_choice")
@@ -256,13 +262,11 @@ def embeddings():
 
 def fields():
     """what cannot be given is refused, never passed over; a field that asks for nothing is fine"""
-    shape = {"type": "object", "properties": {}}
-    later = {"structured_outputs": {"json": shape}, "guided_json": shape, "guided_regex": "a+", "guided_choice": ["a"],
-             "guided_grammar": "root ::= \"a\"", "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": shape}},
+    later = {"structured_outputs": {"structural_tag": "{}"}, "response_format": {"type": "structural_tag", "format": {}},
              "logprob_token_ids": [1], "return_prompt_text": True, "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1},
              "vllm_xargs": {"a": 1}, "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 4, "watermarking": {"a": 1},
-             "thinking_token_budget": 5, "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5, "grammar": "root ::= \"a\"",
-             "json_schema": shape, "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
+             "thinking_token_budget": 5, "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5,
+             "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
              "return_tokens": True, "return_progress": True, "timings_per_token": True, "lora": [{"id": 0, "scale": 1}],
              "response_fields": ["a"], "sse_ping_interval": 5, "debug_config": {"a": 1}}
     of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"}, "functions": [{"name": "a"}],
@@ -274,7 +278,7 @@ def fields():
     for call in (chat, complete):
         extra(call, max_tokens=1, grammar="", lora=[], n_probs=0, structured_outputs=None, return_progress=False,
               a_field_of_tomorrow={"x": 1})
-    wrong = {"max_tokens": "x", "temperature": "x", "top_p": [], "n": 1.5, "stop": 5, "seed": "x", "logit_bias": [], "echo": 3,
+    wrong = {"max_tokens": "x", "temperature": "x", "top_p": [], "n": 1.5, "stop": 5, "seed": "x", "logit_bias": [5], "echo": 3,
              "presence_penalty": {}, "frequency_penalty": "x", "user": 5, "stream": "yes", "stream_options": 5, "top_k": "x",
              "stop_token_ids": "x", "bad_words": 5, "ignore_eos": "x", "min_tokens": -1, "prompt_logprobs": 1000,
              "truncate_prompt_tokens": 0, "truncation_side": "up", "cache_prompt": 1, "return_token_ids": "x", "priority": "x",
@@ -284,6 +288,48 @@ def fields():
                        (complete, {"logprobs": 99, "best_of": 500, "suffix": 5})):
         for name, value in {**wrong, **more}.items():
             refused(lambda: extra(call, **{name: value}), name)
+
+
+def as_vllm():
+    """what vLLM's own tests of its server hold"""
+    assert chat(logprobs=False).choices[0].logprobs is None and complete().choices[0].logprobs is None
+    assert chat(logprobs=True, top_logprobs=0).choices[0].logprobs.content[0].top_logprobs == []
+    assert chat().prompt_logprobs is None and complete().choices[0].prompt_logprobs is None
+    refused(lambda: extra(chat, prompt_logprobs=-1), "prompt_logprobs")
+    one, two = (extra(chat, prompt_logprobs=n).prompt_logprobs[3] for n in (1, 2))
+    assert 1 <= len(one) <= 2 and 2 <= len(two) <= 3
+    both = complete(prompt=[ONCE, "The"], extra_body={"prompt_logprobs": 0}).choices
+    assert all(c.prompt_logprobs and c.prompt_logprobs[0] is None for c in both)
+    for call in (chat, complete):
+        for options in ({"include_usage": None}, {"include_usage": True}, {"continuous_usage_stats": True}):
+            refused(lambda: call(stream=False, stream_options=options), "stream_options")
+        for options in ({"include_usage": False}, {"include_usage": False, "continuous_usage_stats": True}, {}):
+            assert all(c.usage is None for c in call(stream=True, stream_options=options))
+        always = list(call(stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True}))
+        assert all(c.usage.prompt_tokens > 0 for c in always) and not always[-1].choices
+        assert all(c.usage.total_tokens == c.usage.prompt_tokens + c.usage.completion_tokens for c in always)
+    zero = complete(logprobs=0).choices[0].logprobs
+    assert zero.token_logprobs and all(len(t) == 1 for t in zero.top_logprobs)
+    for n in (0, 1):
+        echoed = complete(echo=True, logprobs=n, max_tokens=5).choices[0].logprobs
+        assert echoed.top_logprobs[0] is None and all(max(n, 1) <= len(t) <= n + 1 for t in echoed.top_logprobs[1:])
+    custom = [{"role": "my-own-role", "content": "what is 1+1?", "extra_field": 0}]
+    parts = [{"role": "my-own-role", "content": [{"type": "text", "text": "what is 1+1?"}]}]
+    assert said(chat(messages=custom)) == said(chat(messages=parts))
+    assert said(extra(chat, echo=True, add_generation_prompt=False)) is not None
+    beams = complete(prompt=[ONCE] * 2, n=2, max_tokens=5, extra_body={"use_beam_search": True}).choices
+    assert [b.text for b in beams[:2]] == [b.text for b in beams[2:]] and beams[0].text != beams[1].text
+    for side, ids in (("right", [0, 1, 2, 3]), ("left", [4, 5, 6, 7])):
+        cut = {"return_token_ids": True, "truncate_prompt_tokens": 4, "truncation_side": side}
+        assert complete(prompt=list(range(8)), max_tokens=1, extra_body=cut).choices[0].prompt_token_ids == ids
+    e = fails(openai.BadRequestError, lambda: complete(prompt=[999999]), "prompt")
+    assert "out of vocabulary" in e.message, e.message
+    for seed in (-2**63 - 1, 2**63):
+        refused(lambda: chat(seed=seed), "seed")
+    refused(lambda: chat(logit_bias={"999999": 1}), "logit_bias")
+    refused(lambda: extra(chat, stop_token_ids=[999999]), "stop_token_ids")
+    refused(lambda: extra(chat, add_generation_prompt=True, continue_final_message=True), "continue_final_message")
+    refused(lambda: extra(chat, min_tokens=30), "min_tokens")
 
 
 def errors():
@@ -325,7 +371,7 @@ def description():
             raise AssertionError("a message without its refusal passes")
 
 
-for test in (description, models, completions, echo, sampling, chats, conversations, tools, embeddings, fields, errors):
+for test in (description, models, completions, echo, sampling, chats, conversations, tools, embeddings, fields, as_vllm, errors):
     try:
         test()
     except AssertionError:

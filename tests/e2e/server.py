@@ -35,14 +35,16 @@ def check(ok, why="it did not hold"):
 
 
 class Server:
-    """quoth serve in the background; its standard error is in self.log."""
+    """quoth serve in the background; its standard error is in self.log. It measures the machine's peaks only if told: that takes
+    memory and time, which tests measure."""
 
-    def __init__(self, *options, model=MODEL):
+    def __init__(self, *options, model=MODEL, peaks=False):
         self.headers = {}  # of every request that is asked with `ask`
         self.tls = ssl._create_unverified_context() if "--ssl-certfile" in options else None
         self.log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([QUOTH, "serve", model, "--port", "0", "--threads", "2", *options], stderr=log,
+            measure = [] if peaks else ["--no-peaks"]
+            self.process = subprocess.Popen([QUOTH, "serve", model, "--port", "0", "--threads", "2", *measure, *options], stderr=log,
                                             stdout=log)
         until = time.monotonic() + 60
         found = None
@@ -142,10 +144,10 @@ def certificate():
     return cert, key
 
 
-def first_server(*options):
+def first_server(*options, **how):
     """The server that all tests of a file ask; where it does not start, that is the file's one failure."""
     try:
-        return Server(*options)
+        return Server(*options, **how)
     except Failed as e:
         print(f"FAIL quoth serve: {e}")
         sys.exit(1)

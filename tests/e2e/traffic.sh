@@ -51,7 +51,7 @@ check 'a missed objective is exit 1' '[ $? = 1 ] && grep -q MISSED out'
 check 'what is no trace is refused' '[ $? = 1 ] && grep -q "first line" err'
 for target in 0x foo nonex 1e10 nan; do
     "$QUOTH" bench throughput --shape tiny --itl-target-ms $target >out 2>err
-    check "an inter-token target of $target is refused" '[ $? = 1 ] && grep -q "itl-target-ms" err'
+    check "an inter-token target of $target is refused" '[ $? = 2 ] && grep -q "itl-target-ms" err'
 done
 "$QUOTH" bench replay --shape tiny --goodput ttft >out 2>err
 check 'a wrong objective is refused' '[ $? != 0 ] && grep -q "ttft" err'

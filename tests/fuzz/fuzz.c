@@ -73,8 +73,10 @@ static size_t place(uint64_t *rng)
 
 static void write_integer(uint64_t *rng)
 {
-    static const uint64_t interesting[] = {0, 1, 7, 8, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF,
-        0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, 0x100000000, 1ull << 40, 1ull << 62, INT64_MAX, 1ull << 63, UINT64_MAX};
+    static const uint64_t interesting[] = {
+        0,           1,          7,          8,         0x7F,       0x80,       0xFF,
+        0x100,       0x7FFF,     0x8000,     0xFFFF,    0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
+        0x100000000, 1ull << 40, 1ull << 62, INT64_MAX, 1ull << 63, UINT64_MAX};
     uint64_t v = interesting[rng_below(rng, sizeof interesting / sizeof interesting[0])];
     if (rng_below(rng, 4) == 0) v = rng_next(rng);
     size_t width = (size_t)1 << rng_below(rng, 4), at = place(rng);
@@ -118,11 +120,24 @@ static void mutate(uint64_t *rng, const struct buf *seed, const struct buf *othe
     int n_edit = 1 << rng_below(rng, 5);
     for (int i = 0; i < n_edit && input.n > 0; i++) {
         switch (rng_below(rng, 8)) {
-        case 0: case 1: input.data[place(rng)] ^= (char)(1 << rng_below(rng, 8)); break;
-        case 2: input.data[place(rng)] = (char)rng_next(rng); break;
-        case 3: case 4: case 5: write_integer(rng); break;
-        case 6: edit_range(rng, other); break;
-        case 7: if (rng_below(rng, 8) == 0) input.n = rng_below(rng, input.n); break;
+        case 0:
+        case 1:
+            input.data[place(rng)] ^= (char)(1 << rng_below(rng, 8));
+            break;
+        case 2:
+            input.data[place(rng)] = (char)rng_next(rng);
+            break;
+        case 3:
+        case 4:
+        case 5:
+            write_integer(rng);
+            break;
+        case 6:
+            edit_range(rng, other);
+            break;
+        case 7:
+            if (rng_below(rng, 8) == 0) input.n = rng_below(rng, input.n);
+            break;
         }
     }
 }
@@ -152,26 +167,32 @@ int main(int argc, char **argv)
     uint64_t rng = 1;
     VEC(struct buf) corpus = {0};
     for (int i = 2; i < argc; i++) {
-        if (!strcmp(argv[i], "-n") && i + 1 < argc) n_max = atol(argv[++i]); /* check: a test tool */
-        else if (!strcmp(argv[i], "-t") && i + 1 < argc) t_max = strtod(argv[++i], NULL), n_max = 1L << 60;
-        else if (!strcmp(argv[i], "-s") && i + 1 < argc) rng = strtoull(argv[++i], NULL, 0);
+        if (!strcmp(argv[i], "-n") && i + 1 < argc)
+            n_max = atol(argv[++i]); /* check: a test tool */
+        else if (!strcmp(argv[i], "-t") && i + 1 < argc)
+            t_max = strtod(argv[++i], NULL), n_max = 1L << 60;
+        else if (!strcmp(argv[i], "-s") && i + 1 < argc)
+            rng = strtoull(argv[++i], NULL, 0);
         else {
             struct buf b = {0};
             struct err e;
-            if (file_read(&b, argv[i], 1u << 30, &e) != 0) return fprintf(stderr, "%s\n", e.text), 2;
+            if (file_read(&b, argv[i], 1u << 30, &e) != 0)
+                return fprintf(stderr, "%s\n", e.text), 2;
             if (b.n > INPUT_BYTES_MAX) b.n = INPUT_BYTES_MAX;
             if (!vec_push(&corpus, b)) return 2;
         }
     }
     if (corpus.n == 0) return usage();
-    signal(SIGSEGV, save_crash), signal(SIGABRT, save_crash), signal(SIGFPE, save_crash), signal(SIGBUS, save_crash);
+    signal(SIGSEGV, save_crash), signal(SIGABRT, save_crash), signal(SIGFPE, save_crash),
+        signal(SIGBUS, save_crash);
     int64_t start = time_us();
     long n = 0;
     for (; n < n_max && (t_max == 0 || (double)(time_us() - start) * 1e-6 < t_max); n++) {
         mutate(&rng, &corpus.v[rng_below(&rng, corpus.n)], &corpus.v[rng_below(&rng, corpus.n)]);
         t->run((const uint8_t *)input.data, input.n);
     }
-    printf("fuzz %s: %ld inputs, %ld accepted, %.1f s\n", t->name, n, n_accepted, (double)(time_us() - start) * 1e-6);
+    printf("fuzz %s: %ld inputs, %ld accepted, %.1f s\n", t->name, n, n_accepted,
+           (double)(time_us() - start) * 1e-6);
     for (size_t i = 0; i < corpus.n; i++) buf_deinit(&corpus.v[i]);
     vec_deinit(&corpus);
     buf_deinit(&input);

@@ -1,6 +1,10 @@
 /* golden_test.c - goal: a forward pass equals Hugging Face transformers', and its bits depend on nothing but the text.
  * Method: tiny random checkpoints with reference logits (make.py), read as safetensors and as GGUF; then the same text
- * computed in every way a serving engine may compute it, compared bit for bit. */
+ * computed in every way a serving engine may compute it, compared bit for bit; and with recorded hashes, at every level of
+ * kernels, so that a change of the program's shape moves no bit. */
+#include "../door/counting.h"
+#include "../levels.h"
+#include "../recorded.h"
 #include "../unit.h"
 
 #include "base/buf.h"
@@ -10,18 +14,23 @@
 #include "engine/engine.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-static const char *const models[] = {"llama3", "llama-untied", "mistral", "qwen2", "qwen3", "smollm3"};
+static const char *const models[] = {"llama3",  "llama-untied", "mistral",  "qwen2", "qwen3",
+                                     "smollm3", "gemma3",       "qwen3moe", "olmo2"};
 enum { N_MODEL = sizeof models / sizeof models[0] };
 
 struct setup {
     const char *level;
-    int n_thread, n_row, page_rows;
+    int n_thread, n_row, page_rows, context; /* context 0: 256 */
     enum act_choice act;
     enum kv_type kv;
+    enum wrap wrap;
 };
-static const struct setup plain = {"ref", 1, 128, 16, ACT_CHOICE_F32, KV_F32};
+static const struct setup plain = {"ref", 1, 128, 16, 0, ACT_CHOICE_F32, KV_F32, WRAP_NONE};
 
 struct loaded {
     struct checkpoint *c;
@@ -34,10 +43,15 @@ static int load(struct loaded *l, const char *path, const struct setup *s, struc
     *l = (struct loaded){0};
     struct cores cores; /* so that threads may be more than the CPUs of this machine */
     cores_make(&cores, s->n_thread, s->n_thread);
-    struct backend_options bo = {.n_thread = s->n_thread, .cores = &cores, .cpu_level = s->level, .act = s->act};
+    struct backend_options bo = {
+        .n_thread = s->n_thread, .cores = &cores, .cpu_level = s->level, .act = s->act};
     int rc = checkpoint_open(&l->c, path, e);
-    if (rc == 0) rc = backend_open(&l->b, "cpu", &bo, e);
-    struct model_options mo = {.backend = l->b, .kv_type = s->kv, .page_rows = s->page_rows, .context_max = 256, .n_page = 2048 / s->page_rows,
+    if (rc == 0) rc = test_backend(&l->b, s->wrap, &bo, e);
+    struct model_options mo = {.backend = l->b,
+                               .kv_type = s->kv,
+                               .page_rows = s->page_rows,
+                               .context_max = s->context ? s->context : 256,
+                               .n_page = 2048 / s->page_rows,
                                .batch = {.n_row = s->n_row, .n_seq = 8, .n_out = s->n_row}};
     return rc ? rc : model_open(&l->m, l->c, &mo, e);
 }
@@ -83,7 +97,8 @@ static struct logits logits_of(const struct loaded *l, const struct buf *tokens,
     struct logits out = {.n = (int)(tokens->n / 4), .n_vocab = model_info(l->m)->n_vocab};
     out.v = calloc((size_t)out.n * (size_t)out.n_vocab, sizeof *out.v);
     struct err e;
-    if (score_tokens(l->m, (const int32_t *)tokens->data, out.n, chunk, keep, &out, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    if (score_tokens(l->m, (const int32_t *)tokens->data, out.n, chunk, keep, &out, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s", e.text);
     return out;
 }
 
@@ -98,20 +113,26 @@ static double difference(const struct logits *got, const float *want)
     return apart / top;
 }
 
-static void compare_files(const char *model, const char *file, const char *reference)
+static void compare_through(enum wrap wrap, const char *model, const char *file,
+                            const char *reference)
 {
+    struct setup s = plain;
+    s.wrap = wrap;
     struct buf tokens = slurp(golden(model, "tokens.i32")), want = slurp(golden(model, reference));
     struct loaded l;
     struct err e;
-    int rc = load(&l, golden(model, file), &plain, &e);
+    int rc = load(&l, golden(model, file), &s, &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     if (rc == 0) {
         struct logits got = logits_of(&l, &tokens, 0);
-        if (want.n != (size_t)got.n * (size_t)got.n_vocab * 4) test_fail(__FILE__, __LINE__, "%s: %zu bytes of logits", model, want.n);
+        if (want.n != (size_t)got.n * (size_t)got.n_vocab * 4)
+            test_fail(__FILE__, __LINE__, "%s: %zu bytes of logits", model, want.n);
         else {
             double d = difference(&got, (const float *)want.data);
-            test_note("%-13s %-16s max|difference| / max|reference| = %.1e", model, *file ? file : "safetensors", d);
-            if (!(d <= 1e-4)) test_fail(__FILE__, __LINE__, "%s/%s: %.2e is above 1e-4", model, file, d);
+            test_note("%-13s %-16s max|difference| / max|reference| = %.1e", model,
+                      *file ? file : "safetensors", d);
+            if (!(d <= 1e-4))
+                test_fail(__FILE__, __LINE__, "%s/%s: %.2e is above 1e-4", model, file, d);
         }
         free(got.v);
     }
@@ -120,10 +141,22 @@ static void compare_files(const char *model, const char *file, const char *refer
     buf_deinit(&want);
 }
 
+static void compare_files(const char *model, const char *file, const char *reference)
+{
+    compare_through(WRAP_NONE, model, file, reference);
+}
+
 TEST(golden_logits_safetensors)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "", "logits.f32");
+}
+
+/* A linear layer of two tensors, codes and scales. */
+TEST(golden_logits_of_8_bit_floats_with_scales)
+{
+    if (!repo_path("tests/golden/qwen3moe-fp8")) SKIP("tests/golden is not here");
+    compare_files("qwen3moe-fp8", "", "logits.f32");
 }
 
 TEST(golden_logits_gguf)
@@ -132,7 +165,51 @@ TEST(golden_logits_gguf)
     for (int i = 0; i < N_MODEL; i++) compare_files(models[i], "model.gguf", "logits.f32");
 }
 
-static void expect_same(const char *what, const char *model, const struct logits *a, const struct logits *b)
+/* The llama3 weights under another config.json: logits behind the whole text. */
+static void compare_variant(const char *label)
+{
+    static const char *const part[] = {"config.json", "model.safetensors"};
+    char file[80];
+    snprintf(file, sizeof file, "variant-%s.f32", label);
+    struct buf tokens = slurp(golden("llama3", "tokens.i32")), want = slurp(golden("llama3", file));
+    struct loaded l;
+    struct err e;
+    for (int i = 0; i < 2; i++) {
+        char to[40];
+        snprintf(file, sizeof file, "variant-%s.json", label);
+        snprintf(to, sizeof to, "variant/%s", part[i]);
+        struct buf b = slurp(golden("llama3", i ? part[i] : file));
+        temp_put(to, "");
+        if (file_write(temp_path(to), b.data, b.n, &e) != 0)
+            test_fail(__FILE__, __LINE__, "%s", e.text);
+        buf_deinit(&b);
+    }
+    int rc = load(&l, temp_path("variant"), &plain, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    struct logits got = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
+    if (rc == 0 && want.n == (size_t)got.n_vocab * 4) {
+        const struct logits last = {got.v + (int64_t)(got.n - 1) * got.n_vocab, 1, got.n_vocab};
+        double d = difference(&last, (const float *)want.data);
+        test_note("%-26s max|difference| / max|reference| = %.1e", label, d);
+        EXPECT(d <= 1e-4);
+    } else
+        test_fail(__FILE__, __LINE__, "%s: %zu bytes of logits", label, want.n);
+    free(got.v);
+    unload(&l);
+    buf_deinit(&tokens);
+    buf_deinit(&want);
+}
+
+TEST(golden_logits_of_rope_variants)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    compare_variant("yarn-untruncated");
+    compare_variant("yarn-mscale");
+    compare_variant("yarn-attention-factor");
+}
+
+static void expect_same(const char *what, const char *model, const struct logits *a,
+                        const struct logits *b)
 {
     if (a->n != b->n || memcmp(a->v, b->v, (size_t)a->n * (size_t)a->n_vocab * sizeof *a->v) != 0)
         test_fail(__FILE__, __LINE__, "%s: logits differ with %s", model, what);
@@ -145,7 +222,8 @@ struct base {
 };
 
 /* Same text under another setup and chunk size: equal bits. */
-static void variant(const char *what, const struct base *b, const struct logits *want, struct setup s, int chunk, const struct buf *tokens)
+static void variant(const char *what, const struct base *b, const struct logits *want,
+                    struct setup s, int chunk, const struct buf *tokens)
 {
     struct loaded l;
     struct err e;
@@ -226,22 +304,24 @@ TEST(quantized_weights_equal_the_reference_and_give_the_same_bits)
 }
 
 /* Pages numbered backwards and interleaved between sequences; 8 sequences in one batch against each alone. */
-static void fill_many(struct batch *b, const int32_t *ids, const int *from, const int *n, int n_seq, int page_rows, int n_page)
+static void fill_many(struct batch *b, const int32_t *ids, const int *from, const int *n, int n_seq,
+                      int page_rows, int n_page)
 {
     batch_clear(b);
     for (int s = 0; s < n_seq; s++) {
         b->row0[s] = b->n_row;
-        for (int p = 0; p < b->page_stride; p++) b->page[s * b->page_stride + p] = n_page - 1 - (p * n_seq + s) % n_page;
+        for (int p = 0; p < b->page_stride; p++)
+            b->page[s * b->page_stride + p] = n_page - 1 - (p * n_seq + s) % n_page;
         for (int i = 0; i < n[s]; i++) {
             int row = b->n_row++, pos = from[s] + i;
             b->token[row] = ids[(pos + s * 5) % 40];
             b->pos[row] = pos;
-            b->slot[row] = b->page[s * b->page_stride + pos / page_rows] * page_rows + pos % page_rows;
+            b->slot[row] =
+                b->page[s * b->page_stride + pos / page_rows] * page_rows + pos % page_rows;
             b->out_row[b->n_out] = row;
             b->out_kind[b->n_out++] = OUT_LOGITS;
         }
         b->kv_len[s] = from[s] + n[s];
-        b->state[s] = b->adapter[s] = -1;
     }
     b->n_seq = n_seq;
     b->row0[n_seq] = b->n_row;
@@ -249,7 +329,8 @@ static void fill_many(struct batch *b, const int32_t *ids, const int *from, cons
 
 /* 8 sequences of 40 tokens through ragged steps: each gets 1 to 6 rows, until one is done. from[] ends as the rows
  * computed; got[s] holds their logits. */
-static void run_many(struct loaded *l, const int32_t *ids, int page_rows, int from[8], struct logits got[8])
+static void run_many(struct loaded *l, const int32_t *ids, int page_rows, int from[8],
+                     struct logits got[8])
 {
     struct batch b;
     struct err e;
@@ -274,21 +355,26 @@ static void run_many(struct loaded *l, const int32_t *ids, int page_rows, int fr
     batch_close(&b);
 }
 
-static void many_against_alone(const char *model)
+static void many_against_alone(const char *model, enum wrap wrap)
 {
     struct loaded many, alone;
     struct err e;
     struct setup two = plain;
     two.n_thread = 2;
-    if (load(&many, golden(model, ""), &two, &e) != 0 || load(&alone, golden(model, ""), &plain, &e) != 0) {
+    two.wrap = wrap;
+    if (load(&many, golden(model, ""), &two, &e) != 0 ||
+        load(&alone, golden(model, ""), &plain, &e) != 0) {
         test_fail(__FILE__, __LINE__, "%s", e.text);
         return;
     }
     struct buf tokens = slurp(golden(model, "tokens.i32"));
     const int32_t *ids = (const int32_t *)tokens.data;
     int n_vocab = model_info(many.m)->n_vocab, from[8] = {0};
-    struct logits got[8], want = {.v = calloc(40 * (size_t)n_vocab, sizeof(float)), .n = 40, .n_vocab = n_vocab};
-    for (int s = 0; s < 8; s++) got[s] = (struct logits){.v = calloc(40 * (size_t)n_vocab, sizeof(float)), .n = 40, .n_vocab = n_vocab};
+    struct logits got[8],
+        want = {.v = calloc(40 * (size_t)n_vocab, sizeof(float)), .n = 40, .n_vocab = n_vocab};
+    for (int s = 0; s < 8; s++)
+        got[s] = (struct logits){
+            .v = calloc(40 * (size_t)n_vocab, sizeof(float)), .n = 40, .n_vocab = n_vocab};
     run_many(&many, ids, two.page_rows, from, got);
     for (int s = 0; s < 8; s++) {
         int32_t own[40];
@@ -296,7 +382,8 @@ static void many_against_alone(const char *model)
         score_tokens(alone.m, own, 40, 0, keep, &want, &e);
         EXPECT(from[s] >= 10);
         if (memcmp(want.v, got[s].v, (size_t)from[s] * (size_t)n_vocab * sizeof *want.v) != 0)
-            test_fail(__FILE__, __LINE__, "%s: sequence %d differs between 8 in a batch and alone", model, s);
+            test_fail(__FILE__, __LINE__, "%s: sequence %d differs between 8 in a batch and alone",
+                      model, s);
         free(got[s].v);
     }
     free(want.v);
@@ -305,8 +392,253 @@ static void many_against_alone(const char *model)
     buf_deinit(&tokens);
 }
 
+/* The outputs of 12 tokens in one step, of the kind that `kind` says for each. */
+static struct model_out twelve_rows(struct loaded *l, struct batch *b, const int32_t *ids,
+                                    const int32_t *kind)
+{
+    const int from[] = {0}, n[] = {12};
+    fill_many(b, ids, from, n, 1, plain.page_rows, model_info(l->m)->n_page);
+    memcpy(b->out_kind, kind, 12 * sizeof *kind);
+    EXPECT(batch_check(b, model_info(l->m)->n_vocab, model_info(l->m)->n_page, plain.page_rows) ==
+           NULL);
+    return model_forward(l->m, b);
+}
+
+/* Goal: a row gives its logits, its hidden state or both, and each is what it is alone. */
+TEST(a_row_gives_logits_a_hidden_state_or_both)
+{
+    enum { N = 12, L = OUT_LOGITS, H = OUT_HIDDEN, B = OUT_LOGITS | OUT_HIDDEN };
+    static const int32_t mixed[N] = {L, H, B, B, H, L, L, B, H, H, B, L};
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    struct loaded l;
+    struct batch b;
+    struct err e;
+    NEED_OK(load(&l, golden("llama3", ""), &plain, &e), &e);
+    NEED_OK(batch_open(&b, model_batch_limits(l.m), &e), &e);
+    struct buf tokens = slurp(golden("llama3", "tokens.i32"));
+    const size_t n_vocab = (size_t)model_info(l.m)->n_vocab, d = (size_t)model_info(l.m)->d_model;
+    float *want[2] = {malloc(N * n_vocab * sizeof(float)), malloc(N * d * sizeof(float))};
+    for (int k = 0; k < 2; k++) {
+        int32_t kind[N];
+        for (int i = 0; i < N; i++) kind[i] = k ? H : L;
+        struct model_out out = twelve_rows(&l, &b, (const int32_t *)tokens.data, kind);
+        memcpy(want[k], k ? out.hidden : out.logits, N * (k ? d : n_vocab) * sizeof(float));
+    }
+    struct model_out out = twelve_rows(&l, &b, (const int32_t *)tokens.data, mixed);
+    int n_logits = 0, n_hidden = 0, n_wrong = 0;
+    EXPECT_INT(out.n_logits, 8);
+    EXPECT_INT(out.n_hidden, 8);
+    for (size_t i = 0; i < N; i++) {
+        const float *logits = out.logits + (size_t)n_logits * n_vocab,
+                    *hidden = out.hidden + (size_t)n_hidden * d;
+        n_wrong +=
+            mixed[i] & L && memcmp(logits, want[0] + i * n_vocab, n_vocab * sizeof(float)) != 0;
+        n_wrong += mixed[i] & H && memcmp(hidden, want[1] + i * d, d * sizeof(float)) != 0;
+        n_logits += (mixed[i] & L) != 0;
+        n_hidden += (mixed[i] & H) != 0;
+    }
+    EXPECT_INT(n_wrong, 0);
+    free(want[0]);
+    free(want[1]);
+    batch_close(&b);
+    buf_deinit(&tokens);
+    unload(&l);
+}
+
 TEST(eight_sequences_in_a_batch_equal_each_alone)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
-    for (int i = 0; i < N_MODEL; i++) many_against_alone(models[i]);
+    for (int i = 0; i < N_MODEL; i++) many_against_alone(models[i], WRAP_NONE);
+}
+
+/* ---- through the door only (counting.h) ---- */
+
+TEST(golden_logits_through_a_counting_backend)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    for (int i = 0; i < N_MODEL; i++) {
+        compare_through(WRAP_COUNTING, models[i], "", "logits.f32");
+        compare_through(WRAP_PLAIN, models[i], "model.gguf", "logits.f32");
+        many_against_alone(models[i], i % 2 ? WRAP_COUNTING : WRAP_PLAIN);
+    }
+    compare_through(WRAP_COUNTING, "qwen3moe-fp8", "", "logits.f32");
+}
+
+/* The default activations, at every level, in chunks: the bits that the CPU gives. */
+TEST(same_bits_through_a_counting_backend)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    static const char *const files[][2] = {{"llama3", "model-q8_0.gguf"},
+                                           {"llama3", "model-bf16.gguf"},
+                                           {"qwen2", "model.gguf"},
+                                           {"gemma3", "model.gguf"},
+                                           {"qwen3moe", "model.gguf"}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct base b = {files[i][0], files[i][1], plain};
+        struct buf tokens = slurp(golden(b.model, "tokens.i32"));
+        struct loaded l;
+        struct err e;
+        b.setup.act = ACT_CHOICE_AUTO;
+        int rc = load(&l, golden(b.model, b.file), &b.setup, &e);
+        if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+        struct logits want = rc == 0 ? logits_of(&l, &tokens, 0) : (struct logits){0};
+        unload(&l);
+        for (const char *const *level = kern_levels(); *level && rc == 0; level++)
+            for (int wrap = WRAP_COUNTING; wrap <= WRAP_PLAIN; wrap++) {
+                struct setup s = b.setup;
+                s.level = *level, s.wrap = (enum wrap)wrap, s.n_thread = 3;
+                variant("a counting backend", &b, &want, s, 31, &tokens);
+            }
+        free(want.v);
+        buf_deinit(&tokens);
+    }
+}
+
+/* Method: what a step of one sequence asks of the backend. Its batch goes over once; its logits come back once, and nothing
+ * else does; what goes over beside it is a row of the rope's tables for each position that is new. */
+TEST(a_step_sends_its_batch_and_fetches_its_logits_once)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    struct setup s = plain;
+    struct loaded l;
+    struct err e;
+    s.wrap = WRAP_COUNTING;
+    NEED_OK(load(&l, golden("llama3", ""), &s, &e), &e);
+    struct buf tokens = slurp(golden("llama3", "tokens.i32"));
+    const int64_t n_step = (int64_t)(tokens.n / 4), vectors = counting_calls(l.b, COUNT_write);
+    EXPECT_INT(counting_calls(l.b, COUNT_read), 0);
+    EXPECT_INT(vectors, 2 * model_info(l.m)->n_layer + 1); /* its norms: it has no biases */
+    struct logits got = logits_of(&l, &tokens, 1);
+    EXPECT_INT(counting_calls(l.b, COUNT_begin), n_step);
+    EXPECT_INT(counting_calls(l.b, COUNT_embed), n_step);
+    EXPECT_INT(counting_calls(l.b, COUNT_read), n_step);
+    EXPECT_INT(counting_bytes(l.b, COUNT_read), n_step * got.n_vocab * 4);
+    EXPECT_INT(counting_calls(l.b, COUNT_write) - vectors, 2 * n_step);
+    EXPECT_INT(counting_calls(l.b, COUNT_attn), n_step * model_info(l.m)->n_layer);
+    EXPECT_INT(counting_calls(l.b, COUNT_copy), 0);
+    free(got.v);
+    buf_deinit(&tokens);
+    unload(&l);
+}
+
+static void add_trace(void *ctx, int layer, const char *name, const float *x, int n_row, int64_t n)
+{
+    uint64_t *h = ctx;
+    (void)layer, (void)name;
+    *h = recorded_hash(*h, x, (size_t)n_row * (size_t)n * sizeof *x);
+}
+
+TEST(intermediates_are_fetched_through_the_door)
+{
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    uint64_t hash[2] = {RECORDED_BEGIN, RECORDED_BEGIN};
+    for (int i = 0; i < 2; i++) {
+        struct setup s = plain;
+        struct loaded l;
+        struct err e;
+        s.wrap = i ? WRAP_COUNTING : WRAP_NONE;
+        NEED_OK(load(&l, golden("gemma3", ""), &s, &e), &e);
+        struct buf tokens = slurp(golden("gemma3", "tokens.i32"));
+        model_trace(l.m, add_trace, &hash[i]);
+        struct logits got = logits_of(&l, &tokens, 7);
+        EXPECT(hash[i] != RECORDED_BEGIN);
+        free(got.v);
+        buf_deinit(&tokens);
+        unload(&l);
+    }
+    EXPECT(hash[0] == hash[1]);
+}
+
+/* That the tests above can fail: memory of a counting backend, read or written around the door. */
+TEST(memory_behind_the_door_cannot_be_touched)
+{
+    for (int write = 0; write < 2; write++) {
+        struct backend *b;
+        struct err e;
+        NEED_OK(test_backend(&b, WRAP_COUNTING, &(struct backend_options){.n_thread = 1}, &e), &e);
+        volatile float *x = b->op->alloc(b, 4096);
+        NEED(x);
+        pid_t child = fork();
+        if (child == 0) {
+            signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would report */
+            if (write)
+                x[7] = 1;
+            else
+                (void)x[7];
+            _exit(0);
+        }
+        int status = 0;
+        EXPECT(child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status) &&
+               WTERMSIG(status) == SIGSEGV);
+        b->op->release(b, (void *)(uintptr_t)x, 4096);
+        backend_close(b);
+    }
+}
+
+/* One file under one setup, at every level that this CPU runs: the bits that were recorded, which are the same at all levels. */
+static void compare_recorded(struct recorded *r, const struct base *b, const struct buf *tokens,
+                             const char *act)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s/%s act=%s kv=%s", b->model, *b->file ? b->file : "safetensors",
+             act, kv_type_name(b->setup.kv));
+    for (const char *const *level = kern_levels(); *level; level++) {
+        struct setup s = b->setup;
+        struct loaded l;
+        struct err e;
+        s.level = *level;
+        int rc = load(&l, golden(b->model, b->file), &s, &e);
+        if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+        struct logits got = rc == 0 ? logits_of(&l, tokens, 0) : (struct logits){0};
+        if (rc == 0)
+            recorded_compare(r, key,
+                             recorded_hash(RECORDED_BEGIN, got.v,
+                                           (size_t)got.n * (size_t)got.n_vocab * sizeof *got.v),
+                             *level);
+        free(got.v);
+        unload(&l);
+    }
+}
+
+static void record_file(struct recorded *r, const char *model, const char *file, int n_kv)
+{
+    struct buf tokens = slurp(golden(model, "tokens.i32"));
+    struct base b = {model, file, plain};
+    for (int kv = 0; kv < n_kv; kv++) {
+        b.setup.kv = (enum kv_type)kv;
+        b.setup.act = ACT_CHOICE_F32;
+        compare_recorded(r, &b, &tokens, "f32");
+    }
+    b.setup.kv = KV_F16;
+    b.setup.act = ACT_CHOICE_AUTO;
+    compare_recorded(r, &b, &tokens, "auto");
+    buf_deinit(&tokens);
+}
+
+/* Behind 512 positions, where attention merges two spans; in chunks, because the batch takes 128 rows. */
+static void record_long(struct recorded *r)
+{
+    struct buf tokens = slurp(golden("llama3", "tokens.i32")), many = {0};
+    struct base b = {"../../models/quoth-tiny", "quoth-tiny-q8_0.gguf", plain};
+    for (int i = 0; i < 9; i++) buf_add(&many, tokens.data, tokens.n);
+    b.setup.context = 800;
+    b.setup.kv = KV_Q8;
+    b.setup.act = ACT_CHOICE_AUTO;
+    compare_recorded(r, &b, &many, "auto, 720 tokens");
+    buf_deinit(&tokens);
+    buf_deinit(&many);
+}
+
+TEST(recorded_logits)
+{
+    static const char *const types[] = {"model-q8_0.gguf", "model-q4_1.gguf", "model-bf16.gguf",
+                                        "model-f16.gguf"};
+    static struct recorded r;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    recorded_open(&r, "logits.txt");
+    for (int i = 0; i < N_MODEL; i++) record_file(&r, models[i], "", 1);
+    for (int i = 0; i < N_MODEL; i++) record_file(&r, models[i], "model.gguf", KV_TYPE_COUNT);
+    for (int i = 0; i < 4; i++) record_file(&r, "llama3", types[i], 1);
+    record_long(&r);
+    recorded_close(&r, false);
 }

@@ -3,6 +3,7 @@
 
     tests/golden/make.py [NAME...]     makes all, or the named folders beside this file
     tests/golden/make.py --check       makes them in a temporary folder and compares with what is here
+    tests/golden/make.py --fields      compares what every field of a config.json does with transformers: fields.py
 
 README.md describes the files. Everything follows from the tables below: weights come from numpy's
 frozen RandomState, not from a library's initialization, so a newer transformers makes the same checkpoints.
@@ -53,6 +54,9 @@ N_TOKEN, N_PROMPT, N_GREEDY = 80, 16, 24
 COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=3, max_position_embeddings=256, bos_token_id=BOS,
               eos_token_id=EOS, pad_token_id=None, rms_norm_eps=1e-5)
 
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
+
+# variants: other rope_parameters over the same weights; their config.json and the logits behind the whole text.
 # arch: the architecture of the GGUF file. old_config: config.json in the spelling of transformers 4, which
 # most published checkpoints still have. types: further GGUF files, with matrices of these types. swap: q and k rows reordered in the GGUF file, see permute().
 MODELS = {
@@ -60,6 +64,8 @@ MODELS = {
     "llama3": dict(
         cls=transformers.LlamaForCausalLM, arch="llama", swap=True, seed=29, old_config=True,
         types=("Q8_0", "Q4_1", "BF16", "F16"),
+        variants={"yarn-untruncated": dict(YARN, truncate=False), "yarn-mscale": dict(YARN, mscale=0.707, mscale_all_dim=0.4),
+                  "yarn-attention-factor": dict(YARN, attention_factor=1.5)},
         config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True,
                     rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0,
@@ -94,32 +100,54 @@ MODELS = {
                     num_hidden_layers=4, no_rope_layers=[1, 1, 1, 0], no_rope_layer_interval=4,
                     tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # norms behind each block instead of before it; q and k normalized over all heads
+    "olmo2": dict(
+        cls=transformers.Olmo2ForCausalLM, arch="olmo2", swap=False, seed=3, embed=0.05,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
+                    tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # two experts of five for each row
+    "qwen3moe": dict(
+        cls=transformers.Qwen3MoeForCausalLM, arch="qwen3moe", swap=False, seed=3,
+        config=dict(hidden_size=32, intermediate_size=64, moe_intermediate_size=24, num_experts=5, num_experts_per_tok=2,
+                    norm_topk_prob=True, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                    tie_word_embeddings=False, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
+    # norms before and after each block, which files hold less 1; windows and a rope base of their own in five layers of six
+    "gemma3": dict(
+        cls=transformers.Gemma3ForCausalLM, arch="gemma3", swap=False, seed=1, norm_add=1, embed=0.05,
+        config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                    num_hidden_layers=7, sliding_window=16, query_pre_attn_scalar=16, tie_word_embeddings=True,
+                    rms_norm_eps=1e-6,
+                    rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=100000.0),
+                                         sliding_attention=dict(rope_type="default", rope_theta=1000.0)))),
 }
 
 
-def random_weight(rng, name, shape):
+def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     """Weights large enough that attention is uneven and logits are spread: far from an untrained model's."""
     if name.endswith("norm.weight"):
-        w = rng.uniform(0.5, 1.5, shape)
+        w = rng.uniform(0.5, 1.5, shape) - norm_add
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
     elif "embed_tokens" in name:
-        w = rng.normal(0, 0.4, shape)
+        w = rng.normal(0, embed, shape)
     else:
         gain = 1.6 if "q_proj" in name or "k_proj" in name else 1.2
-        w = rng.normal(0, gain / np.sqrt(shape[1]), shape)
+        w = rng.normal(0, gain / np.sqrt(shape[-1]), shape)
     return torch.from_numpy(w.astype(np.float32))
 
 
 def make_model(spec, **overrides):
     config = spec["cls"].config_class(**{**COMMON, **spec["config"], **overrides})
     config._attn_implementation = "eager"  # plain matrices: windows are honoured in every version
+    config._experts_implementation = "eager"  # the others do not compute in float64
     config.dtype = "float32"
     model = spec["cls"](config).eval()
     rng = np.random.RandomState(spec["seed"])
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):  # a tied head is listed once
-            p.copy_(random_weight(rng, name, tuple(p.shape)))
+            p.copy_(random_weight(rng, name, tuple(p.shape), spec.get("norm_add", 0), spec.get("embed", 0.4)))
     model.generation_config = transformers.GenerationConfig(
         bos_token_id=BOS, eos_token_id=[EOS, BOS], do_sample=True, temperature=0.7, top_k=40, top_p=0.9)
     return model
@@ -183,6 +211,88 @@ def rope_factors(rope, d_head):
     return (1 / ((1 - smooth) / rope["factor"] + smooth)).astype(np.float32)
 
 
+def published(model):
+    """(name, values) as checkpoints have them: each expert's matrices apart. Values are views."""
+    for raw, p in model.named_parameters():
+        if raw.endswith("experts.gate_up_proj"):
+            for e in range(p.shape[0]):
+                for part, name in zip(torch.tensor_split(p[e], 2), ("gate_proj", "up_proj")):
+                    yield raw.replace("gate_up_proj", f"{e}.{name}.weight"), part
+        elif raw.endswith("experts.down_proj"):
+            for e in range(p.shape[0]):
+                yield raw.replace("down_proj", f"{e}.down_proj.weight"), p[e]
+        else:
+            yield raw, p
+
+
+def to_fp8(model, block):
+    """Linear layers of the blocks become 8-bit floats with a scale for each block[0] x block[1] values, as published
+    checkpoints have them. Returns the tensors of the file; the model computes with the values that these stand for."""
+    out = {}
+
+    def convert(raw, w):
+        padded = torch.nn.functional.pad(w, (0, -w.shape[1] % block[1], 0, -w.shape[0] % block[0]))
+        parts = padded.reshape(padded.shape[0] // block[0], block[0], padded.shape[1] // block[1], block[1])
+        scale = parts.abs().amax(dim=(1, 3)).clamp(min=1e-12) / 448
+        code = (parts / scale[:, None, :, None]).to(torch.float8_e4m3fn)
+        values = (code.float() * scale[:, None, :, None]).reshape(padded.shape)[:w.shape[0], :w.shape[1]]
+        out[raw + ".weight"] = code.reshape(padded.shape)[:w.shape[0], :w.shape[1]].contiguous()
+        out[raw + ".weight_scale_inv"] = scale.contiguous()
+        return values
+
+    with torch.no_grad():
+        for raw, p in published(model):
+            if raw.endswith("_proj.weight"):
+                p.copy_(convert(raw.removesuffix(".weight"), p.clone()))
+            else:
+                out[raw] = p.detach().clone().contiguous()
+    return out
+
+
+def write_fp8(out, model, block):
+    """The folder's config.json and model.safetensors with 8-bit floats; the model computes with their values."""
+    from safetensors.torch import save_file
+    for file in out.glob("*.safetensors*"):
+        file.unlink()
+    tied = model.config.tie_word_embeddings
+    save_file({k: v for k, v in to_fp8(model, block).items() if not (tied and k == "lm_head.weight")}, out / "model.safetensors")
+    config = json.loads((out / "config.json").read_text())
+    config["quantization_config"] = dict(quant_method="fp8", fmt="e4m3", activation_scheme="dynamic", weight_block_size=list(block),
+                                         modules_to_not_convert=["lm_head"])
+    write_json(out / "config.json", config)
+
+
+def make_fp8(name, root, block=(24, 40)):
+    """tests/golden/NAME-fp8: the model with 8-bit floats, and the logits of these weights."""
+    out = root / f"{name}-fp8"
+    out.mkdir(exist_ok=True)
+    model = make_model(MODELS[name])
+    model.config.save_pretrained(out)
+    write_tokenizer(out)
+    write_fp8(out, model, block)
+    tokens = np.random.RandomState(77).randint(0, N_VOCAB, N_TOKEN).astype("<i4")
+    tokens.tofile(out / "tokens.i32")
+    logits_of(model.double(), tokens).astype("<f4").tofile(out / "logits.f32")
+    for file in out.iterdir():
+        file.chmod(0o644)
+
+
+def gguf_tensors(spec, model):
+    """(name in Hugging Face, values) as a GGUF file has them: experts stacked, gate and up apart, norms whole."""
+    for raw, p in model.named_parameters():
+        data = p.detach().numpy()
+        if raw.endswith("experts.gate_up_proj"):
+            gate, up = np.split(data, 2, axis=1)
+            yield raw.replace("gate_up_proj", "gate_proj.weight"), gate
+            yield raw.replace("gate_up_proj", "up_proj.weight"), up
+        elif raw.endswith("experts.down_proj"):
+            yield raw + ".weight", data
+        elif raw.endswith("norm.weight"):
+            yield raw, data + np.float32(spec.get("norm_add", 0))
+        else:
+            yield raw, data
+
+
 def write_gguf(path, spec, model, kind=None):
     """F32, or with the matrices in another type (a GGMLQuantizationType)."""
     c, arch = model.config, spec["arch"]
@@ -199,7 +309,10 @@ def write_gguf(path, spec, model, kind=None):
     w.add_feed_forward_length(c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
     w.add_head_count_kv(c.num_key_value_heads)
-    w.add_rope_freq_base(c.rope_parameters["rope_theta"])
+    rope = c.rope_parameters.get("full_attention", c.rope_parameters)
+    w.add_rope_freq_base(rope["rope_theta"])
+    if "sliding_attention" in c.rope_parameters:
+        w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
     w.add_layer_norm_rms_eps(c.rms_norm_eps)
     if "head_dim" in spec["config"] or arch == "llama":
         w.add_key_length(d_head)
@@ -209,6 +322,10 @@ def write_gguf(path, spec, model, kind=None):
     if spec["swap"]:  # the converter's LlamaModel and its children
         w.add_vocab_size(c.vocab_size)
         w.add_rope_dimension_count(d_head)
+    if getattr(c, "num_experts", None):
+        w.add_expert_count(c.num_experts)
+        w.add_expert_used_count(c.num_experts_per_tok)
+        w.add_expert_feed_forward_length(c.moe_intermediate_size)
     if getattr(c, "sliding_window", None):
         w.add_sliding_window(c.sliding_window)  # not written by the converter, see README.md
 
@@ -223,12 +340,11 @@ def write_gguf(path, spec, model, kind=None):
     w.add_eos_token_id(EOS)
     w.add_add_bos_token(False)
 
-    if c.rope_parameters["rope_type"] == "llama3":
+    if rope["rope_type"] == "llama3":
         w.add_tensor("rope_freqs.weight", rope_factors(c.rope_parameters, d_head))
     names = gguf.get_tensor_name_map(
         next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), c.num_hidden_layers)
-    for raw, p in model.named_parameters():
-        data = p.detach().numpy()
+    for raw, data in gguf_tensors(spec, model):
         if spec["swap"] and ".q_proj." in raw:
             data = permute(data, c.num_attention_heads)
         if spec["swap"] and ".k_proj." in raw:
@@ -282,10 +398,11 @@ def greedy_of(model, tokens):
 def verify(name, spec, out, model, tokens, logits, greedy):
     """The files say what was computed, and the test would notice the mechanism it is there for."""
     back = spec["cls"].from_pretrained(out, attn_implementation="eager").double()
+    back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
     assert distance(logits_of(make_model(spec).float(), tokens), logits) < 2e-5, f"{name}: f32 is far from f64"
-    # transformers reads the weights of GGUF files too (not smollm3's; mistral's as a llama without the window)
-    if importlib.util.find_spec("accelerate") and name != "smollm3":
+    # transformers reads the weights of some GGUF files too (mistral's as a llama without the window)
+    if importlib.util.find_spec("accelerate") and name in ("llama3", "llama-untied", "mistral", "qwen2", "qwen3"):
         plain = name == "mistral"
         cls = transformers.LlamaForCausalLM if plain else spec["cls"]
         want = logits_of(make_model(spec, sliding_window=None).double(), tokens) if plain else logits
@@ -295,7 +412,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
 
     without = {"llama3": dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0)),
                "llama-untied": dict(rms_norm_eps=1e-5), "mistral": dict(sliding_window=4096),
-               "smollm3": dict(no_rope_layers=[1, 1, 1, 1])}.get(name)
+               "smollm3": dict(no_rope_layers=[1, 1, 1, 1]), "gemma3": dict(sliding_window=4096), "qwen3moe": dict(num_experts_per_tok=1)}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"
@@ -328,6 +445,11 @@ def make(name, root):
         gguf_type = gguf.GGMLQuantizationType[kind]
         write_gguf(out / f"model-{kind.lower()}.gguf", spec, model, gguf_type)
         logits_of(with_type(spec, gguf_type), tokens).astype("<f4").tofile(out / f"logits-{kind.lower()}.f32")
+    for label, rope in spec.get("variants", {}).items():
+        other = make_model(spec, rope_parameters=rope)
+        write_json(out / f"variant-{label}.json", {**json.loads((out / "config.json").read_text()), "rope_scaling": None,
+                                                   "rope_parameters": rope})
+        logits_of(other.double(), tokens)[-1].astype("<f4").tofile(out / f"variant-{label}.f32")
     model = model.double()
     logits = logits_of(model, tokens)
     greedy = greedy_of(model, tokens)
@@ -350,7 +472,8 @@ def compare(name, root):
         if (root / name / file).read_bytes() != (HERE / name / file).read_bytes():
             print(f"{name}/{file} differs")
             same = False
-    for file in ("logits.f32", "hidden.f32", *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
+    variants = [f"variant-{label}.f32" for label in MODELS[name].get("variants", ())]
+    for file in ("logits.f32", "hidden.f32", *variants, *(f.replace("model", "logits").replace("gguf", "f32") for f in types)):
         d = distance(read(root, file, "<f4"), read(HERE, file, "<f4"))
         if d > 1e-6:
             print(f"{name}/{file} differs by {d}")
@@ -361,6 +484,9 @@ def compare(name, root):
 def main(args):
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+    if "--fields" in args:
+        import fields
+        return fields.main(sys.modules[__name__], [a for a in args if a != "--fields"])
     check = "--check" in args
     names = [a for a in args if a != "--check"] or list(MODELS)
     if unknown := [n for n in names if n not in MODELS]:
@@ -368,6 +494,8 @@ def main(args):
     if not check:
         for name in names:
             make(name, HERE)
+        if "qwen3moe" in names:
+            make_fp8("qwen3moe", HERE)
         return 0
     with tempfile.TemporaryDirectory() as tmp:
         root = pathlib.Path(tmp)

@@ -1,54 +1,58 @@
-/* attn.c - attention over pages on the CPU: flash-style, with an online softmax in spans of 512
+/* attn.c - attention over pages on the CPU: flash attention with an online softmax in spans of 512
  * positions.
  *
- * A chunk of work is (piece of the plan, some KV heads): some rows and the query heads of their
- * groups meet K and V of some spans, 64 positions at a time, widened to f32 once for all of them if
- * they are many. Few rows take all heads of a block before the next block, in the order in which
- * they lie in the pages: memory is then read in runs of whole pages, not in pieces of 4 kB (two
- * threads that only read: 31 GB/s, not 27).
- * Which rows share a chunk never matters: each row and head has its own state and sees its positions
- * in the same order (kern.h). Rows whose spans are spread over several pieces leave their states in
- * slots; a second phase merges them, spans ascending. */
+ * A chunk of work is (piece of the plan, some KV heads): some rows, with the query heads of their
+ * groups, meet K and V of some spans, 64 positions at a time. With many rows, each block of K and V
+ * is widened to f32 once for all of them. With few rows, all heads of a block are computed before
+ * the next block, in page order: memory is then read in runs of whole pages instead of pieces of 4
+ * kB (two threads that only read: 31 GB/s instead of 27). The rows of a chunk do not affect each
+ * other: each row and head has its own state and sees its positions in the same order (kern.h).
+ * Rows whose spans are divided over several pieces store their states in slots; a second phase
+ * merges them, spans ascending. */
 #include "attn_plan.h"
 #include "cpu_impl.h"
+
+#include "base/check.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The first of them are taken at open: no context of ordinary length makes a step wait for pages. */
+/* SLOT_BYTES_FIRST is touched at open, so that steps with contexts of ordinary length do not wait
+ * for page faults. */
 enum { SLOT_BYTES_MAX = 64 << 20, SLOT_BYTES_FIRST = 2 << 20 };
 
-/* As many rows x heads share each widened block of K and V: 256 of 128 values make widening 2 % of
- * the time, and their q, o and totals (384 kB) stay in the second level of cache. */
+/* Return the maximum of rows x heads that share each widened block of K and V. With 256 rows of 128
+ * values, widening takes 2 % of the time, and q, o and totals (384 kB) stay in the L2 cache. */
 static int unit_rows(int d_head)
 {
     int n = 32768 / d_head / ATTN_TILE * ATTN_TILE;
     return n < 64 ? 64 : n > 512 ? 512 : n;
 }
 
-/* What a worker needs for one chunk: n_head times the rows, those of each head `stride` rows from
- * the one before. */
+/* A worker's memory for one chunk: n_head heads of n_row rows each; consecutive heads are `stride`
+ * rows apart. */
 struct work {
-    struct attn_rows rows; /* of the first head, and every head's n_row, from, to and pos */
+    struct attn_rows rows; /* q, state of the first head; n_row, from, to, pos of every head */
     int head0, n_head, stride;
     int32_t *from, *to, *pos;
     float *slope, *q;
     float *k, *v, *k_scale, *v_scale, *part; /* see cpu_kv_block */
-    float *top, *sum, *out; /* totals: [n_row], [n_row], [n_row, attn_stride(d_v)] of each head */
+    float *top, *sum, *out; /* totals of each head: [n_row], [n_row], [n_row, attn_stride(d_v)] */
 };
 
 struct attn {
     struct attn_plan plan;
-    int n_thread, unit_rows; /* rows x heads of a piece, at most */
+    int n_thread, unit_rows; /* maximum of rows x heads of a piece */
+    int d_max;               /* maximum of values of a head */
     float *memory;           /* [n_thread, work_floats] */
     int64_t work_floats, slot_floats;
-    float *slot; /* [SLOT_BYTES_MAX], beyond the first touched as used */
+    float *slot; /* [SLOT_BYTES_MAX], touched on first use past SLOT_BYTES_FIRST */
 };
 
 /* ---- memory ---- */
 
-/* The arrays of a work, one after the other; NULL memory: how many floats they take. */
+/* Place the arrays of a work one after another in memory. Returns their size in floats. */
 static int64_t work_layout(struct work *w, float *memory, int n_row, int d)
 {
     const int64_t rows = attn_head_rows(n_row), wide = attn_stride(d);
@@ -82,6 +86,7 @@ int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, str
     int rc = attn_plan_open(&a->plan, n_row, e);
     if (rc != 0) return rc;
     a->n_thread = pool_n_thread(c->pool);
+    a->d_max = d_head;
     a->unit_rows = n_group > unit_rows(d_head) ? n_group : unit_rows(d_head);
     static float nowhere[1];
     a->work_floats = work_layout(&(struct work){0}, nowhere, a->unit_rows, d_head);
@@ -120,14 +125,14 @@ struct job {
     int n_group;
 };
 
-/* Up to `tile` rows of queries [n, d_k], row i at q[i], side by side, times a number. */
+/* Interleave n <= tile query rows of d_k values, row i at q[i], multiplied by `times`. */
 static void put_queries(float *to, const float *const *q, int n, int d_k, int tile, float times)
 {
     for (int d = 0; d < d_k; d++, to += tile)
         for (int i = 0; i < n; i++) to[i] = q[i][d] * times;
 }
 
-/* The rows of head i. */
+/* Return the rows of head i. */
 static struct attn_rows head_rows(const struct work *w, int i)
 {
     struct attn_rows rows = w->rows;
@@ -158,7 +163,8 @@ static void head_begin(const struct job *j, const struct attn_piece *x, struct w
            (size_t)(w->rows.n_row * attn_stride(s->d_v)) * sizeof(float));
 }
 
-/* Row r of head i of a chunk is unit r / n_group, query head (head0 + i) * n_group + r % n_group. */
+/* Begin a chunk's rows: row r of head i is unit r / n_group, query head (head0 + i) * n_group + r %
+ * n_group. */
 static void rows_begin(const struct job *j, const struct attn_piece *x, int head0, struct work *w)
 {
     const struct attn_plan *p = &j->attn->plan;
@@ -183,13 +189,13 @@ static void span_begin(struct work *w)
     for (int i = 0; i < w->n_head; i++) {
         struct attn_rows a = head_rows(w, i);
         size_t n = (size_t)a.n_row;
-        for (int r = 0; r < w->stride; r++) a.m[r] = -INFINITY; /* kernels look at whole vectors */
+        for (int r = 0; r < w->stride; r++) a.m[r] = -INFINITY; /* kernels read whole vectors */
         memset(a.l, 0, n * ATTN_TILE * sizeof(float));
         memset(a.o, 0, n * (size_t)attn_stride(a.d_v) * sizeof(float));
     }
 }
 
-/* Positions [lo, hi) of one span; the piece goes on to `end`. */
+/* Compute positions [lo, hi) of one span; the piece continues to `end`. */
 static void span_run(const struct job *j, const struct attn_piece *x, struct work *w, int lo,
                      int hi, int end)
 {
@@ -223,7 +229,8 @@ static bool sees(int from, int to, int span)
     return from < (span + 1) * ATTN_SPAN && to > span * ATTN_SPAN;
 }
 
-/* A slot: m, at 16 the 16 lanes of l (of a total: l in the first), at 32 o. */
+/* Return the address of a slot: m; at 16, the 16 lanes of l (of a total: l in the first lane); at
+ * 32, o. */
 static float *slot_of(const struct job *j, const struct attn_piece *x, int unit, int head, int span)
 {
     int n = x->before < 0 ? 1 : x->span1 - x->span0, i = x->before < 0 ? 0 : span - x->span0;
@@ -238,7 +245,8 @@ static void slot_put(float *slot, float m, const float *l, int n_lane, const flo
     memcpy(slot + 2 * ATTN_TILE, o, (size_t)n * sizeof *o);
 }
 
-/* The span goes to the rows' totals, or to slots where spans before it are another piece's. */
+/* Merge the span into the rows' totals, or store it in slots if earlier spans are another
+ * piece's. */
 static void span_end(const struct job *j, const struct attn_piece *x, struct work *w, int i,
                      int span)
 {
@@ -257,7 +265,8 @@ static void span_end(const struct job *j, const struct attn_piece *x, struct wor
     }
 }
 
-/* The worker's o is free by now: it serves as the sink's zeros. */
+/* Merge the sink and write the row's result. w->rows.o is free at this point and holds the sink's
+ * zeros. */
 static void row_finish(const struct job *j, struct work *w, int unit, int head, float m, float l,
                        float *out)
 {
@@ -318,7 +327,7 @@ static void run_chunk(void *ctx, int chunk, int worker)
 
 /* ---- rows of several pieces ---- */
 
-/* The total of all spans up to the piece's. */
+/* Merge all spans up to the end of the piece. */
 static void merge_pieces(const struct job *j, int piece, int unit, int head, float *m, float *l,
                          float *out)
 {
@@ -360,6 +369,9 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
     struct cpu_backend *c = cpu_of(b);
     struct attn *a = c->attn;
     int n_group = spec->n_head / spec->n_head_kv;
+    CHECK(a && batch->n_row <= c->n_row_max && n_group <= a->unit_rows && spec->d_k <= a->d_max &&
+              spec->d_v <= a->d_max,
+          "%d rows, %d heads of %d and %d in a group", batch->n_row, n_group, spec->d_k, spec->d_v);
     struct job j = {&c->kern, a, y, q, kv, batch, spec, n_group};
     a->slot_floats = 2 * ATTN_TILE + attn_stride(spec->d_v);
     attn_plan_make(&a->plan, batch, spec, kv->page_rows, a->unit_rows,

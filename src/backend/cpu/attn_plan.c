@@ -1,10 +1,10 @@
 /* attn_plan.c - which rows meet which spans of K and V together.
  *
- *   long sequences of rows (prompts)   tiles of unit_max rows, each over all its spans
- *   short ones (decoding, drafts)      sorted by their page tables, so that sequences with a common
- *                                      prefix are neighbours; a tree of pieces: what several share
- *                                      is read once for all of them, then each goes its own way
- *   a piece that would keep one        parts of fewer spans, then fewer KV heads at a time
+ *   long row sequences (prompts)   tiles of unit_max rows, each over all its spans
+ *   short ones (decoding, drafts)  sorted by page table, so that sequences with a common prefix are
+ *                                  neighbours; a tree of pieces: a shared prefix is read once for
+ *                                  all its sequences, then each continues alone
+ *   a piece that would keep one    divided into parts of fewer spans, then of fewer KV heads
  *   thread busy while others wait
  *
  *        |---- spans shared by a b c d ----|---- shared by a b ----|-- a --|
@@ -12,15 +12,15 @@
  *                                          |-- c --|
  *                                          |------ d ------|
  *
- * A row's spans are merged in ascending order, and each is computed as if alone (kern.h); so the
- * plan may depend on anything without changing a bit. What several pieces compute of one row is
- * kept in slots until all are done. Where slots are scarce nothing is shared or split. */
+ * A row's spans are merged in ascending order, and each is computed independently (kern.h), so the
+ * plan never changes a bit of the result. Results of a row with several pieces stay in slots until
+ * all are done. If slots are scarce, nothing is shared or divided. */
 #include "attn_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXTRA_MAX = 1024 }; /* parts beyond the first, of all split pieces */
+enum { EXTRA_MAX = 1024 }; /* maximum of parts beyond the first, of all divided pieces */
 
 int attn_plan_open(struct attn_plan *p, int n_row_max, struct err *e)
 {
@@ -56,7 +56,7 @@ static int n_row_of(const struct batch *b, int s)
     return b->row0[s + 1] - b->row0[s];
 }
 
-/* The first span that nobody of units [u, end) sees any more. */
+/* Return the end of the last span that units [u, end) see. */
 static int span_end(const struct attn_plan *p, int u, int end)
 {
     int to = 0;
@@ -74,17 +74,12 @@ static int span_begin(const struct attn_plan *p, int u, int end)
 static void add_units(struct attn_plan *p, const struct attn_spec *spec, int s)
 {
     const struct batch *b = p->batch;
-    int first = p->n_unit;
     for (int r = b->row0[s]; r < b->row0[s + 1]; r++) {
         int pos = b->pos[r], u = p->n_unit++;
         p->row[u] = r;
         p->from[u] = spec->window > 0 && pos >= spec->window ? pos - spec->window + 1 : 0;
         p->to[u] = pos + 1;
     }
-    for (int i = 0; i < b->n_span; i++)
-        for (int u = first; b->span[i].seq == s && u < p->n_unit; u++)
-            if (p->to[u] > b->span[i].pos0 && p->to[u] <= b->span[i].pos1)
-                p->to[u] = b->span[i].pos1 < b->kv_len[s] ? b->span[i].pos1 : b->kv_len[s];
 }
 
 /* ---- pieces ---- */
@@ -100,7 +95,8 @@ static int least(int64_t a, int64_t b)
     return (int)(a < b ? a : b);
 }
 
-/* KV heads of each chunk: as many as fit a worker's memory, about equally many in all. */
+/* Return the KV heads per chunk: as many as fit a worker's memory, distributed evenly over the
+ * chunks. */
 static int heads_of_chunk(const struct attn_plan *p, int n_unit, int64_t most)
 {
     int fit = attn_head_rows(p->row_max) / attn_head_rows(n_unit * p->n_group);
@@ -110,7 +106,7 @@ static int heads_of_chunk(const struct attn_plan *p, int n_unit, int64_t most)
     return (p->n_head_kv + n_chunk - 1) / n_chunk;
 }
 
-/* How many of n_span spans are not too much for a chunk of all heads. */
+/* Return how many of n_span spans fit in cost_max for a chunk of all heads. */
 static int spans_of_part(struct attn_plan *p, int n_unit, int n_span)
 {
     int64_t n = p->cost_max / (cost(p, n_unit, 1) * heads_of_chunk(p, n_unit, p->n_head_kv));
@@ -121,7 +117,8 @@ static int spans_of_part(struct attn_plan *p, int n_unit, int n_span)
     return part;
 }
 
-/* Spans [span0, span1) of units [u, end), in parts if they cost too much. Returns the last part. */
+/* Add pieces for spans [span0, span1) of units [u, end), in parts if they cost too much. Returns
+ * the last part. */
 static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, int span1,
                       int before, bool last)
 {
@@ -166,7 +163,7 @@ static int n_common_span(const struct attn_plan *p, int s, int t)
     return n;
 }
 
-/* Sequences with a common prefix of whole spans become neighbours. */
+/* Compare for a sort that makes sequences with a common prefix of whole spans neighbours. */
 static bool goes_before(const struct attn_plan *p, int s, int t)
 {
     int n = n_common_span(p, s, t);
@@ -188,7 +185,8 @@ static void sort_seqs(struct attn_plan *p, int n)
         }
 }
 
-/* Neighbours [a, b), who all share the spans before `span`, the work of piece `before`. */
+/* Add pieces for neighbours [a, b), which share all spans before `span`, computed by piece
+ * `before`. */
 static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 {
     bool last = b - a == 1;
@@ -211,7 +209,8 @@ static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 
 /* ---- the plan ---- */
 
-/* Short sequences first, neighbours sharing what they can. Returns how many there are. */
+/* Order sequences: short ones first, neighbours sharing what they can. Returns the number of short
+ * ones. */
 static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
 {
     const struct batch *b = p->batch;
@@ -237,7 +236,7 @@ static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
     return n_short;
 }
 
-/* A chunk of more than this keeps a thread busy when the others have nothing left. */
+/* Return the cost above which a chunk would keep one thread busy after the others have finished. */
 static int64_t cost_limit(const struct attn_plan *p, int n_thread)
 {
     const struct batch *b = p->batch;
@@ -255,7 +254,8 @@ static int chunks_of(const struct attn_plan *p, const struct attn_piece *x)
     return (p->n_head_kv + x->n_head - 1) / x->n_head;
 }
 
-/* Long chunks first, by powers of two of their cost; the last ones of split rows. */
+/* Sort pieces by cost, long ones first, in buckets of powers of two; list the last pieces of
+ * divided rows. */
 static void order_pieces(struct attn_plan *p)
 {
     int count[64] = {0};
@@ -311,7 +311,7 @@ void attn_plan_make(struct attn_plan *p, const struct batch *b, const struct att
     p->cost_max = cost_limit(p, n_thread);
     int n_short = order_seqs(p, spec);
     if (n_short > 0) add_tree(p, 0, n_short, 0, -1);
-    p->slot_max = 0; /* prompts have pieces enough: never split */
+    p->slot_max = 0; /* prompts have enough pieces: never split */
     for (int i = n_short; i < b->n_seq; i++)
         for (int u = p->unit0[i]; u < p->unit0[i + 1]; u += unit_max) {
             int end = u + unit_max < p->unit0[i + 1] ? u + unit_max : p->unit0[i + 1];

@@ -1,9 +1,10 @@
-/* cpu.c - the CPU backend: open, memory, and the ops that are plain loops over rows.
+/* cpu.c - the CPU backend: open, memory, and ops that are plain loops over rows.
  *
- * An op is split into chunks for the pool so that no chunk's result depends on another or on the
- * split. */
+ * Ops are divided into chunks for the pool. No chunk's result depends on another chunk or on the
+ * division. */
 #include "cpu_impl.h"
 
+#include "base/check.h"
 #include "base/os.h"
 
 #include <stdio.h>
@@ -28,15 +29,29 @@ static void cpu_populate(struct backend *b, void *p, size_t n_byte)
     os_populate(p, n_byte);
 }
 
-static int cpu_reserve(struct backend *b, int n_row, int64_t k, int d_head, int n_group,
-                       struct err *e)
+static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *e)
 {
     struct cpu_backend *c = cpu_of(b);
-    c->n_row_max = n_row;
-    c->k_max = k;
+    CHECK(!c->attn && s->n_row >= 1 && s->k >= 1, "%d rows of %lld columns", s->n_row,
+          (long long)s->k);
+    c->n_row_max = s->n_row;
+    c->k_max = s->k;
     int rc = cpu_linear_open(c, e);
     if (rc != 0) return rc;
-    return cpu_attn_open(c, n_row, d_head, n_group, e);
+    return cpu_attn_open(c, s->n_row, s->d_head, s->n_group, e);
+}
+
+/* Read, write and copy: device memory is host memory. */
+static void cpu_copy(struct backend *b, void *to, const void *from, size_t n_byte)
+{
+    (void)b;
+    memcpy(to, from, n_byte);
+}
+
+static const struct batch *cpu_begin(struct backend *b, const struct batch *batch)
+{
+    (void)b;
+    return batch;
 }
 
 static void cpu_close(struct backend *b)
@@ -62,11 +77,10 @@ static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const
     }
 }
 
-/* Elementwise ops over n values in pieces: an element's value does not depend on where the pieces
- * begin. */
+/* Size of a piece of elementwise ops; it does not change an element's value. */
 enum { PIECE = 8192 };
 
-/* Ops on whole rows take as many of them at once as a piece holds. */
+/* Return the number of rows of n values in a piece, for ops on whole rows. */
 static int piece_rows(int n)
 {
     return n < PIECE ? PIECE / n : 1;
@@ -137,6 +151,8 @@ struct piece_job {
     float *y;
     const float *a, *b;
     int64_t n;
+    enum curve curve;
+    float by;
 };
 
 static int piece_len(const struct piece_job *j, int i)
@@ -145,12 +161,12 @@ static int piece_len(const struct piece_job *j, int i)
     return rest < PIECE ? (int)rest : PIECE;
 }
 
-static void silu_mul_piece(void *ctx, int i, int worker)
+static void curve_mul_piece(void *ctx, int i, int worker)
 {
     (void)worker;
     struct piece_job *j = ctx;
     int64_t at = (int64_t)i * PIECE;
-    j->kern->curve_mul[CURVE_silu](j->y + at, j->a + at, j->b + at, piece_len(j, i));
+    j->kern->curve_mul[j->curve](j->y + at, j->a + at, j->b + at, piece_len(j, i));
 }
 
 static void add_piece(void *ctx, int i, int worker)
@@ -161,16 +177,48 @@ static void add_piece(void *ctx, int i, int worker)
     j->kern->add(j->y + at, j->a + at, piece_len(j, i));
 }
 
-static void cpu_silu_mul(struct backend *b, float *y, const float *gate, const float *up, int64_t n)
+static void cpu_curve_mul(struct backend *b, float *y, const float *gate, const float *up,
+                          int64_t n, enum curve curve)
 {
-    struct piece_job j = {&cpu_of(b)->kern, y, gate, up, n};
-    pool_run(cpu_of(b)->pool, silu_mul_piece, &j, (int)((n + PIECE - 1) / PIECE));
+    struct piece_job j = {&cpu_of(b)->kern, y, gate, up, n, curve, 0};
+    pool_run(cpu_of(b)->pool, curve_mul_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
 static void cpu_add(struct backend *b, float *y, const float *x, int64_t n)
 {
-    struct piece_job j = {&cpu_of(b)->kern, y, x, NULL, n};
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = y, .a = x, .n = n};
     pool_run(cpu_of(b)->pool, add_piece, &j, (int)((n + PIECE - 1) / PIECE));
+}
+
+static void scale_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct piece_job *j = ctx;
+    float *x = j->y + (int64_t)i * PIECE;
+    for (int k = 0, n = piece_len(j, i); k < n; k++) x[k] *= j->by;
+}
+
+static void softcap_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct piece_job *j = ctx;
+    float *x = j->y + (int64_t)i * PIECE;
+    const int n = piece_len(j, i);
+    for (int k = 0; k < n; k++) x[k] /= j->by;
+    j->kern->curve[CURVE_tanh](x, x, n);
+    for (int k = 0; k < n; k++) x[k] *= j->by;
+}
+
+static void cpu_scale(struct backend *b, float *x, int64_t n, float by)
+{
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = x, .n = n, .by = by};
+    pool_run(cpu_of(b)->pool, scale_piece, &j, (int)((n + PIECE - 1) / PIECE));
+}
+
+static void cpu_softcap(struct backend *b, float *x, int64_t n, float cap)
+{
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = x, .n = n, .by = cap};
+    pool_run(cpu_of(b)->pool, softcap_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
 static void cpu_gather(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
@@ -191,17 +239,23 @@ static const struct backend_ops cpu_ops = {
     .weights_verify = cpu_weights_verify,
     .weights_close = cpu_weights_close,
     .reserve = cpu_reserve,
+    .read = cpu_copy,
+    .write = cpu_copy,
+    .copy = cpu_copy,
+    .begin = cpu_begin,
     .embed = cpu_embed,
     .rms_norm = cpu_rms_norm,
     .linear = cpu_linear,
     .rope = cpu_rope,
     .kv_put = cpu_kv_put,
-    .kv_copy = cpu_kv_copy,
-    .kv_read = cpu_kv_read,
-    .kv_write = cpu_kv_write,
     .attn = cpu_attn,
-    .silu_mul = cpu_silu_mul,
+    .curve_mul = cpu_curve_mul,
     .add = cpu_add,
+    .scale = cpu_scale,
+    .softcap = cpu_softcap,
+    .route = cpu_route,
+    .experts = cpu_experts,
+    .combine = cpu_combine,
     .gather = cpu_gather,
     .linears = cpu_linears,
     .linear_add = cpu_linear_add,
@@ -214,6 +268,7 @@ int backend_open_cpu(struct backend **out, const struct backend_options *o, stru
     struct cpu_backend *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e, "the CPU backend", sizeof *c);
     c->base.op = &cpu_ops;
+    c->base.is_host = true;
     c->act = o->act;
     int rc = kern_open(&c->kern, o->cpu_level, e);
     int n_thread = o->n_thread ? o->n_thread : cpu_threads(o->weight_bytes);
@@ -226,16 +281,9 @@ int backend_open_cpu(struct backend **out, const struct backend_options *o, stru
     }
     snprintf(c->description, sizeof c->description, "cpu %s, %d thread%s", c->kern.name,
              pool_n_thread(c->pool), pool_n_thread(c->pool) == 1 ? "" : "s");
+    c->base.pool = c->pool;
+    c->base.level = c->kern.name;
+    c->base.description = c->description;
     *out = &c->base;
     return 0;
-}
-
-const char *backend_describe(const struct backend *b)
-{
-    return ((const struct cpu_backend *)b)->description;
-}
-
-struct pool *backend_pool(struct backend *b)
-{
-    return cpu_of(b)->pool;
 }

@@ -1,4 +1,4 @@
-/* kv.c - K and V into and out of pages on the CPU; the layout is drawn at struct kv_layer. */
+/* kv.c - K and V into and out of pages on the CPU; see struct kv_layer for the layout. */
 #include "cpu_impl.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static int value_bytes(const struct kv_layer *kv)
     return kv->type == KV_F32 ? 4 : kv->type == KV_F16 || kv->type == KV_BF16 ? 2 : 1;
 }
 
-/* The panel of K that holds a token of a page. */
+/* Return the offset of the K panel that holds a token of a page. */
 static int64_t k_offset(const struct kv_layer *kv, int head, int row)
 {
     int64_t first = (int64_t)head * kv->page_rows + (row & -panel_width(kv));
@@ -25,7 +25,8 @@ static int64_t v_offset(const struct kv_layer *kv, int head, int row)
     return ((int64_t)head * kv->page_rows + row) * kv->d_v * value_bytes(kv);
 }
 
-/* The scale of a token, behind the n values of the page that are d wide. */
+/* Return the address of a token's scale, which lies behind the page's values (d per token); NULL
+ * unless KV_Q8. */
 static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head, int row)
 {
     int64_t n = (int64_t)kv->n_head_kv * kv->page_rows * d;
@@ -46,7 +47,7 @@ struct put_job {
     int n_row;
 };
 
-/* One head of one token: its values are w apart in the panel. */
+/* Store K of one head of one token: its values are w apart in the panel. */
 static void put_k(const struct put_job *j, uint8_t *page, int head, int row, const float *k,
                   uint8_t *code)
 {
@@ -138,34 +139,11 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
     pool_run(c->pool, rope_put_rows, &j, (n_row + PUT_ROWS - 1) / PUT_ROWS);
 }
 
-void cpu_kv_copy(struct backend *b, const struct kv_layer *kv, int32_t page_src, int32_t page_dst)
-{
-    (void)b;
-    memcpy(kv->k + page_dst * kv->k_page_bytes, kv->k + page_src * kv->k_page_bytes,
-           (size_t)kv->k_page_bytes);
-    memcpy(kv->v + page_dst * kv->v_page_bytes, kv->v + page_src * kv->v_page_bytes,
-           (size_t)kv->v_page_bytes);
-}
-
-void cpu_kv_read(struct backend *b, const struct kv_layer *kv, int32_t page, uint8_t *to)
-{
-    (void)b;
-    memcpy(to, kv->k + page * kv->k_page_bytes, (size_t)kv->k_page_bytes);
-    memcpy(to + kv->k_page_bytes, kv->v + page * kv->v_page_bytes, (size_t)kv->v_page_bytes);
-}
-
-void cpu_kv_write(struct backend *b, const struct kv_layer *kv, int32_t page, const uint8_t *from)
-{
-    (void)b;
-    memcpy(kv->k + page * kv->k_page_bytes, from, (size_t)kv->k_page_bytes);
-    memcpy(kv->v + page * kv->v_page_bytes, from + kv->k_page_bytes, (size_t)kv->v_page_bytes);
-}
-
 /* ---- out of pages ---- */
 
-/* Where a position's K and V are. */
+/* Address of a position's K and V. */
 struct place {
-    uint8_t *k, *v; /* the panel of K that holds it; its row of V */
+    uint8_t *k, *v; /* panel of K that holds it; row of V */
     const float *k_scale, *v_scale;
 };
 
@@ -179,7 +157,7 @@ static struct place place_of(const struct kv_block *b, int head, int pos)
                           scale_of(kv, k, kv->d_k, head, row), scale_of(kv, v, kv->d_v, head, row)};
 }
 
-/* Sub-tile t where it lies, fetching the same one of what comes next. */
+/* Refer to sub-tile t in its page, and prefetch the same sub-tile of the next block. */
 static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int pos)
 {
     int next = pos - b->pos0 + b->next_pos0;
@@ -190,7 +168,7 @@ static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int
     out->k_ahead[t] = ahead.k, out->v_ahead[t] = ahead.v;
 }
 
-/* Sub-tile t, of positions within one page, widened. */
+/* Widen sub-tile t, whose positions are in one page. */
 static void widen_tile(struct attn_kv *out, const struct kern *kern, const struct kv_block *b,
                        int t, int pos)
 {
@@ -204,8 +182,8 @@ static void widen_tile(struct attn_kv *out, const struct kern *kern, const struc
     out->k_ahead[t] = out->v_ahead[t] = NULL;
 }
 
-/* The positions of a smaller page, lanes [lane, lane + its rows) of sub-tile t. A panel of K is
- * narrower than a sub-tile: it is widened as one long row. */
+/* Widen the positions of a smaller page to lanes [lane, lane + page_rows) of sub-tile t. A panel of
+ * K is narrower than a sub-tile: it is widened as one long row. */
 static void widen_page(const struct kern *kern, const struct kv_block *b, int pos, int t, int lane)
 {
     const struct kv_layer *kv = b->kv;

@@ -1,13 +1,16 @@
-/* linear.c - linear layers on the CPU: convert the activations once, then chunks of panels and rows
- * on the pool.
+/* linear.c - linear layers on the CPU: convert the activations once, then run chunks of panels and
+ * rows on the pool.
  *
- * A chunk is about CHUNK_BYTES of weights times as many rows as the kernel takes: long enough to hide its
- * claim, short enough to share evenly. Chunks of one range of panels follow each other, so that the
- * weights come from memory once and from the L2 cache for the next rows.
+ * A chunk is about CHUNK_BYTES of weights times as many rows as the kernel takes: long enough to
+ * hide the cost of claiming it, short enough to balance threads. Chunks of one range of panels are
+ * consecutive, so weights are read from memory once and from the L2 cache for the next rows.
  *
- * Of a gated block a chunk is ACT_GROUP outputs of gate and of up: both go to a tile of the worker's
- * own, are multiplied there and become activations of the next layer, without a way through memory. */
+ * In a gated block, a chunk is ACT_GROUP outputs of gate and of up. Both go to a tile of the
+ * worker, are multiplied there and converted to activations of the next layer without a pass
+ * through memory. */
 #include "cpu_impl.h"
+
+#include "base/check.h"
 
 #include <stdlib.h>
 
@@ -15,7 +18,7 @@ enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GRO
 
 /* ---- scratch ---- */
 
-/* What a worker has for itself. */
+/* Private scratch of a worker. */
 struct linear_work {
     float gate[LINEAR_ROWS_MAX * TILE_STRIDE], up[LINEAR_ROWS_MAX * TILE_STRIDE];
     float row[]; /* [k_max] */
@@ -39,7 +42,7 @@ static struct linear_work *work_of(const struct cpu_backend *c, int worker)
 static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
 {
     const int n_row = c->n_row_max, k = (int)c->k_max;
-    a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k)); /* the largest; touched as used */
+    a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k)); /* largest type; touched on first use */
     a->x = c->base.op->alloc(&c->base, a->n_byte);
     a->scale = aligned_alloc(64, act_scale_bytes(n_row, k));
     a->sum = aligned_alloc(64, act_sum_bytes(n_row, k));
@@ -75,13 +78,15 @@ void cpu_linear_close(struct cpu_backend *c)
 static enum act_type act_type_of(const struct cpu_backend *c, const struct linear *l)
 {
     if (c->act == ACT_CHOICE_F32) return ACT_F32;
-    if (qtype_is_block(l->w.type)) return ACT_Q8;
-    return l->w.type == QT_bf16 ? ACT_BF16 : ACT_F32;
+    if (l->w.type == QT_bf16) return ACT_BF16;
+    return qtype_is_block(l->w.type) && c->act != ACT_CHOICE_BF16 ? ACT_Q8 : ACT_F32;
 }
 
 static struct act act_for(const struct cpu_backend *c, const struct cpu_acts *a,
                           const struct linear *l, int n_row)
 {
+    CHECK(n_row <= c->n_row_max && l->w.k <= c->k_max, "%d rows of %lld, reserved: %d of %lld",
+          n_row, (long long)l->w.k, c->n_row_max, (long long)c->k_max);
     return (struct act){.type = act_type_of(c, l),
                         .n_row = n_row,
                         .k = (int)l->w.k,
@@ -94,33 +99,62 @@ struct convert_job {
     const struct cpu_backend *c;
     const struct act *to;
     const struct input *in;
+    const int32_t *row; /* NULL: row i of the input is row i */
 };
+
+/* Return true for bf16 activations with weights that are not BF16: they are rounded to bf16, then
+ * computed as f32. */
+static bool rounds(const struct cpu_backend *c, const struct act *to)
+{
+    return c->act == ACT_CHOICE_BF16 && to->type == ACT_F32;
+}
+
+/* Round x to bf16: y f32 [n]; y may be x. */
+static void round_bf16(const struct kern *kern, float *y, const float *x, int n)
+{
+    uint16_t part[ACT_GROUP];
+    for (int i = 0; i < n; i += ACT_GROUP) {
+        int n_part = n - i < ACT_GROUP ? n - i : ACT_GROUP;
+        kern->to_bf16(part, x + i, n_part);
+        kern->of_bf16(y + i, part, n_part);
+    }
+}
 
 static void convert_row(void *ctx, int i, int worker)
 {
     const struct convert_job *j = ctx;
     const struct kern *kern = &j->c->kern;
-    const float *x = j->in->x + (int64_t)i * j->to->k;
+    const float *x = j->in->x + (int64_t)(j->row ? j->row[i] : i) * j->to->k;
+    float *row = work_of(j->c, worker)->row;
     if (j->in->g) {
-        float *row = work_of(j->c, worker)->row;
         kern->rms_norm(row, x, j->in->g, 1, j->to->k, j->in->eps);
+        x = row;
+    }
+    if (rounds(j->c, j->to)) {
+        round_bf16(kern, row, x, j->to->k);
         x = row;
     }
     kern->act[j->to->type](j->to, i, x);
 }
 
-static void convert(const struct cpu_backend *c, const struct act *to, const struct input *in)
+static void convert_rows(const struct cpu_backend *c, const struct act *to, const struct input *in,
+                         const int32_t *row)
 {
-    struct convert_job j = {c, to, in};
+    struct convert_job j = {c, to, in, row};
     if ((int64_t)to->n_row * to->k >= 1 << 16)
         pool_run(c->pool, convert_row, &j, to->n_row);
     else
         for (int i = 0; i < to->n_row; i++) convert_row(&j, i, 0);
 }
 
-/* ---- some layers of the same activations ---- */
+static void convert(const struct cpu_backend *c, const struct act *to, const struct input *in)
+{
+    convert_rows(c, to, in, NULL);
+}
 
-/* Rows in tiles of at most what the kernel takes, as equal as can be. */
+/* ---- several layers of the same activations ---- */
+
+/* Rows divided into tiles of about equal size, at most what the kernel takes. */
 struct row_tiles {
     int n_row, n_tile, size;
 };
@@ -132,7 +166,7 @@ static struct row_tiles row_tiles(const struct cpu_backend *c, const struct act 
     return (struct row_tiles){n_row, n_tile, (n_row + n_tile - 1) / n_tile};
 }
 
-/* Of tile i: the first row; how many. */
+/* Return the first row of tile i; *n = number of rows. */
 static int tile_row(const struct row_tiles *t, int i, int *n)
 {
     int row = i * t->size;
@@ -143,7 +177,7 @@ static int tile_row(const struct row_tiles *t, int i, int *n)
 struct part {
     struct panels w;
     struct linear_out out;
-    int n_panel, panels_per_chunk, chunk0; /* chunk0: the first chunk that is this part's */
+    int n_panel, panels_per_chunk, chunk0; /* chunk0: first chunk of this part */
 };
 
 struct list_job {
@@ -204,7 +238,7 @@ void cpu_linear(struct backend *b, float *y, const struct linear *l, const float
     cpu_linears(b, &(struct output){l, y}, 1, &(struct input){.x = x}, n_row);
 }
 
-/* y = the layer of activations that are there, or y += it. */
+/* Compute a layer of converted activations: y = layer, or y += layer if add. */
 static void run_layer(struct cpu_backend *c, float *y, const struct linear *l,
                       const struct act *act, bool add)
 {
@@ -222,18 +256,66 @@ void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const f
     run_layer(c, y, l, &act, true);
 }
 
+/* ---- a mixture's matrices ---- */
+
+struct experts_job {
+    const struct cpu_backend *c;
+    struct act act; /* one row per entry */
+    struct panels w;
+    struct linear_out out;
+    const struct route *route;
+    int n_panel, panels_per_chunk, chunks_per_expert, row_max;
+};
+
+/* Compute some panels of one expert for all its entries. */
+static void experts_chunk(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    const struct experts_job *j = ctx;
+    const int e = chunk / j->chunks_per_expert, last = j->route->first[e + 1];
+    const int panel = chunk % j->chunks_per_expert * j->panels_per_chunk;
+    int n_panel = j->n_panel - panel;
+    if (n_panel > j->panels_per_chunk) n_panel = j->panels_per_chunk;
+    struct panels w = j->w;
+    w.data += (int64_t)e * j->n_panel * w.stride;
+    for (int row = j->route->first[e], n; row < last; row += n) {
+        n = last - row < j->row_max ? last - row : j->row_max;
+        j->c->kern.linear[j->act.type][w.type](&j->out, &w, panel, n_panel, &j->act, row, n);
+    }
+}
+
+void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
+                 const struct route *r, bool by_entry, int n_row)
+{
+    struct cpu_backend *c = cpu_of(b);
+    if (n_row == 0) return;
+    struct experts_job j = {.c = c,
+                            .act = act_for(c, &c->linear.in, l, n_row * r->n_used),
+                            .w = cpu_panels(&l->w),
+                            .out = {.y = y, .stride = l->w.n_out},
+                            .route = r,
+                            .n_panel = panel_count((int)l->w.n_out)};
+    j.panels_per_chunk = (int)(CHUNK_BYTES / j.w.stride) & ~1;
+    if (j.panels_per_chunk < 2) j.panels_per_chunk = 2;
+    j.chunks_per_expert = (j.n_panel + j.panels_per_chunk - 1) / j.panels_per_chunk;
+    j.row_max = c->kern.linear_rows[j.act.type];
+    convert_rows(c, &j.act, &(struct input){.x = x}, by_entry ? NULL : r->row);
+    pool_run(c->pool, experts_chunk, &j, r->n_expert * j.chunks_per_expert);
+}
+
 /* ---- a gated block ---- */
 
 struct glu_job {
     const struct cpu_backend *c;
     const struct linear *gate, *up;
+    enum curve curve;
     struct act in;
-    const struct act *to; /* NULL: to y */
+    const struct act *to; /* NULL: write y */
     float *y;             /* f32 [n_row, n_out] */
     struct row_tiles tiles;
 };
 
-/* tile [n_row, TILE_STRIDE] = n outputs from r on */
+/* Compute n outputs from output r on into tile [n_row, TILE_STRIDE]. */
 static void to_tile(const struct glu_job *j, float *tile, const struct linear *l, int r, int n,
                     const struct act *x, int n_row)
 {
@@ -259,9 +341,10 @@ static void glu_chunk(void *ctx, int chunk, int worker)
     for (int i = 0; i < n_row; i++) {
         float *a = w->gate + i * TILE_STRIDE, *b = w->up + i * TILE_STRIDE;
         float *y = j->to ? a : j->y + (int64_t)(row + i) * n_out + r;
-        kern->curve_mul[CURVE_silu](y, a, b, n);
+        kern->curve_mul[j->curve](y, a, b, n);
         if (j->to) {
             const struct act part = act_part(j->to, row + i, r, n);
+            if (rounds(j->c, j->to)) round_bf16(kern, y, y, n);
             kern->act[part.type](&part, 0, y);
         }
     }
@@ -280,6 +363,7 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
     struct glu_job j = {.c = c,
                         .gate = g->gate,
                         .up = g->up,
+                        .curve = g->curve,
                         .in = act_for(c, &c->linear.in, g->gate, n_row),
                         .to = quant ? &between : NULL,
                         .y = g->a};
@@ -288,7 +372,7 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
     const int n_group = ((int)g->gate->w.n_out + ACT_GROUP - 1) / ACT_GROUP;
     pool_run(c->pool, glu_chunk, &j, n_group * j.tiles.n_tile);
     if (!quant) convert(c, &between, &(struct input){.x = g->a});
-    const bool add = backend_fuses(b, FUSE_add);
-    run_layer(c, add ? y : g->y, g->down, &between, add);
-    if (!add) b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);
+    const bool fused = g->add && backend_fuses(b, FUSE_add), apart = g->add && !fused;
+    run_layer(c, apart ? g->y : y, g->down, &between, fused);
+    if (apart) b->op->add(b, y, g->y, (int64_t)n_row * g->down->w.n_out);
 }

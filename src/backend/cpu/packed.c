@@ -1,18 +1,17 @@
-/* packed.c - a model's panels in a file, so that the next start maps what this one packed.
+/* packed.c - a model's panels in a cache file, which the next start maps instead of packing again.
  *
  *   head | hash of each piece, u64 [n_piece] | zeros | region, from a multiple of 4 KiB on
  *
- * The file's name is the key: what the published bytes are known by, the layout of panels, and the
- * list of tensors. So whatever is different makes another file, and there is one way only in which
- * a file of that name can look: every field of the head is compared with what it must be, and the
- * head and the hashes with a hash of their own. Nothing else in the file is a number that anybody
- * follows. The pieces' own hashes are compared where that costs little or matters: in a file that a
- * power failure may have hit (filecache.h), and by weights_verify.
+ * The file's name is the key: identity of the published bytes, layout of panels, and list of
+ * tensors. Any difference therefore gives another file, and a name has exactly one valid content:
+ * every field of the head is compared with the expected value, and the head and the hashes with a
+ * hash of their own. No other number of the file is interpreted. The pieces' hashes are compared if
+ * a power failure may have damaged the file (filecache.h), and by weights_verify.
  *
- * Pieces are packed in a thread's scratch and written from there, which is twice as fast as packing
+ * Pieces are packed in a thread's scratch and written from there. This is twice as fast as packing
  * into a map of the file (0.27 against 0.5 s of processor time per GB, hash included; Linux 6.18,
- * ext4), and a full disk is an error number rather than a signal. Written in whole pieces, the
- * file's pages are large, and reading the weights from them is as fast as from huge pages. */
+ * ext4), and a full disk is an error number instead of a signal. Because whole pieces are written,
+ * the file's pages are large, and reading the weights from them is as fast as from huge pages. */
 #include "cpu_impl.h"
 
 #include "base/hash.h"
@@ -29,21 +28,22 @@ static const char magic[8] = "quothpnl";
 struct head {
     char magic[8];
     uint64_t version, key[2], n_piece, region_at, region_bytes;
-    uint64_t check; /* hash of what stands before it, and of the pieces' hashes */
+    uint64_t check; /* hash of the fields before it and of the pieces' hashes */
 };
 
-/* ---- what the file must be ---- */
+/* ---- expected content ---- */
 
 struct packed {
-    struct cpu_backend *c; /* these three borrowed */
+    struct cpu_backend *c; /* c, l, o borrowed */
     const struct layout *l;
     const struct weights_options *o;
     char name[KEY_TEXT];
-    struct head head; /* but for the check */
-    uint64_t n_byte;  /* of the whole file */
+    struct head head; /* all but check */
+    uint64_t n_byte;  /* size of the file */
 };
 
-/* Names of formats, not their numbers, which a later version may change. */
+/* Add a place to the key. Names of formats are used, because a later version may change their
+ * numbers. */
 static void mix_place(uint64_t *key, const struct weight_place *p)
 {
     const char *type = qtype_info[p->to.type].name;
@@ -51,6 +51,9 @@ static void mix_place(uint64_t *key, const struct weight_place *p)
     *key = hash_bytes(p->name, strlen(p->name), *key);
     *key = hash_bytes(type, strlen(type), *key);
     *key = hash_bytes(shape, sizeof shape, *key);
+    if (p->n_matrix > 1) *key = hash_bytes(&p->n_matrix, sizeof p->n_matrix, *key);
+    if (p->from && p->from->form != FORM_ROWS)
+        *key = hash_bytes(&p->from->form, sizeof p->from->form, *key);
 }
 
 static struct packed packed_of(struct cpu_backend *c, const struct layout *l,
@@ -80,14 +83,14 @@ static uint64_t check_of(const struct head *h, const uint64_t *hash)
                       hash_bytes(h, offsetof(struct head, check), 0));
 }
 
-/* ---- looking at pieces ---- */
+/* ---- verifying pieces ---- */
 
 struct look_job {
     const struct layout *l;
-    const uint64_t *hash; /* [n_piece], as they stand in the file */
+    const uint64_t *hash; /* [n_piece], as stored in the file */
     const uint8_t *region;
-    uint8_t *scratch;      /* [n_thread, piece_bytes_max], or NULL: the hashes only */
-    _Atomic char *verdict; /* [n_place] the worst of its pieces */
+    uint8_t *scratch;      /* [n_thread, piece_bytes_max], or NULL: compare only hashes */
+    _Atomic char *verdict; /* [n_place] worst verdict of its pieces */
 };
 
 static void look_at_piece(void *ctx, int i, int worker)
@@ -99,7 +102,7 @@ static void look_at_piece(void *ctx, int i, int worker)
         hash_bytes(there, p.n_byte, 0) == j->hash[i] ? WEIGHTS_SAME : WEIGHTS_DAMAGED;
     if (v == WEIGHTS_SAME && j->scratch) {
         uint8_t *again = j->scratch + (size_t)worker * j->l->piece_bytes_max;
-        piece_pack(again, &p);
+        piece_pack(again, j->l, &p, worker);
         if (memcmp(there, again, p.n_byte) != 0) v = WEIGHTS_DIFFERENT;
     }
     _Atomic char *worst = &j->verdict[p.place - j->l->place];
@@ -107,8 +110,8 @@ static void look_at_piece(void *ctx, int i, int worker)
         if (atomic_compare_exchange_weak(worst, &is, (char)v)) break;
 }
 
-/* Look at all pieces of the mapped file. again: pack them again and compare. The number of tensors
- * that are not the same, or ERR_MEMORY. verdict [n_place], or NULL. */
+/* Verify all pieces of the mapped file. again: pack them again and compare. verdict [n_place], or
+ * NULL. Returns the number of tensors that are not the same, or ERR_MEMORY. */
 static int look(const struct packed *p, const struct file_map *m, bool again,
                 enum weights_verdict *verdict, struct err *e)
 {
@@ -215,7 +218,7 @@ static void make_piece(void *ctx, int i, int worker)
     if (atomic_load_explicit(&j->error, memory_order_relaxed)) return;
     struct piece p = layout_piece(j->l, i);
     uint8_t *to = j->scratch + (size_t)worker * j->l->piece_bytes_max;
-    piece_pack(to, &p);
+    piece_pack(to, j->l, &p, worker);
     j->hash[i] = hash_bytes(to, p.n_byte, 0);
     int error = filecache_put(j->file, j->region_at + p.at, to, p.n_byte);
     if (error) atomic_store(&j->error, error);

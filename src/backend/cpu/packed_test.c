@@ -1,6 +1,6 @@
-/* packed_test.c - goal: weights from the file are the bits that packing gives, and no file that is cut, changed or foreign is
- * taken for one. Method: tensors of random bytes through the op, in memory, into the cache, from it; then the file is spoiled in
- * each of its parts. */
+/* packed_test.c - goal: weights from the file are the bits that packing gives, and a truncated,
+ * changed or foreign file is never used. Method: tensors of random bytes through the op, in memory,
+ * into the cache, from it; then the file is damaged in each of its parts. */
 #include "../../../tests/unit.h"
 
 #include "cpu_impl.h"
@@ -62,7 +62,7 @@ static bool world_open(struct world *w)
     *w = (struct world){.cache = {.dir = folder()}, .options = {.key = {1, 2}}};
     w->options.cache = &w->cache;
     w->log_level = log_level_max;
-    log_level_max = LOG_ERROR; /* the warnings are wanted, but not here */
+    log_level_max = LOG_ERROR; /* the warnings are expected; do not print them */
     remove_folder();
     for (int i = 0; i < N_TENSOR; i++) {
         w->rows[i] = malloc(1500 * K * 2);
@@ -97,7 +97,7 @@ static int load(struct world *w)
     return rc;
 }
 
-/* All panels, tensor after tensor; the caller frees them. */
+/* Return all panels, tensor after tensor; the caller frees them. */
 static uint8_t *panels(const struct world *w, size_t *n)
 {
     uint8_t *out = malloc((size_t)w->info.n_byte + 1);
@@ -112,7 +112,7 @@ static uint8_t *panels(const struct world *w, size_t *n)
     return out;
 }
 
-/* Load, and expect it to have come about like this, with these panels. */
+/* Load, and expect this way of loading and these panels. */
 static void expect_load(struct world *w, enum weights_how how, const uint8_t *want, int line)
 {
     size_t n;
@@ -124,7 +124,8 @@ static void expect_load(struct world *w, enum weights_how how, const uint8_t *wa
     free(got);
 }
 
-/* The only file of the folder, into path [700]; false: there is none, or several. */
+/* Write the path of the folder's only file to path [700]. Returns false if there is none, or
+ * several. */
 static bool the_file(char *path)
 {
     int n = 0;
@@ -138,7 +139,7 @@ static bool the_file(char *path)
     return n == 1;
 }
 
-/* As if it had been made before the system was last started. */
+/* Rename the file as if it had been made before the last system start. */
 static void make_unsettled(void)
 {
     char path[700], old[800];
@@ -174,7 +175,7 @@ TEST(packed_weights_are_kept_and_mapped)
     make_unsettled();
     expect_load(&w, WEIGHTS_MAPPED, want, __LINE__);
     char path[700];
-    EXPECT(the_file(path) && !strchr(strrchr(path, '/'), '.')); /* it proved right */
+    EXPECT(the_file(path) && !strchr(strrchr(path, '/'), '.')); /* it is settled: verified */
     w.cache.n_byte_min = (uint64_t)n + 1;
     expect_load(&w, WEIGHTS_PACKED, want, __LINE__);
     w.cache.n_byte_min = (uint64_t)n;
@@ -185,7 +186,7 @@ TEST(packed_weights_are_kept_and_mapped)
 
 TEST(packed_weights_of_something_else_are_not_taken)
 {
-    /* Goal: the key, a name, a type, a shape, the order: each makes another file. */
+    /* Goal: a change of key, name, type, shape or order makes another file. */
     struct world w;
     NEED(world_open(&w));
     NEED(load(&w) == 0 && w.info.how == WEIGHTS_KEPT);
@@ -207,7 +208,8 @@ TEST(packed_weights_of_something_else_are_not_taken)
     world_close(&w);
 }
 
-/* Write the file's bytes anew, changed, and expect that loading packs again and replaces it. */
+/* Write the file's bytes with a change, and expect that loading packs again and replaces the
+ * file. */
 static void expect_replaced(struct world *w, const struct buf *good, size_t n, size_t at,
                             const uint8_t *want, int line)
 {
@@ -242,7 +244,7 @@ TEST(packed_files_that_are_spoiled_are_replaced)
         expect_replaced(&w, &good, cut[i], SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n - 1, SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n + 1, SIZE_MAX, want, __LINE__);
-    /* The panels themselves: where a power failure may have been at them, and not before. */
+    /* the panels: checked only if a power failure may have damaged them */
     unload(&w);
     NEED(the_file(path));
     FILE *f = fopen(path, "r+");
@@ -274,7 +276,7 @@ TEST(packed_weights_are_verified_tensor_by_tensor)
     NEED(load(&w) == 0 && w.info.how == WEIGHTS_KEPT);
     EXPECT_INT(verify(&w, v), 0);
     for (int i = 0; i <= N_TENSOR; i++) EXPECT_INT(v[i], WEIGHTS_SAME);
-    /* The model changed, and its key did not. */
+    /* the model changed, but not its key */
     w.rows[1][7] ^= 1;
     EXPECT_INT(verify(&w, v), 0);
     for (int i = 0; i <= N_TENSOR; i++) EXPECT_INT(v[i], i == 1 ? WEIGHTS_DIFFERENT : WEIGHTS_SAME);
@@ -294,7 +296,8 @@ TEST(packed_weights_are_verified_tensor_by_tensor)
 
 TEST(packed_weights_do_without_a_cache_that_cannot_be)
 {
-    /* Goal: a folder that cannot be made, too little room: the same panels, in memory. */
+    /* Goal: with a folder that cannot be made, or too little space, the panels are equal, in
+     * memory. */
     struct world w;
     size_t n;
     NEED(world_open(&w));

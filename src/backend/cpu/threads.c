@@ -1,13 +1,15 @@
-/* threads.c - how many threads run where --threads does not say.
+/* threads.c - number of threads if --threads is not given.
  *
- * One for each core that the process may use and its control group pays for: prefill wants them all.
- * Decoding reads all weights for each token; on some machines the second hyperthread of a core helps
- * with that, on others (many cores, few memory channels) threads beyond some number are in each
- * other's way. So for a large model reading is tried with other numbers. A core more than decoding
- * needs stays, because prefill gains by it; a hyperthread must earn its place.
+ * The default is one per core that the process may use and its control group grants: prefill uses
+ * them all. Decoding reads all weights for each token. On some machines the second hyperthread of a
+ * core speeds that up; on others (many cores, few memory channels) too many threads slow each other
+ * down. For a large model, read bandwidth is therefore measured with other numbers of threads.
+ * Cores that decoding does not need are kept, because prefill gains from them; hyperthreads are
+ * used only if they are faster.
  *
- * The trial reads 64 MB in chunks as decoding does: two numbers took 20 to 25 ms on a 2-core virtual
- * machine (140 once, beside other programs). The first caller pays, the answer is kept. */
+ * The trial reads 64 MB in chunks as decoding does: two numbers took 20 to 25 ms on a 2-core
+ * virtual machine (140 ms once, with other programs running). The first caller runs it, and the
+ * result is kept. */
 #include "cpu_impl.h"
 
 #include "base/cores.h"
@@ -19,7 +21,8 @@
 
 enum { PROBE_BYTES = 64 << 20, PROBE_US = 6000, PIECE_BYTES = 1 << 20 };
 
-/* Numbers worth a try, most first, and which of them is the number of cores. */
+/* List the numbers of threads to try, largest first; *cores = index of the number of cores. Returns
+ * the count. */
 static int candidates(int out[4], int *cores, const struct cores *c)
 {
     int n_core = c->n_core < c->n_quota ? c->n_core : c->n_quota;
@@ -38,7 +41,8 @@ static void touch_piece(void *ctx, int chunk, int worker)
     memset((uint8_t *)ctx + (size_t)chunk * PIECE_BYTES, 1, PIECE_BYTES);
 }
 
-/* Bytes a second with n threads; 0 if that cannot be found out. Data is touched by the first. */
+/* Return bytes per second with n threads, or 0 if the pool cannot be opened. touch: touch data
+ * first. */
 static double try_threads(int n, const struct cores *c, uint8_t *data, bool touch)
 {
     struct pool *p;

@@ -1,5 +1,5 @@
-/* Goal: the number of threads is one that the machine has, and soon found. Method: machines of this
- * one's CPUs that differ in what they say of cores and quotas. */
+/* Goal: the chosen number of threads exists on the machine and is found quickly. Method:
+ * descriptions of this machine's CPUs that differ in cores and quotas. */
 #include "cpu_impl.h"
 
 #include "base/cores.h"

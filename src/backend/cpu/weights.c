@@ -1,14 +1,15 @@
 /* weights.c - a model's tensors as panels (kern.h), packed once by all threads.
  *
- *   there is a cache -- packed_open --> found: mapped
- *                           | not there, or damaged
- *                       packed_make --> packed into a new file of the cache, which is mapped
- *                           | no space, a read-only folder ...
- *   there is none   ----> packed into memory
+ *   cache    ----> packed_open --> found: mapped
+ *                      | missing or damaged
+ *                  packed_make --> packed into a new cache file, which is mapped
+ *                      | no space, read-only folder ...
+ *   no cache ----> packed into memory
  *
- * Packing reads the checkpoint's map front to back, and the map's pages can go then. The panels are
- * in memory once: as pages of a file, which all processes share, or as the backend's own, packed there
- * or copied from that file: in huge pages, which not every system gives files. */
+ * Packing reads the checkpoint's map front to back; the map's pages can be dropped afterwards. The
+ * panels are in memory once: as pages of a file, which all processes share, or as the backend's own
+ * memory, packed there or copied from that file. The backend's memory uses huge pages, which not
+ * every system supports for files. */
 #include "cpu_impl.h"
 
 #include "base/log.h"
@@ -18,14 +19,14 @@
 #include <string.h>
 
 enum {
-    PIECE_BYTES = 256 << 10, /* fits the L2 cache beside what it is made from */
-    SLICE_PIECES = 256,      /* between two reports of progress */
+    PIECE_BYTES = 256 << 10, /* fits the L2 cache together with its source */
+    SLICE_PIECES = 256,      /* pieces between two progress reports */
 };
 
 struct weights {
     const uint8_t *data;
     size_t n_byte;
-    struct file_map map; /* that data lies in; zeros: it is the backend's memory */
+    struct file_map map; /* file that contains data; zeros: the backend's memory */
 };
 
 struct panels cpu_panels(const struct tensor *t)
@@ -46,36 +47,57 @@ const struct weight_place *layout_place(const struct layout *l, const uint8_t *r
     return NULL;
 }
 
+static int place_panels(const struct weight_place *p)
+{
+    return p->n_matrix * panel_count(p->to.n_out);
+}
+
 static void add_place(struct layout *l, const struct tensor *t)
 {
     struct weight_place *p = &l->place[l->n_place++];
     *p = (struct weight_place){.name = t->name ? t->name : "",
                                .rows = t->data,
+                               .from = t->from,
+                               .n_matrix = t->n_expert ? t->n_expert : 1,
                                .row_bytes = (int64_t)qtype_bytes(t->type, t->k),
                                .to = cpu_panels(t),
                                .at = l->n_byte,
                                .piece0 = l->n_piece};
     p->to.data = NULL;
-    int per = (int)(PIECE_BYTES / p->to.stride), n_panel = panel_count(p->to.n_out);
+    int per = (int)(PIECE_BYTES / p->to.stride), n_panel = place_panels(p);
     p->panels_per_piece = per > 1 ? per : 1;
     size_t piece_bytes = (size_t)(p->panels_per_piece * p->to.stride);
     if (piece_bytes > l->piece_bytes_max) l->piece_bytes_max = piece_bytes;
     l->n_piece += (n_panel + p->panels_per_piece - 1) / p->panels_per_piece;
-    l->n_byte += (size_t)(n_panel * p->to.stride);
+    l->n_byte += (size_t)n_panel * (size_t)p->to.stride;
 }
 
-int layout_init(struct layout *l, struct tensor *const *tensor, int n, struct err *e)
+/* Allocate each thread's rows of a panel, for FORM_SCALED matrices. */
+static int make_room(struct layout *l, int n_thread, struct err *e)
+{
+    for (int i = 0; i < l->n_place; i++) {
+        const struct weight_place *p = &l->place[i];
+        const size_t n = (size_t)p->to.k * PANEL;
+        if (p->from && p->from->form != FORM_ROWS && n > l->made_floats) l->made_floats = n;
+    }
+    const size_t n_byte = (size_t)n_thread * l->made_floats * sizeof *l->made;
+    l->made = n_byte ? malloc(n_byte) : NULL;
+    return n_byte && !l->made ? err_memory(e, "rows to be packed", n_byte) : 0;
+}
+
+int layout_init(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e)
 {
     *l = (struct layout){.place = calloc((size_t)n + 1, sizeof *l->place)};
     if (!l->place) return err_memory(e, "the tensor list", (size_t)n * sizeof *l->place);
     for (int i = 0; i < n; i++)
         if (!layout_place(l, tensor[i]->data)) add_place(l, tensor[i]);
-    return 0;
+    return make_room(l, n_thread, e);
 }
 
 void layout_deinit(struct layout *l)
 {
     free(l->place);
+    free(l->made);
     *l = (struct layout){0};
 }
 
@@ -92,22 +114,64 @@ struct piece layout_piece(const struct layout *l, int i)
             hi = mid - 1;
     }
     const struct weight_place *p = &l->place[lo];
-    int first = (i - p->piece0) * p->panels_per_piece, rest = panel_count(p->to.n_out) - first;
+    int first = (i - p->piece0) * p->panels_per_piece, rest = place_panels(p) - first;
     int n = rest < p->panels_per_piece ? rest : p->panels_per_piece;
     return (struct piece){.place = p,
                           .first = first,
                           .n = n,
-                          .at = p->at + (size_t)(first * p->to.stride),
-                          .n_byte = (size_t)(n * p->to.stride)};
+                          .at = p->at + (size_t)first * (size_t)p->to.stride,
+                          .n_byte = (size_t)n * (size_t)p->to.stride};
 }
 
-void piece_pack(uint8_t *to, const struct piece *p)
+/* Decode rows [row, row + n) of a FORM_SCALED matrix. */
+static void scaled_rows(float *to, const struct published *p, int64_t row, int n, int64_t k)
 {
-    const struct weight_place *from = p->place;
-    struct panels w = from->to;
-    w.n_out -= p->first * PANEL;
-    panel_pack(to, &w, from->rows + (int64_t)p->first * PANEL * from->row_bytes, from->row_bytes, 0,
-               p->n);
+    const int64_t stride = (k + p->block_k - 1) / p->block_k;
+    const struct qtype_ops *ops = qtype_info[p->code].ops;
+    for (int i = 0; i < n; i++, to += k) {
+        const uint8_t *codes = p->part[PART_ROWS] + (row + i) * (int64_t)qtype_bytes(p->code, k);
+        const uint8_t *scales =
+            p->part[PART_SCALES] + (row + i) / p->block_out * stride * (int64_t)sizeof(float);
+        ops->decode(to, codes, k);
+        for (int64_t j = 0; j < k; j++) {
+            float scale;
+            memcpy(&scale, scales + j / p->block_k * (int64_t)sizeof scale, sizeof scale);
+            to[j] *= scale;
+        }
+    }
+}
+
+/* Pack panels [first, first + n) of one matrix. */
+static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight_place *place,
+                        int matrix, int first, int n, int worker)
+{
+    struct panels w = place->to;
+    const struct published *p = place->from ? &place->from[matrix] : NULL;
+    if (!p || p->form == FORM_ROWS) {
+        const uint8_t *rows =
+            p ? p->part[PART_ROWS] : place->rows + matrix * place->to.n_out * place->row_bytes;
+        w.n_out -= first * PANEL;
+        panel_pack(to, &w, rows + (int64_t)first * PANEL * place->row_bytes, place->row_bytes, 0,
+                   n);
+        return;
+    }
+    float *made = l->made + (size_t)worker * l->made_floats;
+    for (int i = first; i < first + n; i++, to += w.stride) {
+        const int rest = place->to.n_out - i * PANEL, n_row = rest < PANEL ? rest : PANEL;
+        scaled_rows(made, p, (int64_t)i * PANEL, n_row, w.k);
+        w.n_out = n_row;
+        panel_pack(to, &w, (const uint8_t *)made, place->row_bytes, 0, 1);
+    }
+}
+
+void piece_pack(uint8_t *to, const struct layout *l, const struct piece *p, int worker)
+{
+    const int per = panel_count(p->place->to.n_out);
+    for (int done = 0, n; done < p->n; done += n) {
+        const int matrix = (p->first + done) / per, first = (p->first + done) % per;
+        n = per - first < p->n - done ? per - first : p->n - done;
+        pack_matrix(to + done * p->place->to.stride, l, p->place, matrix, first, n, worker);
+    }
 }
 
 struct slice {
@@ -142,10 +206,9 @@ struct pack_job {
 
 static void pack_piece(void *ctx, int i, int worker)
 {
-    (void)worker;
     const struct pack_job *j = ctx;
     struct piece p = layout_piece(j->l, i);
-    piece_pack(j->region + p.at, &p);
+    piece_pack(j->region + p.at, j->l, &p, worker);
 }
 
 static int pack_into_memory(struct weights *w, struct cpu_backend *c, const struct layout *l,
@@ -158,7 +221,7 @@ static int pack_into_memory(struct weights *w, struct cpu_backend *c, const stru
     return 0;
 }
 
-/* false: the weights must do without the cache, and why has been said. */
+/* Open or make the cache file. Returns false, after a log line, if the cache cannot be used. */
 static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                       const struct layout *l, const struct weights_options *o)
 {
@@ -187,7 +250,7 @@ static void copy_piece(void *ctx, int i, int worker)
     memcpy(j->to + p.at, j->from + p.at, p.n_byte);
 }
 
-/* Memory in the place of a cache's file. */
+/* Replace the cache's map by a copy in memory. */
 static int copy_into_memory(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                             const struct layout *l, const struct weights_options *o, struct err *e)
 {
@@ -218,7 +281,7 @@ int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *t
     struct weights_info did = {0};
     struct layout l;
     struct weights *w = *out = calloc(1, sizeof *w);
-    int rc = layout_init(&l, tensor, n, e);
+    int rc = layout_init(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
     if (rc == 0 && !w) rc = err_memory(e, "the packed weights", sizeof *w);
     if (rc == 0) rc = open_weights(w, &did.how, cpu_of(b), &l, o ? o : &nowhere, e);
     for (int i = 0; i < n && rc == 0; i++)
@@ -235,7 +298,7 @@ int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
                        struct err *e)
 {
     struct layout l;
-    int rc = layout_init(&l, tensor, n, e);
+    int rc = layout_init(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
     enum weights_verdict *by_place = rc == 0 ? calloc((size_t)n + 1, sizeof *by_place) : NULL;
     if (rc == 0 && !by_place) rc = err_memory(e, "verdicts", (size_t)n * sizeof *by_place);
     if (rc == 0) rc = packed_verify(by_place, cpu_of(b), &l, o, e);

@@ -1,11 +1,12 @@
-/* blocks.h - a function for each format that a kernel of AMX takes, from its struct group, group_open,
- * group_rows and takes: included once, behind these. */
+/* blocks.h - defines one function per format of an AMX kernel, using the kernel's struct group,
+ * group_open, group_rows and takes. Include it once, after them. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
 
 #include "tile.h"
 
-/* The group after one, if there is any: of the next panel, or the first panel's next k. */
+/* Return the group after the current one, if any: of the next panel, or the first panel's next
+ * k. */
 ALWAYS struct opening opening_of(const struct panel_format *f, const struct panel_block *b, int p,
                                  int k, int k_end, int64_t at, struct group *g)
 {
@@ -18,12 +19,12 @@ ALWAYS struct opening opening_of(const struct panel_format *f, const struct pane
     if (k >= k_end) return o;
     o.n_unit = group_units(k, k_end);
     o.from = b->panel[p] + at;
-    o.ahead = ahead_of(b, p, o.from + panel_group_bytes(f, o.n_unit),
-                       panel_group_bytes(f, o.n_unit));
+    o.ahead =
+        ahead_of(b, p, o.from + panel_group_bytes(f, o.n_unit), panel_group_bytes(f, o.n_unit));
     return o;
 }
 
-/* While the tile unit multiplies one group, the next one is made ready. */
+/* Compute a block. While the tile unit multiplies one group, the next one is prepared. */
 ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b,
                        const struct act *x, int row, int n_row)
 {
@@ -55,11 +56,12 @@ ALWAYS void block_rows(const struct panel_format *f, const struct panel_block *b
 #include "kern/panels.def"
 #undef PANEL
 
-/* NULL: not one of these */
+/* Return the function of a type, or NULL if the kernel does not support it. */
 static inline block_fn *block_of(enum qtype t)
 {
     static block_fn *const fn[QT_COUNT] = {
-#define PANEL(id, ...) [QT_##id] = block_##id,
+#define PANEL(id, ...)     [QT_##id] = block_##id,
+#define PANEL_AS(id, like) [QT_##id] = block_##like,
 #include "kern/panels.def"
 #undef PANEL
     };

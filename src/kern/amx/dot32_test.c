@@ -1,6 +1,6 @@
-/* dot32_test.c - goal: dot32_bf16 is the instruction tdpbf16ps, bit for bit. Method: random operands
- * through both, of ordinary size, of any bits at all, and such that sums fall about the smallest normal
- * number, where they are flushed to zero or not. */
+/* dot32_test.c - goal: dot32_bf16 equals the instruction tdpbf16ps, bit for bit. Method: random
+ * operands through both: of ordinary size, of any bits, and with sums near the smallest normal
+ * number, where they may be flushed to zero. */
 #include "../../../tests/unit.h"
 
 #include "base/cpu.h"
@@ -26,7 +26,7 @@ static uint16_t operand(int kind, uint64_t r)
     }
 }
 
-/* y = c + a b. The configuration is a constant: gcc 12 would drop stores to it. */
+/* Compute y = c + a b. The configuration is a constant, because gcc 12 would drop stores to it. */
 static void tile_dot32(float *y, const float *c, const uint16_t *a, const uint16_t *b)
 {
     static const struct {

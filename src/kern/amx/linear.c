@@ -1,10 +1,11 @@
-/* linear.c - linear layers of block formats with int8 activations by AMX: 16 rows x 16 outputs at once.
+/* linear.c - linear layers of block formats with int8 activations by AMX: 16 rows x 16 outputs at
+ * once.
  *
- * A k-quad vector of a panel is a row of the tile that TDPBSSD multiplies with 16 rows of
- * activations, so that one instruction does 16 x 16 outputs x 64 k in 16 cycles: 1024 multiply-adds a
- * cycle where AVX-512 VNNI does 128. Formats differ in what scales make of that: planes.c has the
- * integer ones, spans.c the f32 ones. A tile takes its time whatever number of rows it holds, so that
- * a few rows run faster through AVX-512, with the same bits. */
+ * A k-quad vector of a panel is a row of the tile that TDPBSSD multiplies by 16 rows of
+ * activations. One instruction computes 16 x 16 outputs x 64 k in 16 cycles: 1024 multiply-adds per
+ * cycle, against 128 of AVX-512 VNNI. Formats differ in the use of scales: planes.c has formats
+ * with integer scales, spans.c those with f32 scales. A tile takes the same time for any number of
+ * rows, so few rows are faster with AVX-512, with the same bits. */
 #include "tile.h"
 
 static block_fn *block_of(enum qtype t)
@@ -19,9 +20,10 @@ static int step_of(enum qtype t)
     return is_f32_scaled(f) ? f->sub : 64;
 }
 
-/* Rows below which AVX-512 is faster: of those that full tiles leave, and of all. Measured from memory
- * (docs/measurements.md): there the loads, stores and fetches of tiles compete for buffers, so that AMX
- * begins to pay later than in the caches. Bytes leave nothing to unpack; 16 spans cost twice 8. */
+/* Numbers of rows below which AVX-512 is faster: of the rows after full tiles, and of all rows.
+ * Measured from memory (docs/measurements.md): the tiles' loads, stores and prefetches compete for
+ * buffers there, so AMX needs more rows to be faster than in the caches. Byte codes need no
+ * unpacking; 16 spans cost twice as much as 8. */
 enum { REST_MIN = 6 };
 
 static int rows_min(enum qtype t)

@@ -1,19 +1,19 @@
 /* linear_bf16.c - linear layers of BF16 weights with bf16 activations by AMX.
  *
- * 32 k of a panel are the tile of weights that TDPBF16PS takes, as they lie in memory, and 16 rows of
- * activations are the other, so that nothing is converted and sums stay in tiles for the whole of k:
- * two panels x 32 rows, or four panels x 16 rows; four sums, because one instruction takes 16 cycles
- * and its result 52. Its arithmetic is the canonical one (kern.h), whatever the number of rows: with
- * few of them it is bound by memory as well. */
+ * In TDPBF16PS, 32 k of a panel are the tile of weights, as stored in memory, and 16 rows of
+ * activations are the other tile. Nothing is converted, and sums stay in tiles for the whole of k:
+ * two panels x 32 rows, or four panels x 16 rows. There are four sums because one instruction takes
+ * 16 cycles and its result 52. Its arithmetic is the canonical one (kern.h) for any number of rows;
+ * few rows are bound by memory. */
 #include "kern/avx512/dot.h"
 
 #include "kern/tmpl/linear.h"
 
 enum {
     TILE = 16,
-    BLOCK = 32, /* k values of an instruction          */
+    BLOCK = 32, /* k values of an instruction */
     BLOCK_BYTES = BLOCK * PANEL * 2,
-    AHEAD = 4096, /* bytes of a panel fetched ahead      */
+    AHEAD = 4096, /* prefetch distance in a panel, bytes */
     PANELS_MAX = 4,
     C_FLOATS = LINEAR_ROWS * PANEL,
 };
@@ -24,8 +24,9 @@ struct tile_config {
     uint8_t n_row[16];
 };
 
-/* Tiles 0..3: sums; 4 and 5: activations; 6 and 7: weights. low, high: rows of tiles 4 and 5; sums 0 and
- * 1 have low rows, 2 and 3 as many as tile 5, or low where there is one tile of rows alone. */
+/* Configure tiles 0..3: sums; 4 and 5: activations; 6 and 7: weights. low, high: rows of tiles 4
+ * and 5. Sums 0 and 1 have `low` rows; 2 and 3 have the rows of tile 5, or `low` if there is only
+ * one tile of rows. */
 static void tiles_open(int low, int high)
 {
     struct tile_config t = {.palette = 1};
@@ -33,18 +34,18 @@ static void tiles_open(int low, int high)
     const uint8_t rows[8] = {(uint8_t)low, (uint8_t)low,   (uint8_t)other, (uint8_t)other,
                              (uint8_t)low, (uint8_t)other, TILE,           TILE};
     for (int i = 0; i < 8; i++) t.n_byte[i] = 64, t.n_row[i] = rows[i];
-    /* gcc 12 believes that the instruction reads 8 bytes only and would drop the other stores */
+    /* gcc 12 assumes that the instruction reads only 8 bytes and would drop the other stores */
     __asm__ volatile("" : : "r"(&t) : "memory");
     _tile_loadconfig(&t);
 }
 
-/* Where the tiles of a block of k come from. */
+/* Sources of the tiles of a block of k. */
 struct operands {
-    const uint16_t *a;            /* the first of 16 rows, ACT_GROUP apart */
-    const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels              */
+    const uint16_t *a;            /* first of 16 rows, ACT_GROUP apart */
+    const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels          */
 };
 
-/* Two panels x up to 32 rows. */
+/* Multiply two panels x up to 32 rows. */
 static inline void step_2x2(const struct operands *o)
 {
     _tile_loadd(4, o->a, ACT_GROUP * 2);
@@ -57,7 +58,7 @@ static inline void step_2x2(const struct operands *o)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* Four panels x up to 16 rows. */
+/* Multiply four panels x up to 16 rows. */
 static inline void step_4x1(const struct operands *o)
 {
     _tile_loadd(4, o->a, ACT_GROUP * 2);
@@ -77,7 +78,7 @@ static inline void fetch(const struct operands *o, int n_panel)
         for (int i = 0; i < BLOCK_BYTES; i += 64) __builtin_prefetch(o->b[p] + AHEAD + i);
 }
 
-/* The block that the end of k cuts short, filled up with zeros. */
+/* Copy the incomplete last block of k, padded with zeros. */
 static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_panel, int n)
 {
     const size_t n_byte = (size_t)(n + 1) / 2 * 64;
@@ -86,12 +87,12 @@ static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_pane
         memcpy(tail[p], o->b[p], n_byte);
         o->b[p] = tail[p];
     }
-    /* what the tile loads read is memory to them, not to the compiler */
+    /* the compiler does not see that the tile loads read this memory */
     __asm__ volatile("" : : "r"(tail) : "memory");
 }
 
-/* c [n_panel][LINEAR_ROWS][16] = panels x rows [row, row + n_row): two panels and 17 to 32 rows, or four
- * and 1 to 16. */
+/* Compute c [n_panel][LINEAR_ROWS][16] = panels x rows [row, row + n_row): two panels and 17 to 32
+ * rows, or four and 1 to 16. */
 static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act *x, int row,
                       int n_row, float *c)
 {
@@ -123,7 +124,7 @@ static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act
     _tile_release();
 }
 
-/* c [n_panel][LINEAR_ROWS][16]; panel has four, whatever n_panel is. */
+/* Compute c [n_panel][LINEAR_ROWS][16]; `panel` has four entries for any n_panel. */
 static void block_rows(const uint8_t *const panel[PANELS_MAX], int n_panel, const struct act *x,
                        int row, int n_row, float *c)
 {

@@ -1,18 +1,18 @@
-/* planes.c - AMX for formats with integer scales: scales are multiplied into the weights, so that all 256 k
- * of a group are one sum.
+/* planes.c - AMX for formats with integer scales: scales are multiplied into the weights, so all
+ * 256 k of a group are one sum.
  *
- * value * scale takes up to 15 bits. As 128 a + b with b in [0, 127] and a a signed byte it is two
- * planes of weights, made once for all rows; then
+ * value * scale has up to 15 bits. Written as 128 a + b with b in [0, 127] and a a signed byte, it
+ * gives two planes of weights, made once for all rows; then
  *
  *     I = 128 (A x activations) + (B x activations)
  *
- * are the integers that the reference adds up sub-block by sub-block: nothing is rounded, nothing
- * overflows (127 * 127 * 256 < 2^23 for each plane, 2^30 for both). Where every product fits into seven
- * bits (Q2_K) B is alone.
+ * is the integer that the reference adds up per sub-block: nothing is rounded, nothing overflows
+ * (127 * 127 * 256 < 2^23 for each plane, 2^30 for both). If every product fits into seven bits
+ * (Q2_K), only B is needed.
  *
  * Per 16 rows x 16 outputs x 256 k: 128 cycles of the tile unit (64 with one plane), 32 of tile
- * stores, about 60 of the vector unit, and 100 where there are minimums, which do not quite run side by
- * side; the planes cost about 450 cycles for all rows. */
+ * stores, about 60 of the vector unit, and 100 if there are minimums; they overlap incompletely.
+ * The planes cost about 450 cycles for all rows. */
 #include "tile.h"
 
 enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
@@ -27,21 +27,21 @@ ALWAYS bool has_min(const struct panel_format *f)
     return f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
 }
 
-/* Of formats without a zero point: does each product fit into seven bits? */
+/* Return true if each product fits into seven bits, for formats without a zero point. */
 ALWAYS bool one_plane(const struct panel_format *f)
 {
     return f->scales == PANEL_I4_MIN && panel_byte_max(f) * 15 < 128;
 }
 
-/* ---- a group of a panel, ready for all rows ---- */
+/* ---- a prepared group of a panel ---- */
 
 struct group {
     _Alignas(64) int8_t a[ACT_GROUP * PANEL], b[ACT_GROUP * PANEL]; /* [k / 4][16][4] */
-    vi min[GROUP_UNITS]; /* pairs of integer minimums                     */
-    vf d, dmin;          /* what integer scales and minimums are times of */
+    vi min[GROUP_UNITS];                                            /* pairs of integer minimums */
+    vf d, dmin; /* factors of the integer scales and minimums */
 };
 
-/* One sub-block's scales: bytes [s 0 s 0] of each output, and where they are negative. */
+/* Scales of a sub-block: bytes [s 0 s 0] of each output, and a mask of the negative ones. */
 struct factor {
     vi even, odd;
     __mmask64 negative;
@@ -62,7 +62,8 @@ ALWAYS struct factor factor_of(const struct panel_format *f, vi scale)
     return c;
 }
 
-/* The planes of one k-quad: products of bytes and scales as 16-bit numbers, even and odd k apart. */
+/* Store the planes of one k-quad: products of bytes and scales as 16-bit numbers, even and odd k
+ * separate. */
 ALWAYS void put_quad(const struct panel_format *f, int8_t *a, int8_t *b, vi bytes,
                      const struct factor *c)
 {
@@ -74,7 +75,7 @@ ALWAYS void put_quad(const struct panel_format *f, int8_t *a, int8_t *b, vi byte
         even = _mm512_maddubs_epi16(c->even, value), odd = _mm512_maddubs_epi16(c->odd, value);
     } else
         even = _mm512_maddubs_epi16(bytes, c->even), odd = _mm512_maddubs_epi16(bytes, c->odd);
-    /* 0xCA: the second where the first has ones, else the third */
+    /* 0xCA: bits of the second where the first has ones, else of the third */
     vi both = _mm512_ternarylogic_epi32(low, even, _mm512_slli_epi16(odd, 8), 0xCA);
     vi_store(b, vi_and(both, seven));
     if (!one_plane(f))
@@ -104,7 +105,7 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
         fetch_unit(o, u, codes, f->bits * 64);
         unit_planes(f, g->a + u * UNIT * PANEL, g->b + u * UNIT * PANEL, codes, s, u);
     }
-    if (n_unit % 2) { /* activations past the last k are zeros, tiles are whole */
+    if (n_unit % 2) { /* activations past the last k are zeros; tiles are whole */
         memset(g->a + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
         memset(g->b + n_unit * UNIT * PANEL, 0, UNIT * PANEL);
     }
@@ -116,7 +117,7 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
 
 /* ---- 16 rows ---- */
 
-/* Tiles A and B = the planes x the activations at q. */
+/* Set tiles A and B = the planes x the activations at q. */
 #define DOTS(A, B)                                                                                 \
     do {                                                                                           \
         _tile_zero(A);                                                                             \
@@ -131,7 +132,7 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
         }                                                                                          \
     } while (0)
 
-/* The tile unit works on one pair of tiles while vectors finish the other. */
+/* Start one pair of tiles; the tile unit computes it while vectors finish the other pair. */
 ALWAYS void dots(const struct panel_format *f, const struct group *g, int n_step, const int8_t *q,
                  int64_t q_step, int pair)
 {
@@ -156,7 +157,8 @@ ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
     }
 }
 
-/* sum over units of min * sum of the row's activations, whose first unit's pair is at sum */
+/* Return the sum over units of min * sum of the row's activations; `sum` points to the first unit's
+ * pair. */
 ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_step)
 {
     vi even = vi_zero(), odd = vi_zero();
@@ -168,12 +170,12 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_st
     return vi_add(even, odd);
 }
 
-/* c [n][16] = fma(T of the group, scale of the row's group, c) for n rows */
+/* Compute c [n][16] = fma(T of the group, scale of the row's group, c) for n rows. */
 ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_unit,
                    const struct rows *r, int row, int n_row, const struct sums *s, float *c)
 {
     const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
-    vi min[GROUP_UNITS]; /* in registers: stores to c might change g, for all that gcc knows */
+    vi min[GROUP_UNITS]; /* in registers, because gcc assumes that stores to c may change g */
 #pragma GCC unroll 8
     for (int u = 0; u < GROUP_UNITS; u++) min[u] = has_min(f) ? g->min[u] : vi_zero();
     const float *scale = r->scale + row;
@@ -190,8 +192,8 @@ ALWAYS void finish(const struct panel_format *f, const struct group *g, int n_un
     }
 }
 
-/* The tile unit works on the next rows while these are finished, and on the first while the next group
- * is made ready. */
+/* Compute all rows. The tile unit computes the next rows while the current ones are finished, and
+ * the first rows while the next group is prepared. */
 ALWAYS void tiles_rows(const struct panel_format *f, const struct group *g, int n_unit,
                        const struct rows *r, int n_row, float *c, const struct opening *next)
 {

@@ -1,14 +1,14 @@
-/* spans.c - AMX for formats with f32 scales: each span of k that shares one is a tile of sums, scaled by
- * vectors.
+/* spans.c - AMX for formats with f32 scales: each span of k that shares a scale is a tile of sums,
+ * scaled by vectors.
  *
  *     group of 256 k:  codes -> signed bytes in the L1 cache, once for all rows
  *       16 rows:       T in 16 registers
  *         span:        tile = A x B;  store it;  T = fma(tile row, scale, T) for 16 rows
- *                      (three spans ahead are in the tile unit meanwhile: its latency is 52 cycles;
- *                      of the first 16 rows also a unit of the next group is unpacked)
+ *                      (three later spans are in the tile unit meanwhile: its latency is 52 cycles;
+ *                      during the first 16 rows, a unit of the next group is unpacked too)
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
- * multiply-adds, side by side at best. */
+ * multiply-adds, overlapped at best. */
 #include "tile.h"
 
 enum { SLOTS = 4, SPANS_MAX = 16 };
@@ -18,7 +18,7 @@ ALWAYS bool has_spans(const struct panel_format *f)
     return is_f32_scaled(f) || f->scales == PANEL_ONE;
 }
 
-/* k values that one instruction takes, and k values that share a scale. */
+/* Return the k values per instruction (step_of), and the k values that share a scale (span_of). */
 ALWAYS int step_of(const struct panel_format *f)
 {
     return f->scales == PANEL_ONE ? 64 : f->sub;
@@ -30,12 +30,13 @@ ALWAYS int span_of(const struct panel_format *f)
 }
 
 struct operands {
-    const int8_t *a; /* 16 rows of a group's activations, 64 apart; the next 64 k a_step further */
-    const int8_t *b; /* the group's bytes [k / 4][16][4] */
+    /* 16 rows of a group's activations, 64 apart; the next 64 k are a_step further */
+    const int8_t *a;
+    const int8_t *b; /* bytes of the group [k / 4][16][4] */
     int64_t a_step;
 };
 
-/* tile `slot` = span number s; A and B are two tile registers. */
+/* Set tile `slot` = span number s; A and B are two tile registers. */
 #define SPAN(slot, A, B)                                                                           \
     do {                                                                                           \
         _tile_zero(slot);                                                                          \
@@ -81,7 +82,7 @@ ALWAYS void span_end(int *sums, int s)
     }
 }
 
-/* ---- a group of a panel, ready for all rows ---- */
+/* ---- a prepared group of a panel ---- */
 
 struct group {
     _Alignas(64) int8_t b[ACT_GROUP * PANEL];
@@ -132,7 +133,7 @@ ALWAYS void group_open(const struct panel_format *f, const struct opening *o)
 #define EACH_ROW(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 /* clang-format on */
 
-/* The sum of 32 activations of a row as f32, in all lanes. */
+/* Return the sum of 32 activations of a row as f32, in all lanes. */
 ALWAYS vf unit_sum(const int16_t *pair)
 {
     return vf_set1((float)(pair[0] + pair[1]));
@@ -145,8 +146,8 @@ struct sixteen {
 #undef ROW
 };
 
-/* Add span s, whose sums are stored, to T. Meanwhile the tile unit works on the spans
- * after it, and the part of the next group that is due is made ready. */
+/* Add span s, whose sums are stored, to T. Meanwhile the tile unit computes later spans, and the
+ * next part of the next group is prepared. */
 ALWAYS void span_add(const struct panel_format *f, const struct group *g, const struct operands *o,
                      int s, int n_span, const int16_t *pair, int (*sums)[TILE * PANEL],
                      struct sixteen *t, const struct opening *next)
@@ -163,7 +164,7 @@ ALWAYS void span_add(const struct panel_format *f, const struct group *g, const 
 #undef ROW
 }
 
-/* The first spans of 16 rows go to the tile unit. */
+/* Start the first spans of 16 rows in the tile unit. */
 ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
                        const struct operands *o, int (*sums)[TILE * PANEL])
 {
@@ -171,11 +172,10 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct group *g,
     span_end(sums[0], 0);
 }
 
-/* c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15. Meanwhile
- * `next`, a whole group, is made ready (NULL: none). */
+/* Compute c [16][16] = fma(T of the group, scale of the row's group, c) for rows row .. row + 15.
+ * Meanwhile `next`, a whole group, is prepared (NULL: none). */
 ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const struct rows *r,
-                      int row, int (*sums)[TILE * PANEL], float *c,
-                      const struct opening *next)
+                      int row, int (*sums)[TILE * PANEL], float *c, const struct opening *next)
 {
     const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
     const struct operands o = {r->q + row * 64, g->b, r->q_step};
@@ -185,7 +185,7 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct group *g, const
 #define ROW(n) t.t##n = vf_zero();
     EACH_ROW(ROW)
 #undef ROW
-    if (n_span == all) {
+    if (next || n_span == all) {
 #pragma GCC unroll 16
         for (int s = 0; s < all; s++)
             span_add(f, g, &o, s, all, pair + s * r->sum_step, sums, &t, next);
@@ -206,11 +206,10 @@ ALWAYS void group_rows(const struct panel_format *f, const struct group *g, int 
     if (whole) {
         tile_rows(f, g, r, 0, sums, c, next);
         scales_open(f, next);
-    } else {
-        tile_rows(f, g, r, 0, sums, c, NULL);
-        if (next->from) group_open(f, next);
-    }
-    for (int i = TILE; i < n_row; i += TILE) tile_rows(f, g, r, i, sums, c + i * PANEL, NULL);
+    } else if (next->from)
+        group_open(f, next);
+    for (int i = whole ? TILE : 0; i < n_row; i += TILE)
+        tile_rows(f, g, r, i, sums, c + i * PANEL, NULL);
 }
 
 ALWAYS bool takes(const struct panel_format *f)

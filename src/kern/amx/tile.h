@@ -1,4 +1,4 @@
-/* tile.h - private to src/kern/amx: the tile unit, and what the kernels of both kinds of scales share. */
+/* tile.h - private to src/kern/amx: the tile unit, and code shared by planes.c and spans.c. */
 #ifndef QUOTH_KERN_AMX_TILE_H
 #define QUOTH_KERN_AMX_TILE_H
 
@@ -17,8 +17,9 @@ struct tile_config {
     uint8_t n_row[16];
 };
 
-/* Tiles 0..3: sums, 4 and 5: 16 rows of `step` activations, 6 and 7: `step` k of 16 outputs. Constant,
- * because gcc 12 believes that the instruction reads 8 bytes only and drops stores to the others. */
+/* Configuration: tiles 0..3: sums; 4 and 5: 16 rows of `step` activations; 6 and 7: `step` k of 16
+ * outputs. A constant, because gcc 12 assumes that the instruction reads only 8 bytes and drops
+ * stores to the others. */
 #define CONFIG(step)                                                                               \
     {                                                                                              \
         .palette = 1, .n_byte = {64, 64, 64, 64, step, step, 64, 64},                              \
@@ -31,7 +32,8 @@ static inline void tiles_open(int step)
     _tile_loadconfig(step == 16 ? &of16 : step == 32 ? &of32 : &of64);
 }
 
-/* Rows of x in one group: pointers to the first row, steps to the next 64 k, to the next unit. */
+/* Rows of x in one group: pointers to the first row; steps to the next 64 k and to the next
+ * unit. */
 struct rows {
     const int8_t *q;
     const int16_t *sum;
@@ -39,7 +41,7 @@ struct rows {
     int64_t q_step, sum_step;
 };
 
-/* The first group's; the next one's is rows_next. */
+/* Return the rows of the first group; rows_next advances to the next one. */
 ALWAYS struct rows rows_of(const struct act *x, int row)
 {
     return (struct rows){
@@ -58,43 +60,43 @@ ALWAYS void rows_next(struct rows *r, const struct act *x)
     r->scale += x->n_row;
 }
 
-/* What some panels give for all rows: their k groups go side by side, so
- * that a group's activations are in the L1 cache for all of them. */
+/* Some panels for all rows. Their k groups are computed together, so a group's activations are in
+ * the L1 cache for all of them. */
 enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
 
 struct panel_block {
     const uint8_t *panel[PANELS_MAX];
     int n_panel;
-    int64_t stride; /* of panels */
-    float *c;       /* [n_panel][BLOCK_ROWS][16]; rows past the last hold anything */
+    int64_t stride; /* bytes of a panel */
+    float *c;       /* [n_panel][BLOCK_ROWS][16]; rows past the last are undefined */
 };
 
-/* What comes after a group of a panel, to be fetched into the L2 cache. */
+/* Memory to prefetch into the L2 cache: the data after a group of a panel. */
 struct ahead {
     const uint8_t *at;
     int n_byte;
 };
 
-/* Panel p's group after the one that ends at `end`, or at the panel's end what the block after this
- * one begins with. */
+/* Return the group of panel p after the one that ends at `end`; at the panel's end, the start of
+ * the next block. */
 ALWAYS struct ahead ahead_of(const struct panel_block *b, int p, const uint8_t *end, int n_byte)
 {
     if (end >= b->panel[p] + b->stride) end += (PANELS_MAX - 1) * b->stride;
     return (struct ahead){end, n_byte};
 }
 
-/* A group that is to be made ready; its n_unit units are at `from` (NULL: there is none). */
+/* A group to prepare; its n_unit units are at `from` (NULL: none). */
 struct opening {
-    struct group *g; /* borrowed; each kernel's own */
+    struct group *g; /* borrowed; defined by each kernel */
     const uint8_t *from;
     int n_unit;
     struct ahead ahead;
 };
 
-/* Unit u of a group, n_byte bytes at `at`, is being made ready: fetch what lies NEAR behind it into the L1
- * cache, and the unit's part of what comes after the group into the L2 cache, where it takes no room in
- * the L1 cache's few fill buffers for as long as memory needs. All of the group at once, into the L1
- * cache, was 10 to 25 % slower (Q4_0, Q8_0; 8 to 32 rows, whole steps). */
+/* Prefetch while unit u of a group, n_byte bytes at `at`, is prepared: data NEAR after it into the
+ * L1 cache, and the unit's share of the data after the group into the L2 cache, where it does not
+ * occupy the L1 cache's few fill buffers for the latency of memory. Prefetching the whole group at
+ * once into the L1 cache was 10 to 25 % slower (Q4_0, Q8_0; 8 to 32 rows, whole steps). */
 enum { NEAR = 1024 };
 
 ALWAYS void fetch_unit(const struct opening *o, int u, const uint8_t *at, int n_byte)
@@ -107,7 +109,7 @@ ALWAYS void fetch_unit(const struct opening *o, int u, const uint8_t *at, int n_
 
 typedef void block_fn(const struct panel_block *b, const struct act *x, int row, int n_row);
 
-/* Of formats with integer scales, and of the others; NULL if they are not. */
+/* Return the kernel of a format with integer scales (planes) or f32 scales (spans), else NULL. */
 block_fn *amx_planes_of(enum qtype t);
 block_fn *amx_spans_of(enum qtype t);
 

@@ -1,5 +1,5 @@
-/* avx2.c - the slots that AVX2 with FMA and F16C does better than the reference, one file per
- * family beside this one. */
+/* avx2.c - the slots that AVX2 with FMA and F16C improves over the reference, one file per family
+ * in this folder. */
 #include "kern/kern_impl.h"
 
 void kern_init_avx2(struct kern *k)

@@ -1,8 +1,8 @@
 /* dot.h - integer dot products of AVX2, for tmpl/linear_q8.h.
  *
- * vpmaddubsw adds two products u8 x s8 in 16 bits and saturates: two products with bytes up to 129
- * fit, and sums of several such pairs where the bytes are smaller (4 bits: 15 * 127 * 2 * 4 =
- * 15,240). Wider bytes come signed: |w| x (a with the sign of w). */
+ * vpmaddubsw adds two products u8 x s8 in 16 bits and saturates: two products fit for bytes up to
+ * 129, and sums of several pairs for smaller bytes (4 bits: 15 * 127 * 2 * 4 = 15,240). Wider bytes
+ * are passed as signed: |w| x (a with the sign of w). */
 #ifndef QUOTH_KERN_AVX2_DOT_H
 #define QUOTH_KERN_AVX2_DOT_H
 
@@ -35,7 +35,7 @@ static inline vi vi_quad(const int8_t *q, int i)
 }
 
 struct dot {
-    vi sum, part; /* of 32 bits; of pairs of products in 16 bits */
+    vi sum, part; /* sums in 32 bits; sums of pairs of products in 16 bits */
 };
 static inline struct dot dot_from(vi sum)
 {

@@ -1,4 +1,4 @@
-/* ops.c - elementwise ops, conversions of activations, passes over logits in vectors of AVX2. */
+/* ops.c - elementwise ops, conversions of activations and passes over logits in AVX2 vectors. */
 #include "kern/kern_impl.h"
 #include "vec.h"
 #include "kern/tmpl/ops.h"

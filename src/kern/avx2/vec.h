@@ -1,4 +1,4 @@
-/* vec.h - the vector of AVX2 with FMA and F16C. The names are explained in ../avx512/vec.h. */
+/* vec.h - the vector of AVX2 with FMA and F16C. ../avx512/vec.h documents the names. */
 #ifndef QUOTH_KERN_AVX2_VEC_H
 #define QUOTH_KERN_AVX2_VEC_H
 
@@ -84,7 +84,7 @@ static inline vf vf_scale2_if(vmask m, vf a, vf n)
     __m256i f = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
     return _mm256_and_ps(m, _mm256_mul_ps(a, _mm256_castsi256_ps(f)));
 }
-/* in two factors: the first product is exact */
+/* in two factors; the first product is exact */
 static inline vf vf_scale2(vf a, vf n)
 {
     __m256i e = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(e, 1), bias = _mm256_set1_epi32(127);
@@ -168,8 +168,8 @@ static inline void vi_store_u8(void *p, vi a)
 }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(p)), 8)); }
-/* as an f16 with the same fields, 2^8 too small; in 0x7F alone a one more carries into the exponent's
- * upper bit: NaN */
+/* as an f16 with the same fields, 2^8 too small; only for 0x7F, an added one carries into the
+ * exponent's upper bit: NaN */
 static inline vf vf_load_e4m3(const void *p)
 {
     __m128i h = _mm_slli_epi16(_mm_cvtepi8_epi16(_mm_loadl_epi64(p)), 7);
@@ -178,7 +178,7 @@ static inline vf vf_load_e4m3(const void *p)
     return vf_mul(_mm256_cvtph_ps(_mm_or_si128(h, _mm_and_si128(carry, _mm_set1_epi16(0x4000)))), vf_set1(256));
 }
 
-/* those at p and at p + 16 */
+/* Load the values at p and at p + 16. */
 static inline void vf_load2_e4m3(vf y[2], const void *p)
 {
     __m128i b = _mm_unpacklo_epi64(_mm_loadl_epi64(p), _mm_loadl_epi64((const __m128i *)p + 1));
@@ -189,7 +189,8 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), vf_set1(256));
 }
 
-/* two rows: half of the result is the 4 partial maxima of row i, half those of row i + 4 */
+/* Return maxima of two rows: half of the result is the 4 partial maxima of row i, half those of row
+ * i + 4. */
 static inline vf max_halves(const float *s, int stride, int i)
 {
     vf a = vf_max(vf_load(s + i * stride), vf_load(s + i * stride + 8));

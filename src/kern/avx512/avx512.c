@@ -1,5 +1,5 @@
-/* avx512.c - the slots that AVX-512 (F BW VL DQ VNNI) does better than AVX2, one file per family
- * beside this one. */
+/* avx512.c - the slots that AVX-512 (F BW VL DQ VNNI) improves over AVX2, one file per family in
+ * this folder. */
 #include "kern/kern_impl.h"
 
 void kern_init_avx512(struct kern *k)

@@ -1,4 +1,4 @@
-/* ops.c - elementwise ops, conversions of activations, passes over logits in vectors of AVX-512. */
+/* ops.c - elementwise ops, conversions of activations and passes over logits in AVX-512 vectors. */
 #include "kern/kern_impl.h"
 #include "vec.h"
 #include "kern/tmpl/ops.h"

@@ -1,23 +1,24 @@
-/* vec.h - the vector of AVX-512: what src/kern/tmpl is written in. Every level that has templates
- * instantiated has a vec.h with the same names; semantics and the reason for the set are there:
+/* vec.h - the vector of AVX-512: the operations that src/kern/tmpl is written in. Every level that
+ * instantiates templates has a vec.h with the same names, documented here:
  *
  *   VL              f32 lanes of a vector; divides 16, the lanes of every canonical order
  *   N_VREG          vector registers
  *   vf, vi          vectors of VL f32 and of VL i32 (or 4 VL bytes)
- *   vf_max(a, b)    a > b ? a : b per lane (b where either is NaN)
+ *   vf_max(a, b)    a > b ? a : b per lane (b if either is NaN)
  *   vf_fma(a, b, c) a * b + c, rounded once; vf_fnma(a, b, c) c - a * b
  *   vf_max_rows(s, stride)  lane r: the largest of the 16 floats at s + r * stride; r < VL
- *   vf_scale2(a, n) a * 2^n, rounded once: a in [1/2, 2], n an integer in [-160, 140]; a NaN stays
- *   vf_scale2_if(m, a, n)   0 where not m, else a * 2^n: a in [1/2, 2], n an integer in [-120, 120] or
- *                   a NaN, which stays. Elsewhere a and n are any finite or infinite numbers
+ *   vf_scale2(a, n) a * 2^n, rounded once: a in [1/2, 2], n an integer in [-160, 140]; NaN stays
+ *   vf_scale2_if(m, a, n)   0 where not m, else a * 2^n: a in [1/2, 2], n an integer in
+ *                   [-120, 120] or a NaN, which stays. Elsewhere a and n are any numbers, also
+ *                   infinite
  *   vf_not_less(a, b)       !(a < b): true of a NaN
- *   vf_tree16(s)    the sum of the 16 lanes that 16 / VL vectors hold, by the tree +8 +4 +2 +1
+ *   vf_tree16(s)    sum of the 16 lanes of 16 / VL vectors, by the tree +8 +4 +2 +1
  *   vf_pairs(a)     a0 a0 a1 a1 ... of its lower half; vf_swap_pairs(a) a1 a0 a3 a2 ...
- *   vf_compress     the lanes of x under m to `to`, their numbers (+ at) to `index`, in order; may
- *                   write VL of both. Returns how many there are
- *   _n              the first n lanes, 0 <= n <= VL: loads give 0 in the others, stores leave
- *                   memory alone
- * Loads and stores take any alignment. */
+ *   vf_compress     writes the lanes of x under m to `to`, their numbers (+ at) to `index`, in
+ *                   order; may write VL of both. Returns their count
+ *   _n              the first n lanes, 0 <= n <= VL: loads give 0 in the others, stores do not
+ *                   change their memory
+ * Loads and stores accept any alignment. */
 #ifndef QUOTH_KERN_AVX512_VEC_H
 #define QUOTH_KERN_AVX512_VEC_H
 
@@ -76,7 +77,8 @@ static inline unsigned vmask_bits(vmask m) { return m; }
 static inline int vf_compress(float *to, int32_t *index, vf x, int at, vmask m)
 {
     __m512i i = _mm512_add_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), _mm512_set1_epi32(at));
-    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(m, x)); /* to a register: to memory it is slow */
+    /* to a register, because to memory it is slow */
+    _mm512_storeu_ps(to, _mm512_maskz_compress_ps(m, x));
     _mm512_storeu_si512(index, _mm512_maskz_compress_epi32(m, i));
     return __builtin_popcount(m);
 }
@@ -120,21 +122,21 @@ static inline vi vi_round(vf a) { return _mm512_cvtps_epi32(a); }   /* nearest e
 static inline vf vf_cast(vi a) { return _mm512_castsi512_ps(a); }   /* same bits */
 static inline vi vi_cast(vf a) { return _mm512_castps_si512(a); }
 
-/* VL values of a narrower type, widened as quant.h says */
+/* Load VL values of a narrower type, widened as in quant.h. */
 static inline vf vf_load_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
 static inline vf vf_load_bf16(const void *p) { return vf_cast(vi_sll(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16)); }
 static inline vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(p)); }
 static inline vi vi_load_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(p)); }
 static inline vi vi_load_u16(const void *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256(p)); }
-/* each lane rounded to f16; the low 16 bits of each lane */
+/* Round each lane to f16; stores the low 16 bits of each lane. */
 static inline void vf_store_f16(void *p, vf a) { _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 static inline void vi_store_u16(void *p, vi a) { _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(a)); }
-/* 4 VL bytes from four vectors of values in [-128, 127] */
+/* Store 4 VL bytes from four vectors of values in [-128, 127]. */
 static inline void vi_store_i8(int8_t *p, const vi a[4])
 {
     for (int j = 0; j < 4; j++) _mm_storeu_si128((__m128i *)(p + 16 * j), _mm512_cvtepi32_epi8(a[j]));
 }
-/* the sum of 16 bytes */
+/* Return the sum of 16 bytes. */
 static inline int sum16_i8(const int8_t *p)
 {
     __m128i u = _mm_xor_si128(_mm_loadu_si128((const __m128i *)p), _mm_set1_epi8(-128));
@@ -144,8 +146,8 @@ static inline int sum16_i8(const int8_t *p)
 static inline void vi_store_u8(void *p, vi x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
 
 static inline vf vf_load_e5m2(const void *p) { return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(_mm_loadu_si128(p)), 8)); }
-/* as an f16 with the same fields, 2^8 too small; in 0x7F alone a one more carries into the exponent's
- * upper bit: NaN */
+/* as an f16 with the same fields, 2^8 too small; only for 0x7F, an added one carries into the
+ * exponent's upper bit: NaN */
 static inline vf vf_load_e4m3(const void *p)
 {
     __m256i h = _mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128(p)), 7);
@@ -154,7 +156,7 @@ static inline vf vf_load_e4m3(const void *p)
     return vf_mul(_mm512_cvtph_ps(h), vf_set1(256));
 }
 
-/* those at p and at p + 16 */
+/* Load the values at p and at p + 16. */
 static inline void vf_load2_e4m3(vf y[2], const void *p)
 {
     vi h = _mm512_slli_epi16(_mm512_cvtepi8_epi16(_mm256_loadu_si256(p)), 7);
@@ -164,7 +166,8 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(h, 1)), vf_set1(256));
 }
 
-/* four rows: lane 4 r' + j of the result is one of the 4 partial maxima of row i + 4 r' */
+/* Return maxima of four rows: lane 4 r' + j of the result is one of the 4 partial maxima of row i +
+ * 4 r'. */
 static inline vf max_quarters(const float *s, int stride, int i)
 {
     vf a = vf_load(s + i * stride), b = vf_load(s + (i + 4) * stride);

@@ -1,6 +1,6 @@
-/* dot.h - integer dot products of Armv8.2 with DotProd, for tmpl/linear_q8.h. SDOT takes signed bytes on
- * both sides: wide codes come less 128. It names the quad of activations by number, so that four quads
- * are one load. */
+/* dot.h - integer dot products of Armv8.2 with DotProd, for tmpl/linear_q8.h. SDOT takes signed
+ * bytes on both sides, so wide codes are passed less 128. It selects the quad of activations by
+ * number, so four quads are one load. */
 #ifndef QUOTH_KERN_NEON_DOT_H
 #define QUOTH_KERN_NEON_DOT_H
 

@@ -1,5 +1,5 @@
-/* neon.c - the slots that ASIMD with DotProd does better than the reference, one file per family
- * beside this one. */
+/* neon.c - the slots that ASIMD with DotProd improves over the reference, one file per family in
+ * this folder. */
 #include "kern/kern_impl.h"
 
 void kern_init_neon(struct kern *k)

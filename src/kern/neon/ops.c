@@ -1,4 +1,4 @@
-/* ops.c - elementwise ops, conversions of activations, passes over logits in vectors of ASIMD. */
+/* ops.c - elementwise ops, conversions of activations and passes over logits in ASIMD vectors. */
 #include "kern/kern_impl.h"
 #include "vec.h"
 #include "kern/tmpl/ops.h"

@@ -1,4 +1,4 @@
-/* peak_one.h - PEAK_LOOP of peak_impl.h in registers of Arm. */
+/* peak_one.h - PEAK_LOOP of peak_impl.h for Arm registers. */
 #ifndef QUOTH_KERN_NEON_PEAK_ONE_H
 #define QUOTH_KERN_NEON_PEAK_ONE_H
 
@@ -7,6 +7,6 @@
 #include <arm_neon.h>
 
 #undef PEAK_ONE
-#define PEAK_ONE(text, r) __asm__ volatile(text : "+w"(r) : "w"(a), "w"(b));
+#define PEAK_ONE(text, r) __asm__ volatile(text : "+w"(r) : "w"(a), "w"(b))
 
 #endif

@@ -1,7 +1,8 @@
-/* vec.h - the vector of Armv8 with ASIMD. The names are explained in ../avx512/vec.h.
+/* vec.h - the vector of Armv8 with ASIMD. ../avx512/vec.h documents the names.
  *
- * FMAX gives a NaN where either operand is one, so vf_max is a comparison and a selection. Shifts and
- * the like are the compiler's vector operators: intrinsics want a count written out. */
+ * FMAX returns a NaN if either operand is one, so vf_max is a comparison and a selection. Shifts
+ * and similar operations are the compiler's vector operators, because the intrinsics require a
+ * literal count. */
 #ifndef QUOTH_KERN_NEON_VEC_H
 #define QUOTH_KERN_NEON_VEC_H
 
@@ -14,8 +15,8 @@ typedef float32x4_t vf;
 typedef int32x4_t vi;
 typedef uint32x4_t vmask; /* of lanes: all bits or none */
 
-/* FZ: subnormal results and operands become 0, and FPSR tells of the results. Arm looks at a result
- * before it is rounded, x86 after that: between 2^-126 - 2^-151 and 2^-126 they differ. */
+/* FZ: subnormal results and operands become 0, and FPSR reports flushed results. Arm tests a result
+ * before rounding, x86 after it: between 2^-126 - 2^-151 and 2^-126 they differ. */
 static inline unsigned flush_begin(void)
 {
     uint64_t former, status;
@@ -96,7 +97,7 @@ static inline vf vf_scale2_if(vmask m, vf a, vf n)
     vi f = vshlq_n_s32(vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127)), 23);
     return vf_select(m, vmulq_f32(a, vreinterpretq_f32_s32(f)), vf_zero());
 }
-/* in two factors: the first product is exact */
+/* in two factors; the first product is exact */
 static inline vf vf_scale2(vf a, vf n)
 {
     vi e = vcvtnq_s32_f32(n), half = vshrq_n_s32(e, 1), bias = vdupq_n_s32(127);
@@ -176,7 +177,7 @@ static inline vf vf_load_e4m3(const void *p)
     b = vbsl_u16(is_nan, vorr_u16(sign, vdup_n_u16(0x7E00)), b);
     return vf_mul(vcvt_f32_f16(vreinterpret_f16_u16(b)), vf_set1(256));
 }
-/* those at p and at p + 16 */
+/* Load the values at p and at p + 16. */
 static inline void vf_load2_e4m3(vf y[2], const uint8_t *p)
 {
     y[0] = vf_load_e4m3(p), y[1] = vf_load_e4m3(p + 16);

@@ -1,5 +1,6 @@
-/* dot.h - integer products of Armv8.6's I8MM, for tmpl/linear_q8.h: unsigned codes x signed activations,
- * one row by USDOT, two by USMMLA, which does twice the work: [2 outputs][8 k] x [2 rows][8 k]. */
+/* dot.h - integer products of Armv8.6's I8MM, for tmpl/linear_q8.h: unsigned codes x signed
+ * activations, one row by USDOT, two by USMMLA, which does twice the work: [2 outputs][8 k] x [2
+ * rows][8 k]. */
 #ifndef QUOTH_KERN_NEON_I8MM_DOT_H
 #define QUOTH_KERN_NEON_I8MM_DOT_H
 

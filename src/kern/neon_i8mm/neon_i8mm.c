@@ -1,4 +1,4 @@
-/* neon_i8mm.c - the slots that I8MM does better than DotProd: integer products. */
+/* neon_i8mm.c - the slots that I8MM improves over DotProd: integer products. */
 #include "kern/kern_impl.h"
 
 void kern_init_neon_i8mm(struct kern *k)

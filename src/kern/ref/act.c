@@ -1,4 +1,4 @@
-/* act.c - the reference of the conversions of activations. */
+/* act.c - the reference of activation conversions. */
 #include "kern/kern_impl.h"
 
 static void act_f32(const struct act *a, int row, const float *x)
@@ -20,7 +20,7 @@ static void act_bf16(const struct act *a, int row, const float *x)
     }
 }
 
-/* x f32 [n] -> q int8 [ACT_GROUP], zeros past n; returns the scale. */
+/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Returns the scale. */
 static float group_q8(int8_t *q, const float *x, int n)
 {
     float amax = 0;

@@ -1,5 +1,5 @@
-/* attn.c - the scalar reference of attention over blocks of 64 positions: the
- * specification that all levels equal bit for bit (kern.h has it in words). */
+/* attn.c - the scalar reference of attention over blocks of 64 positions: the specification that
+ * all levels equal bit for bit (described in kern.h). */
 #include "kern/ref/kv_value.h"
 
 static float score(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0, int i)
@@ -15,7 +15,7 @@ static float score(const struct attn_rows *a, int row, const struct attn_kv *kv,
     return s;
 }
 
-/* Positions [lo, hi) of the block. */
+/* Compute positions [lo, hi) of the block. */
 static void block_row(const struct attn_rows *a, int row, const struct attn_kv *kv, int pos0,
                       int lo, int hi)
 {

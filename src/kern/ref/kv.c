@@ -1,5 +1,5 @@
-/* kv.c - the scalar reference of K and V into pages and out of them; struct kern has it in words,
- * struct kv_layer (backend) the layout of a page. */
+/* kv.c - the scalar reference of writing and reading K and V in pages; described at struct kern,
+ * the layout of a page at struct kv_layer (backend). */
 #include "kern/ref/kv_value.h"
 
 #define GET(type, convert)                                                                         \

@@ -1,10 +1,10 @@
-/* kv_value.h - one stored value of K or V, for the reference's loops over them. */
+/* kv_value.h - access to one stored value of K or V, for the reference's loops. */
 #ifndef QUOTH_KERN_REF_KV_VALUE_H
 #define QUOTH_KERN_REF_KV_VALUE_H
 
 #include "kern/kern_impl.h"
 
-/* Value i of x as f32; of KV_Q8 the integer without its scale. */
+/* Return value i of x as f32; for KV_Q8, the integer without its scale. */
 static inline float kv_value(enum kv_type t, const void *x, int64_t i)
 {
     const uint8_t *code = x;

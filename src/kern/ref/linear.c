@@ -1,5 +1,5 @@
-/* linear.c - the reference of the linear layers: one output of one row at a time, in the order that
- * kern.h writes down. */
+/* linear.c - the reference of the linear layers: one output of one row at a time, in the order
+ * defined in kern.h. */
 #include "kern/panel_impl.h"
 
 #include "kern/kern_impl.h"
@@ -11,7 +11,7 @@ static const void *act_group(const struct act *x, int row, int g, size_t n_byte)
 
 /* ---- int8 activations ---- */
 
-/* The row's group as it was before it was laid out in 64s. */
+/* Copy the row's group to contiguous values, from blocks of 64. */
 static void gather_q8(int8_t *q, const struct act *x, int row, int g, int n)
 {
     for (int i = 0; i < n; i += 64)
@@ -43,7 +43,7 @@ static float dot_int_scales(const struct lane_group *l, int sub, bool has_min, c
     return has_min ? fmaf((float)-msum, l->m[0], t) : t;
 }
 
-/* What dot_group of quant.h computes, from the panel's numbers. */
+/* Return dot_group of quant.h, computed from the panel's numbers. */
 static float dot_lane(const struct panel_format *f, const struct lane_group *l, const int8_t *a)
 {
     int step = f->sub;
@@ -59,7 +59,7 @@ static float dot_lane(const struct panel_format *f, const struct lane_group *l, 
     return t;
 }
 
-/* c [n_row]: one output, all rows. */
+/* Compute c [n_row]: one output, all rows. */
 static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int lane,
                     const struct act *x, int row, int n_row)
 {

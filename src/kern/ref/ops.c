@@ -1,8 +1,8 @@
 /* ops.c - the reference of the elementwise ops, norms and rope: one value at a time, in the orders
- * that kern.h writes down. tmpl/ops.h gives the same bits in vectors. */
+ * defined in kern.h. tmpl/ops.h gives the same bits in vectors. */
 #include "kern/kern_impl.h"
 
-/* x[0]^2 + ... in 16 lanes (i mod 16) by fma, then the tree. */
+/* Return x[0]^2 + ... in 16 lanes (i mod 16) by fma, then the tree. */
 static float sum_of_squares(const float *x, int n)
 {
     float s[16] = {0};

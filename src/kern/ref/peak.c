@@ -1,9 +1,9 @@
-/* peak.c - measuring loops in plain C, as the compiler makes them for the oldest processor. */
+/* peak.c - measuring loops in plain C, as compiled for the oldest processor. */
 #include "kern/kern_impl.h"
 
 enum { N = 4096 }; /* values, in the L1 cache */
 
-/* The compiler must take what p points to for changed, and for needed. */
+/* Make the compiler treat the memory at p as modified and needed. */
 static void touch(void *p)
 {
     __asm__ volatile("" : : "r"(p) : "memory");

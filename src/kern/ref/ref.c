@@ -1,8 +1,8 @@
 /* ref.c - the scalar reference of every kernel: the specification that all levels equal bit for
- * bit. One file per family beside this one.
+ * bit. One file per family in this folder.
  *
- * Loops run over independent outputs innermost where that costs no clarity, so that a compiler
- * can vectorize them without changing any order of operations (-ffp-contract=off, no fast-math). */
+ * Inner loops run over independent outputs if that costs no clarity, so a compiler can vectorize
+ * them without changing the order of operations (-ffp-contract=off, no fast-math). */
 #include "kern/kern_impl.h"
 
 void kern_init_ref(struct kern *k)

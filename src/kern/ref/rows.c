@@ -8,7 +8,7 @@ static int block_len(int n, int from)
     return n - from < ROW_BLOCK ? n - from : ROW_BLOCK;
 }
 
-/* `x > m ? x : m` leaves a NaN x out. */
+/* Return the maximum; `x > m ? x : m` ignores a NaN x. */
 static float max_of(const float *x, int n)
 {
     float m = -INFINITY;
@@ -31,7 +31,7 @@ static void row_mask(float *y, const float *x, const uint32_t *mask, int n)
 static float weight_of(float x, float max, float scale)
 {
     float t = (x - max) * scale;
-    t = t > -105.0f ? t : -105.0f; /* a NaN, too; exp of it is 0 */
+    t = t > -105.0f ? t : -105.0f; /* for a NaN too; exp of it is 0 */
     return exp_f32(t < 0 ? t : 0);
 }
 

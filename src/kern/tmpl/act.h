@@ -1,9 +1,9 @@
-/* act.h - activations of a linear layer converted in vectors: ref/act.c bit for bit.
+/* act.h - conversion of a linear layer's activations in vectors: ref/act.c bit for bit.
  *
  * The int8 form reads a group of 256 twice from the L1 cache: once for its largest magnitude, as
- * integers, so that a NaN or an infinity is simply a larger one; once to scale, round and pack.
- * Bound by instructions, about one per value: ns per 1,000 values of a row of 4,096, Sapphire
- * Rapids, ref / AVX2 / AVX-512: int8 1540 / 183 / 163, bf16 1310 / 262 / 149. */
+ * integers, so that a NaN or infinity is simply a larger one; once to scale, round and pack. Bound
+ * by instructions, about one per value: ns per 1,000 values of a row of 4,096, Sapphire Rapids, ref
+ * / AVX2 / AVX-512: int8 1540 / 183 / 163, bf16 1310 / 262 / 149. */
 #ifndef QUOTH_KERN_TMPL_ACT_H
 #define QUOTH_KERN_TMPL_ACT_H
 
@@ -11,7 +11,7 @@
 
 enum { ACT_BLOCK = 64, BLOCK_VECS = ACT_BLOCK / VL };
 
-/* The bits of the largest |x|; 0x7F800000 and more if one is not finite. */
+/* Return the bits of the largest |x|; 0x7F800000 or more if one is not finite. */
 static inline uint32_t magnitude_max(const float *x, int n)
 {
     vi max = vi_zero();
@@ -21,7 +21,7 @@ static inline uint32_t magnitude_max(const float *x, int n)
     return (uint32_t)vi_max_lanes(max);
 }
 
-/* The scale of a group, and what its values are multiplied by; 0: all of q is 0. */
+/* Return the scale of a group; *inv: multiplier of its values, 0: all of q is 0. */
 static inline float group_scale(const float *x, int n, float *inv)
 {
     uint32_t bits = magnitude_max(x, n);
@@ -33,11 +33,11 @@ static inline float group_scale(const float *x, int n, float *inv)
     return amax / 127.0f;
 }
 
-/* The first n of 64 values, rounded; zeros past them. */
+/* Round the first n of 64 values; zeros past them. */
 static inline void block_q8(int8_t *q, const float *x, int n, float inv)
 {
     vi r[BLOCK_VECS];
-    if (inv == 0) n = 0; /* a NaN times 0 is none */
+    if (inv == 0) n = 0; /* a NaN times 0 would not be 0 */
     for (int j = 0; j < BLOCK_VECS; j++) {
         int left = n - j * VL;
         vf a = left > 0 ? load_upto(x + j * VL, left) : vf_zero();

@@ -1,25 +1,25 @@
 /* attn.h - attention over blocks of 64 positions, in the names of vec.h; a level's attn.c includes
- * that vec.h and this, and fills its slots by attn_slots().
+ * its vec.h and this file, and fills its slots by attn_slots().
  *
- * Query rows are taken 64 at a time, each step for all of them before the next: two sub-tiles of K
- * (16 kB, heads of 128) stay in the L1 cache for the scores, two vectors of each V for the values,
- * while q and o pass by. The scores (lanes are positions) lie in 16 kB of stack, and p overwrites
- * them. Both products are one loop: up to RB rows x 2 vectors of sums in registers, one element of
- * the left factor broadcast per row, each load of the right factor shared by all rows. Each sum is a
- * single chain, as kern.h asks; the 2 RB chains hide the latency of the fma.
+ * Query rows are processed 64 at a time, each step for all of them before the next. Two sub-tiles
+ * of K (16 kB, heads of 128) stay in the L1 cache for the scores and two vectors of each V for the
+ * values, while q and o are streamed. The scores (lanes are positions) are in 16 kB of stack, and p
+ * overwrites them. Both products are one loop: up to RB rows x 2 vectors of sums in registers, one
+ * element of the left factor broadcast per row, each load of the right factor shared by all rows.
+ * Each sum is a single chain, as kern.h requires; the 2 RB chains hide the latency of the fma.
  *
- * Few rows multiply K and V as they lie in the pages, widening each vector as it is loaded, and
- * every step of a product fetches as many bytes of the next block: memory delivers all the time,
- * not in turns with the arithmetic. The lines are fetched in the order in which they lie, not in
- * that of their use, because only then the hardware's prefetcher runs along, which has more requests
- * on their way than a core's own 16 (decode of 32k on AVX-512, a row a head: 71 to 77 % of the
- * bandwidth measured beside it, 57 % otherwise). With many rows widening once is cheaper.
+ * With few rows, K and V are multiplied as stored in the pages. Each vector is widened when loaded,
+ * and every step of a product prefetches as many bytes of the next block, so memory and arithmetic
+ * work at the same time. Lines are prefetched in address order, not in order of use: only then does
+ * the hardware's prefetcher follow, which has more requests in flight than a core's own 16 (decode
+ * of 32k on AVX-512, one row per head: 71 to 77 % of the bandwidth measured in the same run,
+ * otherwise 57 %). With many rows, widening once is cheaper.
  *
- * Bound: with many rows the fma units (4 d flop per row and position; maxima, exp and sums cost
- * about 20 instructions per row and 16 positions beside them, a tenth of the time with heads of 64);
- * with few rows the bytes of K and V. A maximum per block, not per 16 positions, is why o is
- * seldom scaled: prompts at 4k took 54 % of the fma peak, 65 % then; 2^x in place of exp: 8k from
- * 71 to 74 %. */
+ * Bound: with many rows, the fma units (4 d flop per row and position; maxima, exp and sums add
+ * about 20 instructions per row and 16 positions, a tenth of the time with heads of 64); with few
+ * rows, the bytes of K and V. A maximum per block instead of per 16 positions makes scaling of o
+ * rare: prompts at 4k went from 54 to 65 % of the fma peak; 2^x instead of exp: 8k from 71 to 74
+ * %. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 
@@ -28,8 +28,9 @@
 
 /* ---- products ---- */
 
-/* DO(r) for every row of registers: 2 RB sums, two vectors of the right factor and a broadcast
- * fit the register file. Named variables: gcc 12 keeps arrays of more than 8 vectors in memory. */
+/* DO(r) for every row of registers: 2 RB sums, two vectors of the right factor and a broadcast fit
+ * the register file. Named variables are used because gcc 12 keeps arrays of more than 8 vectors in
+ * memory. */
 enum { RB = N_VREG >= 32 ? 8 : 6 };
 #define ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 
@@ -39,7 +40,7 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
         x##r = vf_load(y + r * y_stride);                                                          \
         if (n_vec == 2) z##r = vf_load(y + r * y_stride + VL);                                     \
     }
-/* By a number of the row, by vectors of all rows. */
+/* ROW_TIMES multiplies by a number of the row, ROW_SCALE by vectors shared by all rows. */
 #define ROW_TIMES(r)                                                                               \
     if (r < n_row) {                                                                               \
         vf e = vf_set1(c[r]);                                                                      \
@@ -63,19 +64,19 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
         if (n_vec == 2) vf_store(y + r * y_stride + VL, z##r);                                     \
     }
 
-/* How values are stored: known when a product is compiled. ahead: it fetches. */
+/* Storage of values, a constant when a product is compiled. ahead: prefetch. */
 struct form {
     int size;
     bool ahead;
     vf (*load)(const void *p);
 };
 
-/* What the scores of some rows at two vectors of positions are made of. */
+/* Operands of the scores of some rows at two vectors of positions. */
 struct score_of {
-    const float *a; /* q [d_k, RB]    */
+    const float *a; /* q [d_k, RB] */
     int d_k;
-    const char *b[2];      /* the vectors of the first d; those of the next are 16 values further */
-    const char *ahead[2];  /* fetched line by line by the first and the second half of the steps */
+    const char *b[2];      /* vectors of the first d; the next d is 16 values further */
+    const char *ahead[2];  /* prefetched line by line by the first and second half of the steps */
     const float *times[2]; /* scales of KV_Q8 or NULL */
 };
 
@@ -83,7 +84,7 @@ INLINE void score_rows(const struct form f, const int n_row, float *y, const str
 {
     const int n_vec = 2, y_stride = ATTN_BLOCK, a_row = 1, step = ATTN_TILE * f.size;
     const float *a = o->a;
-    const int fetch = ((int)VL == ATTN_TILE ? 4 : 2) * step; /* what two steps read */
+    const int fetch = ((int)VL == ATTN_TILE ? 4 : 2) * step; /* bytes read by two steps */
     const char *from0 = o->b[0], *from1 = o->b[1];
     ROWS(ROW_ZERO)
 #define SCORE_STEP                                                                                 \
@@ -109,14 +110,14 @@ INLINE void score_rows(const struct form f, const int n_row, float *y, const str
     ROWS(ROW_STORE)
 }
 
-/* The values of a block. */
+/* V of a block. */
 struct value_of {
     const char *b[ATTN_TILES], *ahead[ATTN_TILES];
     int stride; /* of b and of y, in values */
 };
 
-/* Rows that see the same, positions [lo, hi) of the block: they become y * c, where that is not
- * NULL, plus p v. */
+/* Rows that see the same positions [lo, hi) of the block. They become y * c (y if c is NULL) plus p
+ * v. */
 struct run {
     float *y;       /* [n, stride] */
     const float *a; /* p [n, 64]   */
@@ -153,7 +154,7 @@ INLINE void value_rows(const struct form f, const int n_row, const int n_vec,
     ROWS(ROW_STORE)
 }
 
-/* Both products for up to RB rows, by form. */
+/* Both products for up to RB rows, per form. */
 #define SCORE_CASE(n)                                                                              \
     case n + 1:                                                                                    \
         if (n < RB) score_rows(f, n + 1, y, o);                                                    \
@@ -208,12 +209,12 @@ struct group {
     const struct attn_kv *kv;
     const struct products *product;
     int row0, n, pos0;
-    bool seen, full;          /* some row sees something; every row sees the whole block */
-    int lo[GROUP], hi[GROUP]; /* what each row sees of the block, unless full: [lo, hi)  */
+    bool seen, full;          /* some row sees a position; every row sees the whole block */
+    int lo[GROUP], hi[GROUP]; /* positions of the block that each row sees, unless full: [lo, hi) */
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
-    float m[GROUP]; /* maximum so far, 0 for -inf    */
-    float c[GROUP]; /* 2^(former maximum - maximum)  */
-    uint64_t grew;  /* bit r: row r's maximum did    */
+    float m[GROUP]; /* maximum so far, 0 for -inf   */
+    float c[GROUP]; /* 2^(former maximum - maximum) */
+    uint64_t grew;  /* bit r: row r's maximum grew  */
 };
 
 static int clamp_int(int x, int lo, int hi)
@@ -239,7 +240,8 @@ static void group_begin(struct group *g, const struct attn_rows *a, const struct
     }
 }
 
-/* Vectors of positions [i, i + 2 VL): both sub-tiles where a vector is one, else parts of one. */
+/* Return the operands for positions [i, i + 2 VL): two sub-tiles if a vector is one, else parts of
+ * one. */
 static struct score_of score_of(const struct group *g, int i)
 {
     const struct attn_kv *kv = g->kv;
@@ -258,7 +260,7 @@ static struct score_of score_of(const struct group *g, int i)
     return o;
 }
 
-/* Does any of rows [r, r + n) see something of [i, end) of the block? */
+/* Return true if any of rows [r, r + n) sees a position in [i, end) of the block. */
 static bool anyone_sees(const struct group *g, int r, int n, int i, int end)
 {
     bool some = g->full;
@@ -301,7 +303,7 @@ static void group_slope(struct group *g)
     }
 }
 
-/* What a row does not see must not become its maximum, and gives p = 0. */
+/* Mask invisible positions: they must not become the maximum, and have p = 0. */
 static void group_mask(struct group *g)
 {
     for (int r = 0; r < g->n; r++) {
@@ -311,7 +313,7 @@ static void group_mask(struct group *g)
     }
 }
 
-/* Lane i of row r: the largest of positions i, i + 16, i + 32 and i + 48. */
+/* Write lane i of row r: the maximum of positions i, i + 16, i + 32 and i + 48. */
 static void fold_rows(float *fold, const float *s)
 {
     for (int r = 0; r < VL; r++, s += ATTN_BLOCK, fold += ATTN_TILE)
@@ -322,12 +324,12 @@ static void fold_rows(float *fold, const float *s)
         }
 }
 
-/* Maxima; c where they grew, else 1. */
+/* Update the maxima; c is 1 for rows whose maximum did not grow. */
 static void group_top(struct group *g)
 {
     _Alignas(64) float fold[VL * ATTN_TILE];
     g->grew = 0;
-    for (int r = g->n; r % VL; r++) /* rows that are not there */
+    for (int r = g->n; r % VL; r++) /* padding rows */
         memset(g->s + r * ATTN_BLOCK, 0, ATTN_BLOCK * sizeof(float));
     for (int r = 0; r < g->n; r += VL) {
         vf m = vf_load(g->a->m + g->row0 + r);
@@ -343,7 +345,7 @@ static void group_top(struct group *g)
     }
 }
 
-/* p over the scores, and the row sums. */
+/* Replace the scores by p and update the row sums. */
 static void group_exp(struct group *g)
 {
     const float *const *scale = g->kv->v_scale;
@@ -363,7 +365,7 @@ static void group_exp(struct group *g)
     }
 }
 
-/* Rows that see the same, up to RB of them. Returns how many runs there are. */
+/* Find runs of up to RB rows that see the same positions. Returns the number of runs. */
 static int find_runs(struct run *run, const struct group *g)
 {
     const int stride = attn_stride(g->a->d_v);

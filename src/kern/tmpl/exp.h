@@ -1,8 +1,8 @@
-/* exp.h - exp of a vector: exp_f32 of kern_impl.h, operation for operation, in the names of vec.h.
+/* exp.h - exp of a vector: exp_f32 of kern_math.h, operation for operation, in the names of vec.h.
  *
- * Included by the templates beside it, after the level's vec.h. About 14 instructions, 10 of 2^x for
- * attention; throughput matters (the softmax of attention, activations), latency (some 50 cycles) is hidden by calls on
- * independent vectors. */
+ * Included by the other templates, after the level's vec.h. About 14 instructions, 10 for
+ * attention's 2^x. Throughput matters (softmax of attention, activations); latency (about 50
+ * cycles) is hidden by calls on independent vectors. */
 #ifndef QUOTH_KERN_TMPL_EXP_H
 #define QUOTH_KERN_TMPL_EXP_H
 

@@ -1,10 +1,10 @@
-/* kv.h - K and V out of pages and into them, in the names of vec.h; a level's attn.c includes that
- * vec.h and this, and fills its slots by kv_slots().
+/* kv.h - K and V out of pages and into them, in the names of vec.h; a level's attn.c includes its
+ * vec.h and this file, and fills its slots by kv_slots().
  *
- * Reading widens a panel of K or some rows of V to f32, so that the products of attention see one
- * form; in decode that is most of the work after the memory's, in prefill it is shared by all rows
- * of an item. The bytes of a later panel are fetched meanwhile: pages lie anywhere, and no hardware
- * prefetcher follows a page table. */
+ * Reading widens a panel of K or some rows of V to f32, so that the products of attention have one
+ * form. In decode that is most of the work after memory access; in prefill all rows of an item
+ * share it. The bytes of a later panel are prefetched meanwhile: pages are scattered, and no
+ * hardware prefetcher follows a page table. */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 
@@ -12,7 +12,7 @@
 
 /* ---- out of pages ---- */
 
-/* n values (a multiple of 16); one line of `ahead` is fetched with each line of x. */
+/* Widen n values (a multiple of 16); one line of `ahead` is prefetched per line of x. */
 INLINE void widen(float *y, const char *x, int n, const char *ahead, const int size,
                   vf load(const void *))
 {
@@ -23,7 +23,7 @@ INLINE void widen(float *y, const char *x, int n, const char *ahead, const int s
     }
 }
 
-/* The last n < 16 values of a row and zeros behind them; reads no byte past the row. */
+/* Widen the last n < 16 values of a row, followed by zeros; reads no byte past the row. */
 INLINE void widen_end(float *y, const char *x, int n, const int size, vf load(const void *))
 {
     _Alignas(64) char part[ATTN_TILE * 4] = {0};
@@ -59,8 +59,8 @@ GET(e5m2, 1, vf_load_e5m2)
 
 /* ---- into pages ---- */
 
-/* Codes of a small float with n_exp and n_man bits, as narrow() in quant computes them; |x| at most
- * max; NaN becomes nan. */
+/* Return codes of a small float with n_exp and n_man bits, as narrow() in quant computes them. |x|
+ * is clamped to max; a NaN becomes nan. */
 INLINE vi narrow(vf x, const int n_exp, const int n_man, float max, vi nan)
 {
     const int bias = (1 << (n_exp - 1)) - 1, n_cut = 23 - n_man;
@@ -123,7 +123,7 @@ PUT(bf16, 2, store_bf16)
 PUT(e4m3, 1, store_e4m3)
 PUT(e5m2, 1, store_e5m2)
 
-/* The largest |x|; NaN if one is infinite or NaN. */
+/* Return the largest |x|; NaN if one is infinite or NaN. */
 static float amax_finite(const float *x, int n)
 {
     vf top = vf_zero(), wrong = vf_zero();

@@ -1,5 +1,5 @@
-/* kv_load.h - VL stored values of K or V as f32, in the names of vec.h; of KV_Q8 the integers without
- * their scales. What attn.h multiplies in place and kv.h widens. */
+/* kv_load.h - loads VL stored values of K or V as f32, in the names of vec.h; for KV_Q8, the
+ * integers without their scales. attn.h multiplies them in place, kv.h widens them. */
 #ifndef QUOTH_KERN_TMPL_KV_LOAD_H
 #define QUOTH_KERN_TMPL_KV_LOAD_H
 

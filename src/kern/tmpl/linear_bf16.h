@@ -1,16 +1,16 @@
 /* linear_bf16.h - linear layers of BF16 weights with bf16 activations, for any vector (vec.h) of a
  * processor whose fma flushes to zero as tdpbf16ps does: ref/linear.c bit for bit.
  *
- * An output is two chains of 16 fma per 32 k, even and odd k, so that a tile of two strips x up to
- * BF16_ROWS rows keeps 4 x rows chains in registers. Weights become f32 in registers (a shift, a
- * mask), the rows of a tile once per group of 256 k in the L1 cache, where the panels' group stays
- * too while all rows pass.
+ * An output is two chains of 16 fma per 32 k, even and odd k, so a tile of two strips x up to
+ * BF16_ROWS rows keeps 4 x rows chains in registers. Weights are converted to f32 in registers (a
+ * shift, a mask); the rows of a tile once per group of 256 k, in the L1 cache. The panels' group
+ * also stays in the L1 cache for all rows.
  *
- * Needs besides vec.h:
+ * Requires besides vec.h:
  *     TILES_BF16(X)         X(1) X(2) ... up to the rows of the largest tile
- *     flush_begin()         subnormal operands and results become 0 from here; flush_end(former)
- *     flush_strayed()       since flush_begin, or since the last call of this, a result may have become
- *                           0 that tdpbf16ps rounds up to 2^-126: the tile is then computed again */
+ *     flush_begin()         flush subnormal operands and results to 0 from here; flush_end(former)
+ *     flush_strayed()       since flush_begin, or the last call of this, a result may have become 0
+ *                           that tdpbf16ps rounds up to 2^-126: the tile is then computed again */
 #ifndef QUOTH_KERN_TMPL_LINEAR_BF16_H
 #define QUOTH_KERN_TMPL_LINEAR_BF16_H
 
@@ -18,8 +18,8 @@
 
 enum { BF16_BLOCK = 32 }; /* k values of two chains */
 
-/* c [2][LINEAR_ROWS][VL] += the chains of n_block blocks; w: where the strips' first pairs are, the next
- * pair 64 bytes further; x f32 [n_row][ACT_GROUP]; lines at `ahead` are fetched. */
+/* Add the chains of n_block blocks to c [2][LINEAR_ROWS][VL]. w: the strips' first pairs, the next
+ * pair 64 bytes further; x f32 [n_row][ACT_GROUP]; lines at `ahead` are prefetched. */
 typedef void bf16_fn(float *c, const uint8_t *const w[TILE_STRIPS], const float *x, int n_block,
                      const uint8_t *const ahead[TILE_STRIPS]);
 
@@ -71,7 +71,7 @@ static bf16_fn *const bf16_fns[] = {
 };
 enum { BF16_ROWS = sizeof bf16_fns / sizeof bf16_fns[0] };
 
-/* What bf16_tile computes, value by value as kern.h has it. */
+/* Compute bf16_tile value by value, as kern.h defines it. */
 static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
                             const float *x, int n_block)
 {
@@ -89,7 +89,7 @@ static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STR
         }
 }
 
-/* bf16_tile; plainly, if what is flushed might differ. */
+/* Compute bf16_tile; again value by value if flushing may have differed. */
 static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
                             const float *x, int n_block, const uint8_t *const ahead[TILE_STRIPS])
 {
@@ -105,7 +105,7 @@ static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STR
     flush_begin();
 }
 
-/* Rows of a group as f32. */
+/* Convert rows of a group to f32. */
 static inline void bf16_widen(float *y, const struct act *x, int row, int n_row, int g)
 {
     const uint16_t *from =
@@ -113,8 +113,8 @@ static inline void bf16_widen(float *y, const struct act *x, int row, int n_row,
     for (int i = 0; i < n_row * ACT_GROUP; i += VL) vf_store(y + i, vf_load_bf16(from + i));
 }
 
-/* One group of two strips; the pairs of the last block may end before it: a copy of it is filled up
- * with zeros. */
+/* Compute one group of two strips. If the last block is incomplete, a copy of it padded with zeros
+ * is used. */
 static void bf16_group(float *c, const uint8_t *const w[TILE_STRIPS], const struct act *x, int row,
                        int n_row, int g, const uint8_t *const ahead[TILE_STRIPS])
 {
@@ -124,7 +124,8 @@ static void bf16_group(float *c, const uint8_t *const w[TILE_STRIPS], const stru
     const int n_byte = (n % BF16_BLOCK + 1) / 2 * 64;
     const uint8_t *const last[TILE_STRIPS] = {tail[0], tail[1]};
     for (int j = 0; j < TILE_STRIPS && n_byte; j++) {
-        /* a strip of a panel's second half begins within a pair's 64 bytes: so many fewer are left */
+        /* a strip of a panel's second half starts within a pair's 64 bytes, so fewer bytes
+         * remain */
         memset(tail[j], 0, sizeof tail[j]);
         for (int i = 0; i < n_byte; i += 64)
             memcpy(tail[j] + i, w[j] + n_block * sizeof tail[j] + i, VL * 4);

@@ -1,28 +1,29 @@
 /* linear_float.h - linear layers with f32 activations, every weight type decoded exactly, for any
  * vector (vec.h, dot.h): ref/linear.c bit for bit.
  *
- * A strip is VL outputs of a panel. An output is a chain of 256 fma whose order is fixed, so that
- * speed comes from outputs and rows side by side:
+ * A strip is VL outputs of a panel. An output is a chain of 256 fma in fixed order, so speed comes
+ * from computing several outputs and rows together:
  *
  *   few rows     float weights go from memory through a conversion in registers to the chains of 2
- *   (direct)     or 4 strips x n_row: bound by memory. Panels are fetched a group of k ahead in
+ *   (direct)     or 4 strips x n_row: bound by memory. Panels are prefetched a group of k ahead in
  *                software, because hardware prefetchers stop at each 4 kB page
- *   more rows    128 k of two strips become f32 [k][2 VL] in the L1 cache, once; then tiles of 2
- *   (tiled)      strips x up to 12 rows (AVX2: 6) pass over them: per k two loads of weights and a
- *                broadcast per row for 2 x rows fma, so that the fma units are the bound. Meanwhile
- *                the next 128 k are fetched
+ *   more rows    128 k of two strips are converted once to f32 [k][2 VL] in the L1 cache, then used
+ *   (tiled)      by tiles of 2 strips x up to 12 rows (AVX2: 6): per k, two loads of weights and a
+ *                broadcast per row for 2 x rows fma, so the fma units are the bound. Meanwhile the
+ *                next 128 k are prefetched
  *
- * Block formats are always tiled: decoding costs more than going through the L1 cache. One thread of
- * Sapphire Rapids, share of the read bandwidth / of the fma peak measured beside it:
+ * Block formats are always tiled: decoding costs more than the pass through the L1 cache. One
+ * thread of Sapphire Rapids, share of the read bandwidth / of the fma peak measured in the same
+ * run:
  *
  *                     memory, 1 row     16 rows     64 rows
  *     AVX-512  F16          0.98         0.70        0.76
  *              E4M3         0.95         0.60        0.70
  *     AVX2     F16          0.98         0.80        0.84
  *
- * Needs besides vec.h and what unit.h needs:
+ * Requires besides vec.h and the requirements of unit.h:
  *     TILES(X)              X(1) X(2) ... up to the rows of the largest tile
- *     DIRECTS(X)            the same up to the rows of the largest direct kernel */
+ *     DIRECTS(X)            X(1) X(2) ... up to the rows of the largest direct kernel */
 #ifndef QUOTH_KERN_TMPL_LINEAR_FLOAT_H
 #define QUOTH_KERN_TMPL_LINEAR_FLOAT_H
 
@@ -33,26 +34,26 @@ enum {
     TILE_STRIPS = 2,
     TILE_COLS = TILE_STRIPS * VL,
     TILE_PART = 128,             /* k values in the L1 cache at once: 16 kB of AVX-512, 8 of AVX2 */
-    STRIPS_MAX = 4,              /* of a direct kernel */
-    NEAR = 1024,                 /* bytes that a direct kernel fetches ahead into the L1 cache */
+    STRIPS_MAX = 4,              /* strips of a direct kernel */
+    NEAR = 1024,                 /* bytes that a direct kernel prefetches into the L1 cache */
     C_FLOATS = LINEAR_ROWS * VL, /* results of a strip, [row][VL] */
 };
 
 /* ---- float weights -> f32 ---- */
 
-/* Bytes of one k of a panel. */
+/* Return the bytes of one k of a panel. */
 ALWAYS int k_bytes(enum qtype t)
 {
     return PANEL * (t == QT_f32 ? 4 : t == QT_f16 || t == QT_bf16 ? 2 : 1);
 }
 
-/* Bytes before output `lane` in a k (BF16: in a pair of k). */
+/* Return the bytes before output `lane` in a k (BF16: in a pair of k). */
 ALWAYS int lane_bytes(enum qtype t, int lane)
 {
     return t == QT_bf16 ? lane * 4 : lane * k_bytes(t) / PANEL;
 }
 
-/* A strip's values of an even k, at p. */
+/* Return a strip's values of an even k, at p. */
 ALWAYS vf value(enum qtype t, const uint8_t *p)
 {
     switch (t) {
@@ -69,7 +70,7 @@ ALWAYS vf value(enum qtype t, const uint8_t *p)
     }
 }
 
-/* And of the k after it too. */
+/* Return a strip's values of an even k and of the next k, at p. */
 ALWAYS void value2(enum qtype t, vf w[2], const uint8_t *p)
 {
     if (t == QT_f8_e4m3) {
@@ -88,7 +89,7 @@ ALWAYS bool has_min(const struct panel_format *f)
     return f->scales == PANEL_F16_MIN || f->scales == PANEL_I6_MIN || f->scales == PANEL_I4_MIN;
 }
 
-/* value = step * q - low: those of half a unit. */
+/* Line of half a unit: value = step * q - low. */
 struct line {
     vf step, low;
 };
@@ -121,8 +122,8 @@ ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const 
     }
 }
 
-/* ---- a strip's k values [from, from + n) of the group that begins at k value g, w f32 [n][2 VL]
- * (room for one more). Block formats: from and n are multiples of 32. ---- */
+/* ---- decoding a strip's k values [from, from + n) of the group that starts at k value g, to
+ * w f32 [n][2 VL] (room for one more). Block formats: from and n are multiples of 32. ---- */
 
 typedef void decode_fn(float *w, const uint8_t *panel, int lane, int g, int from, int n,
                        int n_unit);
@@ -164,13 +165,13 @@ struct strips {
     int first, n;
 };
 
-/* Where a strip is, and what is wanted after its panel. */
+/* Position of a strip, and the panel to prefetch after its own. */
 struct strip {
     const uint8_t *panel, *next;
     int lane;
 };
 
-/* Strips j, j + 1, ...; past the last one: that one again. */
+/* Locate strips j, j + 1, ...; past the last one, the last one again. */
 static inline void strips_at(struct strip *at, const struct strips *s, int j, int width)
 {
     for (int i = 0; i < width; i++) {
@@ -181,7 +182,7 @@ static inline void strips_at(struct strip *at, const struct strips *s, int j, in
     }
 }
 
-/* Row `row` of a group of f32 activations; the next row is ACT_GROUP further. */
+/* Return row `row` of a group of f32 activations; the next row is ACT_GROUP further. */
 static inline const float *act_rows(const struct act *x, int row, int g)
 {
     return (const float *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP;
@@ -189,8 +190,8 @@ static inline const float *act_rows(const struct act *x, int row, int g)
 
 /* ---- more rows ---- */
 
-/* t [n_row][2 VL]: T after n more k; `first`: T begins at 0. w f32 [n][2 VL]. Meanwhile a line at
- * each of `next` is fetched every two k, unless that is NULL. */
+/* Add n more k to t [n_row][2 VL]; `first`: T starts at 0. w f32 [n][2 VL]. Every two k, one line
+ * at each of `next` is prefetched, unless NULL. */
 typedef void tile_fn(float *t, const float *w, const float *x, int n, bool first,
                      const uint8_t *const next[TILE_STRIPS]);
 
@@ -249,8 +250,8 @@ static tile_fn *const tile_fns[] = {
 };
 enum { TILE_ROWS = sizeof tile_fns / sizeof tile_fns[0] };
 
-/* The rows of a batch in tiles of about the same height. The first ones fetch n_byte at each of
- * `next`. */
+/* Compute the rows of a batch in tiles of about equal height. The first ones prefetch n_byte at
+ * each of `next`. */
 static inline void tiles(float *t, const float *w, const float *x, int n_row, int n, bool first,
                          const uint8_t *const next[TILE_STRIPS], int n_byte)
 {
@@ -263,7 +264,7 @@ static inline void tiles(float *t, const float *w, const float *x, int n_row, in
     }
 }
 
-/* c [2][LINEAR_ROWS][VL] = two strips for n_row rows. */
+/* Compute c [2][LINEAR_ROWS][VL]: two strips for n_row rows. */
 static void tiled(decode_fn *decode, const struct panels *weight, const struct strip *at,
                   const struct act *x, int row, int n_row, float *c)
 {
@@ -291,7 +292,7 @@ static void tiled(decode_fn *decode, const struct panels *weight, const struct s
 
 /* ---- few rows ---- */
 
-/* c [n_strip][LINEAR_ROWS][VL] */
+/* Compute c [n_strip][LINEAR_ROWS][VL]. */
 typedef void direct_fn(const struct strip *at, const struct act *x, int row, float *c);
 
 #define ONE(n_row) +1
@@ -303,8 +304,8 @@ ALWAYS int direct_strips(int n_row)
     return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
 }
 
-/* One or two rows only wait for memory: far into the L2 cache, near into L1 gives F32 8 %, F16 3 % more than
- * far into L1. With more rows it is 3 % less. */
+/* Prefetch. One or two rows only wait for memory: far into L2 and near into L1 is 8 % (F32) or 3 %
+ * (F16) faster than far into L1. With more rows it is 3 % slower. */
 ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row)
 {
     if (n_row > 2) {
@@ -406,7 +407,8 @@ DIRECTS(E5M2)
 #undef DIRECT
 
 static const struct float_kernels float_kernels[QT_COUNT] = {
-#define PANEL(id, ...) [QT_##id] = {.decode = decode_##id},
+#define PANEL(id, ...)     [QT_##id] = {.decode = decode_##id},
+#define PANEL_AS(id, like) [QT_##id] = {.decode = decode_##like},
 #include "kern/panels.def"
 #undef PANEL
 #define DIRECT(id, n_row) direct_##id##_##n_row,
@@ -419,7 +421,7 @@ static const struct float_kernels float_kernels[QT_COUNT] = {
 
 /* ---- layers ---- */
 
-/* Store strips j, j + 1, ... of which c [width][LINEAR_ROWS][VL] are the results. */
+/* Store the results c [width][LINEAR_ROWS][VL] of strips j, j + 1, ... */
 static inline void strips_put(const struct linear_out *out, const struct strips *s, int j,
                               int width, const float *c, int row, int n_row)
 {

@@ -1,37 +1,38 @@
-/* linear_q8.h - linear layers of block formats with int8 activations, for any vector (vec.h, dot.h).
+/* linear_q8.h - linear layers of block formats with int8 activations, for any vector (vec.h,
+ * dot.h).
  *
- * One kernel for every format and every number of rows. A strip is VL outputs of a panel; STRIPS (1
- * or 2) of them run side by side. For each unit of 32 k the codes become bytes in eight registers a
- * strip, once; then every row of x passes by:
+ * One kernel serves every format and every number of rows. A strip is VL outputs of a panel; STRIPS
+ * (1 or 2) of them are computed together. For each unit of 32 k, the codes are converted once to
+ * bytes in eight registers per strip; then for every row of x:
  *
  *     acc = -zero * sum of its 32 activations
  *     eight times:  acc += dot of 4 bytes x 4 broadcast activations     (each strip)
  *     T = fma(acc, scale, T), or with integer scales I += acc * scale   in the L1 cache
  *
- * so that a batch of any size reads each weight byte from memory once and pays the unpacking once,
- * and there is no batch size at which another kernel takes over. With two strips a row costs 16 dot
- * instructions and 4 others (f32 scales): at most 80 % of the dot instruction's peak. Where the
- * registers allow, eight rows go all at once (rows_eight), others by four. Where a level multiplies
- * matrices (PAIRS), two rows or more go by two at a time. Their integers are the same.
+ * A batch of any size therefore reads each weight byte from memory once and unpacks it once, and no
+ * other kernel is needed for any batch size. With two strips, a row costs 16 dot instructions and 4
+ * others (f32 scales): at most 80 % of the dot instruction's peak. If the registers suffice, eight
+ * rows are computed at once (rows_eight), others by four. If a level multiplies matrices (PAIRS),
+ * two or more rows are computed in pairs. The integers are equal.
  *
- * Needs besides vec.h (dot.h of the level):
+ * Requires besides vec.h (dot.h of the level):
  *     STRIPS                1 or 2
- *     WIDE_FILE             1: 32 registers of 64 bytes: some rows' sums are built side by side
+ *     WIDE_FILE             1: 32 registers of 64 bytes: sums of several rows are computed together
  *     WIDE_SIGNED           1: dot_step takes bytes above 127 less 128, as signed ones
- *     struct dot            a sum of products to each lane; dot_from(vi) begins it, dot_sum is it
- *     vi_quad(q, i)         what dot_step takes to multiply by the four activations at q + 4 i
+ *     struct dot            a sum of products per lane; dot_from(vi) starts it, dot_sum returns it
+ *     vi_quad(q, i)         operand of dot_step for the four activations at q + 4 i
  *     dot_step(d, u, s, max, i)
- *                           d + u8 x s8, four to a lane, exact for s of -127 to 127 and u of at most
+ *                           d + u8 x s8, four per lane, exact for s of -127 to 127 and u of at most
  *                           max; step i of four, 0 to 3 (both are constants)
- *     vi_dot16(acc, a, b)   acc + i16 x i16, two to a lane
+ *     vi_dot16(acc, a, b)   acc + i16 x i16, two per lane
  *     vi_lut(table, codes)  table[code] per byte, codes below 16; vi_table loads one
  *     vi_bcast4(p)          the four bytes at p in every lane
  *     PAIRS                 1: there are matrix products of two rows (else pair_none.h):
- *     struct pair           a sum of products to each output of a strip and each of two rows;
- *                           pair_from(int [2]) begins it for each row, pair_row(p, row) is a row's
- *     pair_order(&a, &b)    two k-quads of a strip to what pair_step takes
+ *     struct pair           a sum of products per output of a strip and per row, of two rows;
+ *                           pair_from(int [2]) starts it per row, pair_row(p, row) returns a row's
+ *     pair_order(&a, &b)    reorder two k-quads of a strip for pair_step
  *     pair_octet(q, other, j)   the activations at q + 8 j and at other + 8 j
- *     pair_step(p, a, b, octet) p + u8 x s8, eight to an output */
+ *     pair_step(p, a, b, octet) p + u8 x s8, eight per output */
 #ifndef QUOTH_KERN_TMPL_LINEAR_Q8_H
 #define QUOTH_KERN_TMPL_LINEAR_Q8_H
 
@@ -41,26 +42,27 @@
 
 enum { EIGHT = 8 };
 
-struct rows {           /* of x, in one group */
+struct rows {           /* rows of x, in one group */
     const int8_t *q;    /* 64 values of the first row; the next 64 k are q_step further */
-    const int16_t *sum; /* the first row's pair of sums; the next unit's sum_step further */
+    const int16_t *sum; /* pair of sums of the first row; the next unit is sum_step further */
     const float *scale;
     int64_t q_step, sum_step;
     int n;
 };
 
-/* Bytes fetched ahead: hardware prefetchers stop at each 4 kB page, and what they bring ends in the L2
- * cache. So do the FAR ones, which take no room in the L1 cache's few fill buffers for as long as
- * memory needs; by the time they are NEAR, the way is short. Near alone gave 2 to 10 % less, far
- * (4 kB) alone 10 to 15 %. Past the end of a panel come those that the strips take next. */
+/* Prefetch distances in bytes. Hardware prefetchers stop at each 4 kB page and fill only the L2
+ * cache. FAR prefetches go to the L2 cache too, so they do not occupy the L1 cache's few fill
+ * buffers for the latency of memory; NEAR prefetches then move the lines to the L1 cache. NEAR
+ * alone was 2 to 10 % slower, FAR (4 kB) alone 10 to 15 %. Past the end of a panel, the strips'
+ * next panels are prefetched. */
 enum { FAR = 2048, NEAR = 1024, PANELS_AT_ONCE = STRIPS * VL / PANEL };
 
 struct ahead {
-    const uint8_t *end[STRIPS]; /* of the panels */
-    int64_t jump;               /* over the panels that the other strips have */
+    const uint8_t *end[STRIPS]; /* ends of the panels */
+    int64_t jump;               /* distance over the other strips' panels */
 };
 
-/* n_byte bytes of strip i from `at` on are in use: fetch what lies ahead of them. */
+/* Prefetch for strip i, whose n_byte bytes from `at` on are in use. */
 ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
 {
     const uint8_t *far = at + FAR, *near = at + NEAR;
@@ -72,7 +74,7 @@ ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
     }
 }
 
-/* Do all rows go at once, through rows_eight? */
+/* Return true if all rows are computed at once, by rows_eight. */
 ALWAYS bool is_eight(const struct panel_format *f, int n_row)
 {
     return WIDE_FILE && f->sub != 16 && n_row == EIGHT;
@@ -85,7 +87,7 @@ struct tile {
     float *c[STRIPS]; /* of the row */
 };
 
-/* What the rows start from: -zero * sums of 32 (one array) or of each 16. And the sums as f32. */
+/* Initial values of the rows: -zero * sums of 32 (one array) or of each 16; and the sums as f32. */
 struct starts {
     int bias[2][LINEAR_ROWS];
     float sum[LINEAR_ROWS];
@@ -113,7 +115,7 @@ ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const str
     }
 }
 
-/* The sums over 32 k (sub 16: over its halves, lo and hi) of one row with each strip. */
+/* Sums over 32 k (sub 16: over its halves, lo and hi) of one row with each strip. */
 struct sums {
     vi lo[STRIPS], hi[STRIPS];
 };
@@ -151,7 +153,7 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
 }
 #undef STEP
 
-/* The same of rows n and n + 1, of which `other` is the second's activations. */
+/* Compute the sums of rows n and n + 1; `other` points to the second row's activations. */
 #define STEP(part, j, a, b)                                                                        \
     do {                                                                                           \
         vi x = pair_octet(q, other, j);                                                            \
@@ -191,14 +193,15 @@ ALWAYS void unit_pair_order(struct unit *u)
     pair_order(&u->w4, &u->w5), pair_order(&u->w6, &u->w7);
 }
 
-/* Do sums fit into 16 bits? Then one instruction multiplies and adds what else takes four. */
+/* Return true if sums fit into 16 bits: one instruction then multiplies and adds instead of
+ * four. */
 ALWAYS bool is_narrow(const struct panel_format *f)
 {
     const int most = panel_byte_max(f) > 2 * f->zero ? panel_byte_max(f) - f->zero : f->zero;
     return f->sub && most * 127 * f->sub < 32768;
 }
 
-/* What a strip's scales are during a unit. */
+/* Scales of a strip for one unit. */
 struct scales {
     vf d, d2, m;
     vi i, i2;
@@ -251,7 +254,8 @@ ALWAYS void strips_scale(const struct panel_format *f, const struct tile *t, int
                   &c[STRIPS - 1], sum);
 }
 
-/* Rows whose sums run side by side, beside a unit's codes: sums of 16 are two to a row and strip. */
+/* Return how many rows' sums fit in registers with a unit's codes. Sums of 16 are two per row and
+ * strip. */
 ALWAYS int rows_at_once(const struct panel_format *f)
 {
     return !WIDE_FILE ? 1 : f->sub == 16 ? 2 : 4;
@@ -267,8 +271,8 @@ ALWAYS int rows_at_once(const struct panel_format *f)
                 dot_step(part[j][STRIPS - 1], w[STRIPS - 1].w##i, a, max, (i) % 4);                \
     }
 
-/* rows_at_once rows from n on. Eight chains of sums hide the latency of the dot instruction without
- * halves that would have to be added, 5 to 7 % of 16 rows' time (AVX-512). */
+/* Compute rows_at_once rows from n on. Eight chains of sums hide the latency of the dot instruction
+ * without halves that must be added: 5 to 7 % of 16 rows' time (AVX-512). */
 ALWAYS void rows_block(const struct panel_format *f, const struct unit *w, const struct scales *c,
                        const int8_t *q, const struct starts *st, int n, const struct tile *t)
 {
@@ -315,7 +319,7 @@ ALWAYS void rows_block(const struct panel_format *f, const struct unit *w, const
         for (int i = 0; i < STRIPS; i++) s[j][i] = dot_step(s[j][i], w[i].w##k, a, max, k);        \
     }
 
-/* Sums of half h, over what is in s. */
+/* Add the products of half h to s. */
 ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRIPS], int h,
                        const int8_t *q, struct dot s[EIGHT][STRIPS])
 {
@@ -329,9 +333,9 @@ ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRI
 }
 #undef STEP
 
-/* Eight rows, of formats without scales of 16: sixteen chains of sums and half a unit's codes fill the
- * registers. From memory 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster than rows_block twice. (Sums of 16
- * would have to be scaled twice as often: 12 % slower, Q6_K.) */
+/* Compute eight rows, for formats without scales of 16: sixteen chains of sums and half a unit's
+ * codes fill the registers. From memory 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster than two rows_block.
+ * (Sums of 16 would be scaled twice as often: 12 % slower, Q6_K.) */
 ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRIPS],
                        const struct scales *c, const int8_t *q, const struct starts *st,
                        const struct tile *t)
@@ -364,7 +368,7 @@ ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w, cons
     }
 }
 
-/* An odd last row goes beside itself. */
+/* Compute rows in pairs; an odd last row is paired with itself. */
 ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const struct scales *c,
                         const int8_t *q, const struct starts *st, int n_row, const struct tile *t)
 {
@@ -407,10 +411,10 @@ ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[S
         rows_by_one(f, w, c, q, &st, r->n, t);
 }
 
-/* ---- the ends of blocks and groups ---- */
+/* ---- ends of blocks and groups ---- */
 
-/* Formats with one scale a block: T = fma(I, d, T), I = 0. T is kept in the upper half of the
- * strip's memory. */
+/* End a block of a format with one scale per block: T = fma(I, d, T), I = 0. T is in the upper half
+ * of the strip's memory. */
 ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int u, int lane, float *t,
                       int n)
 {
@@ -421,7 +425,7 @@ ALWAYS void block_end(const struct panel_format *f, const uint8_t *s, int u, int
     }
 }
 
-/* sum over units of min * sum of the row's activations */
+/* Return the sum over units of min * sum of the row's activations. */
 ALWAYS vi row_mins(const vi *min, const struct rows *r, int n, int n_unit)
 {
     vi m = vi_zero();
@@ -430,7 +434,7 @@ ALWAYS vi row_mins(const vi *min, const struct rows *r, int n, int n_unit)
     return m;
 }
 
-/* C = fma(T, scale of the row's group, C); T = 0 for the next. */
+/* End a group: C = fma(T, scale of the row's group, C); T = 0 for the next group. */
 ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
                       const struct rows *r, int n_unit, float *t, float *c)
 {
@@ -450,8 +454,8 @@ ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
     }
 }
 
-/* c [STRIPS][LINEAR_ROWS][VL] = the outputs of STRIPS strips, whose panels begin at `panel` and whose
- * first outputs there are `lane`, for n_row rows. */
+/* Compute c [STRIPS][LINEAR_ROWS][VL], the outputs of STRIPS strips for n_row rows. `panel` is the
+ * start of each strip's panel, `lane` its first output there. */
 ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[STRIPS],
                       const int lane[STRIPS], int64_t stride, const struct act *x, int row,
                       int n_row, float *c)
@@ -509,7 +513,8 @@ ALWAYS void strips_q8(const struct panel_format *f, const uint8_t *const panel[S
 static strips_fn *strips_q8_of(enum qtype t)
 {
     static strips_fn *const fn[QT_COUNT] = {
-#define PANEL(id, ...) [QT_##id] = strips_##id,
+#define PANEL(id, ...)     [QT_##id] = strips_##id,
+#define PANEL_AS(id, like) [QT_##id] = strips_##like,
 #include "kern/panels.def"
 #undef PANEL
     };

@@ -1,8 +1,8 @@
 /* math.h - log, tanh, erf and the activations of a vector: the functions of kern_math.h, operation
  * for operation, in the names of vec.h.
  *
- * Included by the templates beside it, after the level's vec.h. Instructions beyond exp's: silu 3
- * (one a division), tanh 14, erf 21, log 25. */
+ * Included by the other templates, after the level's vec.h. Instructions in addition to exp's: silu
+ * 3 (one a division), tanh 14, erf 21, log 25. */
 #ifndef QUOTH_KERN_TMPL_MATH_H
 #define QUOTH_KERN_TMPL_MATH_H
 
@@ -71,7 +71,7 @@ static inline vf vf_erf(vf x)
     return vf_with_sign(vf_select(vf_le(a, vf_set1(INFINITY)), y, a), x);
 }
 
-/* x / (1 + exp(minus_ax)) */
+/* Return x / (1 + exp(minus_ax)). */
 static inline vf vf_gated(vf x, vf minus_ax)
 {
     return vf_div(x, vf_add(vf_set1(1.0f), vf_exp(minus_ax)));

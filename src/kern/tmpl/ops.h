@@ -1,21 +1,21 @@
 /* ops.h - the elementwise ops, norms and rope in vectors: ref/ops.c bit for bit.
  *
- * Included by <level>/ops.c after the level's vec.h. One loop per op: a vector that the row's end
- * cuts is loaded and stored masked, by a branch that predicts as well as the loop's own.
+ * Included by <level>/ops.c after the level's vec.h. One loop per op: a vector cut by the row's end
+ * is loaded and stored masked, by a branch that predicts as well as the loop's own.
  *
- * Rows of a token fit in the L1 cache, so the bound is arithmetic: the division in the activations
- * and softmax, the latency of the fma in a norm (its order is one chain of 16 lanes). Measured on
- * 4,096 values, ns per 1,000 of them, Sapphire Rapids, ref / AVX2 / AVX-512: norm 840 / 137 / 157,
- * norm of 32 heads 1080 / 196 / 117, silu_mul 15000 / 480 / 331 (the reference's fma is a library
- * call), rope 950 / 53 / 60, softmax 16600 / 718 / 474, to f16 1570 / 41 / 35. */
+ * Rows of a token fit in the L1 cache, so the bound is arithmetic: the division in activations and
+ * softmax, the latency of the fma in a norm (its order is one chain of 16 lanes). Measured on 4,096
+ * values, ns per 1,000 of them, Sapphire Rapids, ref / AVX2 / AVX-512: norm 840 / 137 / 157, norm
+ * of 32 heads 1080 / 196 / 117, silu_mul 15000 / 480 / 331 (the reference's fma is a library call),
+ * rope 950 / 53 / 60, softmax 16600 / 718 / 474, to f16 1570 / 41 / 35. */
 #ifndef QUOTH_KERN_TMPL_OPS_H
 #define QUOTH_KERN_TMPL_OPS_H
 
 #include "kern/tmpl/math.h"
 
-enum { LANE_VECS = 16 / VL }; /* vectors that hold the 16 lanes of a written order */
+enum { LANE_VECS = 16 / VL }; /* vectors for the 16 lanes of a canonical order */
 
-/* ---- the part of a vector that lies before the end; n > 0 are left --------------------------- */
+/* ---- the part of a vector before the end; n > 0 are left ---- */
 
 static inline vf load_upto(const float *p, int n)
 {
@@ -55,7 +55,7 @@ static void add(float *y, const float *x, int n)
 
 /* ---- norm and softmax ------------------------------------------------------------------------ */
 
-/* The 16 lanes stay in LANE_VECS vectors; lanes past the end add a 0. */
+/* Return the sum of squares. The 16 lanes stay in LANE_VECS vectors; lanes past the end add 0. */
 static inline float sum_of_squares(const float *x, int n)
 {
     vf s[LANE_VECS];
@@ -108,7 +108,7 @@ static void softmax(float *y, const float *x, int n)
 
 /* ---- rope ------------------------------------------------------------------------------------ */
 
-/* Pairs (i, i + half): VL of them of every head, with one load of cos and sin. */
+/* Rotate pairs (i, i + half): VL of them of every head, with one load of cos and sin. */
 static void rope_halves(float *x, int n_head, int d_head, const float *cos, const float *sin,
                         int half)
 {
@@ -124,7 +124,7 @@ static void rope_halves(float *x, int n_head, int d_head, const float *cos, cons
     }
 }
 
-/* Pairs (2i, 2i+1), VL / 2 to a vector: the partner of each lane is its neighbour, and sin is
+/* Rotate pairs (2i, 2i+1), VL / 2 per vector: the partner of each lane is its neighbour, and sin is
  * negative for the first of each pair. */
 static void rope_neighbours(float *x, int n_head, int d_head, const float *cos, const float *sin,
                             int d_rot)
@@ -152,7 +152,8 @@ static void rope(float *x, int n_head, int d_head, const float *cos, const float
 
 /* ---- narrow floats --------------------------------------------------------------------------- */
 
-/* Round to nearest even; a NaN becomes quiet (quant/bf16.c). In the low half of each lane. */
+/* Round to nearest even; a NaN becomes quiet (quant/bf16.c). The result is in the low half of each
+ * lane. */
 static inline vi bf16_bits(vf x)
 {
     vi u = vi_cast(x), odd = vi_and(vi_srl(u, 16), vi_set1(1));
@@ -166,7 +167,7 @@ static inline void store_bf16(uint16_t *p, vf x)
     vi_store_u16(p, bf16_bits(x));
 }
 
-/* Whole vectors of the row, then the rest through a vector of its own. */
+/* Convert whole vectors of the row, then the rest through a buffer of one vector. */
 #define NARROW(to, store)                                                                          \
     static void to(uint16_t *y, const float *x, int n)                                             \
     {                                                                                              \

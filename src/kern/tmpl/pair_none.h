@@ -1,4 +1,5 @@
-/* pair_none.h - the pairs of linear_q8.h on levels whose dot product takes one row at a time: never called. */
+/* pair_none.h - the pairs of linear_q8.h for levels whose dot product takes one row at a time;
+ * never called. */
 #ifndef QUOTH_KERN_TMPL_PAIR_NONE_H
 #define QUOTH_KERN_TMPL_PAIR_NONE_H
 

@@ -1,12 +1,11 @@
-/* rows.h - the passes over a row of logits, some 150 k of them, in vectors: ref/rows.c bit for bit.
+/* rows.h - the passes over a row of logits, about 150 k values, in vectors: ref/rows.c bit for bit.
  *
- * Included by <level>/ops.c. The bounds: reading the row (from the L2 cache) for row_max, row_mask
- * and the counting of row_mass; 20 operations per vector on two ports for row_exp, all but 5 of
- * them the exp. row_find reads the blocks that reach the floor, a few in a hundred where a floor
- * is known.
+ * Included by <level>/ops.c. Bounds: reading the row (from the L2 cache) for row_max, row_mask and
+ * the counting of row_mass; 20 operations per vector on two ports for row_exp, all but 5 of them
+ * the exp. row_find reads only the blocks that reach the floor, a few percent if a floor is given.
  * Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref / AVX2 / AVX-512:
- *   row_max 74 / 6.4 / 7.9    row_exp 2330 / 73 / 37    row_find , some hundreds 2 / 2 / 2
- *   row_mask 710 / 21 / 18    row_mass 580 / 21 / 14    row_find , all of them 100 / 32 / 40 */
+ *   row_max 74 / 6.4 / 7.9    row_exp 2330 / 73 / 37    row_find, some hundreds 2 / 2 / 2
+ *   row_mask 710 / 21 / 18    row_mass 580 / 21 / 14    row_find, all of them 100 / 32 / 40 */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
 #define QUOTH_KERN_TMPL_ROWS_H
 
@@ -16,7 +15,7 @@
 
 enum { ROW_VECS = ROW_BLOCK / VL };
 
-/* The vector of x that begins `left` values before the row's end, `none` in lanes past it. */
+/* Load the vector of x that starts `left` values before the row's end, `none` in lanes past it. */
 static inline vf load_or(const float *x, int left, vf none)
 {
     if (left >= VL) return vf_load(x);
@@ -54,7 +53,7 @@ static void row_mask(float *y, const float *x, const uint32_t *mask, int n)
     }
 }
 
-/* The 16 lanes of a block's sum. */
+/* Return the sum of the 16 lanes of a block. */
 static inline float lanes_sum(const vf w[ROW_VECS])
 {
     vf s[LANE_VECS];
@@ -87,20 +86,20 @@ static double row_exp(float *weight, float *block_sum, const float *x, int n, fl
     return total;
 }
 
-/* Those of one block, behind the n_found there are. */
+/* Append one block's values to the n_found earlier ones. Returns the new count. */
 static inline int block_find(int32_t *index, float *value, const float *x, int from, int n,
                              float lo, float hi, int n_found)
 {
     for (int i = from; i < from + ROW_BLOCK && i < n; i += VL) {
-        vf v =
-            vf_min(vf_set1(FLT_MAX), load_or(x + i, n - i, vf_set1(-INFINITY))); /* a NaN stays */
+        /* a NaN stays */
+        vf v = vf_min(vf_set1(FLT_MAX), load_or(x + i, n - i, vf_set1(-INFINITY)));
         vmask in = vmask_and(vf_ge(v, vf_set1(lo)), vf_gt(vf_set1(hi), v));
         n_found += vf_compress(value + n_found, index + n_found, v, i, in);
     }
     return n_found;
 }
 
-/* Block maxima are looked at VL at once: few blocks reach a floor that is worth having. */
+/* Find values. VL block maxima are tested at once, because few blocks reach a useful floor. */
 static int row_find(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi)
 {

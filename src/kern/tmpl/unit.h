@@ -1,5 +1,5 @@
-/* unit.h - a unit of a panel, 32 k of VL outputs, as bytes; and its scales as vectors. For any vector
- * (vec.h, dot.h); panel.c draws what is read here. */
+/* unit.h - a unit of a panel, 32 k of VL outputs, as bytes; and its scales as vectors. For any
+ * vector (vec.h, dot.h); panel.c draws the layout. */
 #ifndef QUOTH_KERN_TMPL_UNIT_H
 #define QUOTH_KERN_TMPL_UNIT_H
 
@@ -18,8 +18,8 @@ struct unit {
     vi w0, w1, w2, w3, w4, w5, w6, w7;
 };
 
-/* Bits from n up (n > 0) or down of v, masked: 32-bit shifts move bits across bytes, the mask drops
- * them. */
+/* Shift v up by `up` bits (down if negative) and mask. 32-bit shifts move bits across bytes; the
+ * mask removes them. */
 ALWAYS vi field(vi v, int up, vi mask)
 {
     return vi_and(up > 0 ? vi_sll(v, up) : up < 0 ? vi_srl(v, -up) : v, mask);
@@ -48,7 +48,7 @@ ALWAYS struct half half_low(int bits, const uint8_t *p, int h)
     return u;
 }
 
-/* One high bit per code, which belongs at bit `at`. */
+/* Add one high bit per code, at bit `at`. */
 ALWAYS void half_high1(struct half *u, int at, const uint8_t *p, int h)
 {
     vi a = vi_load(p), m = vi_set1_i8(1 << at);
@@ -57,7 +57,7 @@ ALWAYS void half_high1(struct half *u, int at, const uint8_t *p, int h)
     u->w2 = vi_or(u->w2, field(a, up - 2, m)), u->w3 = vi_or(u->w3, field(a, up - 3, m));
 }
 
-/* Two high bits per code, at bits 4 and 5. */
+/* Add two high bits per code, at bits 4 and 5. */
 ALWAYS void half_high2(struct half *u, const uint8_t *p, int h)
 {
     vi a = vi_load(p + 64 * h), m = vi_set1_i8(0x30);
@@ -65,19 +65,19 @@ ALWAYS void half_high2(struct half *u, const uint8_t *p, int h)
     u->w2 = vi_or(u->w2, field(a, 0, m)), u->w3 = vi_or(u->w3, field(a, -2, m));
 }
 
-/* The bytes are handed to dot_step less 128. */
+/* Return true if bytes are passed to dot_step less 128. */
 ALWAYS bool is_signed(const struct panel_format *f)
 {
     return WIDE_SIGNED && panel_byte_max(f) > 127;
 }
 
-/* value = byte + (is_signed: 128) - zero */
+/* Return zero in: value = byte - zero, for the bytes passed to dot_step (is_signed: less 128). */
 ALWAYS int zero_of(const struct panel_format *f)
 {
     return is_signed(f) ? f->zero - 128 : f->zero;
 }
 
-/* What low bits lack to be bytes. */
+/* Complete low bits to bytes: add high bits, look up levels, subtract 128 if is_signed. */
 ALWAYS void half_rest(struct half *u, const struct panel_format *f, const uint8_t *p, int h)
 {
     if (f->bits == 6) half_high2(u, p + 256, h);
@@ -95,7 +95,7 @@ ALWAYS void half_rest(struct half *u, const struct panel_format *f, const uint8_
     }
 }
 
-/* Half h of the unit at p (already moved to the strip's outputs) as bytes; both. */
+/* Return half h, or both halves, of the unit at p (the address of the strip's outputs) as bytes. */
 ALWAYS struct half half_bytes(const struct panel_format *f, const uint8_t *p, int h)
 {
     struct half u = half_low(f->bits, p, h);
@@ -118,7 +118,7 @@ ALWAYS vf scale_f16(const struct panel_format *f, const uint8_t *s, int i, int l
     return f->unit == 1.0f ? d : vf_mul(d, vf_set1(f->unit));
 }
 
-/* 2^(e - 128), at e < 2 a subnormal */
+/* Return 2^(e - 128), a subnormal for e < 2. */
 ALWAYS vf scale_e8m0(const uint8_t *s, int i, int lane)
 {
     vi e = vi_load_u8(s + i * PANEL + lane);
@@ -126,7 +126,8 @@ ALWAYS vf scale_e8m0(const uint8_t *s, int i, int lane)
     return vf_mul(normal, vf_select(vf_gt(vf_of_vi(e), vf_zero()), vf_set1(0.5f), vf_set1(0.25f)));
 }
 
-/* e4m3(code) / 2, code 127 being 0; the 2^120 between the exponents' biases makes subnormals right */
+/* Return e4m3(code) / 2, code 127 as 0; the factor 2^120 between the exponents' biases makes
+ * subnormals correct. */
 ALWAYS vf scale_e4m3(const uint8_t *s, int i, int lane)
 {
     vi code = vi_and(vi_load_u8(s + i * PANEL + lane), vi_set1(127));
@@ -134,7 +135,7 @@ ALWAYS vf scale_e4m3(const uint8_t *s, int i, int lane)
     return vf_select(vf_gt(vf_of_vi(code), vf_set1(126.5f)), vf_zero(), x);
 }
 
-/* The f32 scale of unit u (E4M3: of its half). */
+/* Return the f32 scale of unit u (E4M3: of its half). */
 ALWAYS vf scale_f32(const struct panel_format *f, const uint8_t *s, int u, int half, int lane)
 {
     if (f->scales == PANEL_E8M0) return scale_e8m0(s, u, lane);
@@ -159,7 +160,7 @@ ALWAYS vi min_int(const struct panel_format *f, const uint8_t *s, int j, int lan
     return vi_or(low, vi_sll(vi_and(high, vi_set1(3)), 4));
 }
 
-/* The minimums of unit u's halves, as pairs to be multiplied with the pairs of sums. */
+/* Return the minimums of unit u's halves, as pairs to be multiplied by the pairs of sums. */
 ALWAYS vi min_pair(const struct panel_format *f, const uint8_t *s, int u, int lane)
 {
     if (f->sub == UNIT) {

@@ -9,6 +9,8 @@ struct llama_layer {
     struct attn_block attn;
     struct glu_block ffn;
 };
+/* Set the layer windows of qwen2 and qwen3. */
+void qwen_windows(struct config *c, struct binder *b);
 void llama_bind(struct binder *b, void *layer, int il);
 void llama_layer(struct fwd *f, const void *layer, int il);
 

@@ -2,18 +2,46 @@
  * RMS-normalized before rope, and whose head width is independent of d / n_head. */
 #include "llama_impl.h"
 
+/* Qwen3Config of transformers 5. */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 151936),
+    KEY("embedding_length", 4096),
+    KEY("feed_forward_length", 22016),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY("attention.head_count_kv", 32),
+    KEY("attention.key_length", 128),
+    KEY("context_length", 32768),
+    KEY("attention.layer_norm_rms_epsilon", 1e-6),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("config.attention_bias", 0),
+    KEY("config.use_sliding_window", 0),
+    KEY("attention.sliding_window", 4096),
+    KEY("config.max_window_layers", 28),
+    KEY_UNSET("config.layer_types"),
+    KEYS_END,
+};
+
 static void bind(struct binder *b, void *layer, int il)
 {
     struct llama_layer *l = layer;
     llama_bind(b, l, il);
-    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm.weight", il, b->m->config.d_head);
-    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm.weight", il, b->m->config.d_head);
+    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
+    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
 }
 
 const struct arch arch_qwen3 = {
     .name = "qwen3",
+    .hf_key = hf_key,
     .gguf_neox = true,
+    .ends_bytes = sizeof(struct decoder_ends),
     .layer_bytes = sizeof(struct llama_layer),
+    .config = qwen_windows,
+    .bind_ends = decoder_bind,
     .bind = bind,
+    .embed = decoder_embed,
     .layer = llama_layer,
+    .output = decoder_output,
 };

@@ -1,21 +1,66 @@
 /* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE; "RoPE to NoRoPE and
- * back again", arXiv 2501.18795). Hugging Face lists the layers (1 = rope); GGUF files rely on
- * the interval of four. */
+ * back again", arXiv 2501.18795). Hugging Face lists the layers (1 = rope) or states the
+ * interval; GGUF files rely on an interval of four. */
 #include "llama_impl.h"
 
-static int config(struct config *c, const struct binder *b)
+#include <limits.h>
+
+/* SmolLM3Config of transformers 5. */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 128256),
+    KEY("embedding_length", 2048),
+    KEY("feed_forward_length", 11008),
+    KEY("block_count", 36),
+    KEY("attention.head_count", 16),
+    KEY("attention.head_count_kv", 4),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 32768),
+    KEY("attention.layer_norm_rms_epsilon", 1e-6),
+    KEY("rope.freq_base", 2000000),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 1),
+    KEY("config.attention_bias", 0),
+    KEY("config.mlp_bias", 0),
+    KEY("config.use_sliding_window", 0),
+    KEY_UNSET("attention.sliding_window"),
+    KEY_UNSET("config.layer_types"),
+    KEY_UNSET("config.no_rope_layers"),
+    KEY("config.no_rope_layer_interval", 4),
+    IDLE("config.max_window_layers", "in the published files, but not in the class"),
+    IDLE("config.pretraining_tp", "in the published files, but not in the class"),
+    KEYS_END,
+};
+
+static void config(struct config *c, struct binder *b)
 {
-    const struct meta *list = config_meta(b, "no_rope_layers");
-    for (int i = 0; i < c->n_layer; i++)
-        c->layer[i].rope = meta_item_int(list, (size_t)i, (i + 1) % 4 != 0) != 0;
-    return 0;
+    static const char key[] = "config.no_rope_layers";
+    const struct meta *list = config_meta(b, key);
+    int interval = config_int(b, "config.no_rope_layer_interval", INT_MIN, INT_MAX, 4),
+        window = config_window(b);
+    bool listed = meta_kind(list) != META_NONE,
+         slides = config_bool(b, "config.use_sliding_window", false);
+    if (listed && (meta_item_kind(list) != META_INT || meta_count(list) < (size_t)c->n_layer))
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %d integers", c->n_layer);
+    if (!listed && interval == 0)
+        config_refuse(b, "config.no_rope_layer_interval", ERR_FORMAT, "must not be 0");
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        bool rope = listed ? meta_item_int(list, (size_t)i, 1) != 0 : (i + 1) % interval != 0;
+        c->layer[i].rope = rope ? ROPE_MAIN : ROPE_OFF;
+        c->layer[i].window = slides && !rope ? window : 0;
+    }
+    config_layer_types(b, c, window);
 }
 
 const struct arch arch_smollm3 = {
     .name = "smollm3",
+    .hf_key = hf_key,
     .gguf_neox = false,
+    .ends_bytes = sizeof(struct decoder_ends),
     .layer_bytes = sizeof(struct llama_layer),
     .config = config,
+    .bind_ends = decoder_bind,
     .bind = llama_bind,
+    .embed = decoder_embed,
     .layer = llama_layer,
+    .output = decoder_output,
 };

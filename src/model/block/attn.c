@@ -1,56 +1,86 @@
-/* attn.c - the attention block: q, k, v, their norms and rope, the KV pages, attention, output
- * projection. */
+/* attn.c - the attention block: q, k, v; head norms and rope, the KV pages, attention; output
+ * projection. The architecture wires what comes before and after. */
 #include "model/model_impl.h"
-
-#include <math.h>
 
 void bind_attn(struct binder *b, struct attn_block *a, int il)
 {
-    const struct config *c = &b->m->config;
-    int64_t d_q = (int64_t)c->n_head * c->d_head, d_kv = (int64_t)c->n_head_kv * c->d_head;
-    bind_linear(b, &a->q, "blk.%d.attn_q.weight", il, d_q, c->d);
-    bind_linear(b, &a->k, "blk.%d.attn_k.weight", il, d_kv, c->d);
-    bind_linear(b, &a->v, "blk.%d.attn_v.weight", il, d_kv, c->d);
-    bind_linear(b, &a->o, "blk.%d.attn_output.weight", il, c->d, d_q);
+    struct model *m = b->m;
+    const struct config *c = &m->config;
+    const struct layer_config *l = &c->layer[il];
+    const int64_t d_q = (int64_t)l->n_head * l->d_head, d_kv = (int64_t)l->n_head_kv * l->d_head;
+    bind_linear(b, &a->q, "blk.%d.attn_q", il, c->qkv_bias);
+    bind_linear(b, &a->k, "blk.%d.attn_k", il, c->qkv_bias);
+    bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
+    bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
+    a->spec = (struct attn_spec){.n_head = l->n_head,
+                                 .n_head_kv = l->n_head_kv,
+                                 .d_k = l->d_head,
+                                 .d_v = l->d_head,
+                                 .scale = l->attn_scale,
+                                 .window = l->window};
+    a->il = il;
+    a->rope = l->rope;
+    a->at_q = bind_rows(b, "q", d_q);
+    a->at_k = bind_rows(b, "k", d_kv);
+    a->at_v = bind_rows(b, "v", d_kv);
+    a->at_attn = bind_rows(b, "attn", d_q);
+    m->kv_geometry[il] = (struct kv_geometry){l->n_head_kv, l->d_head, l->d_head};
+    if (l->d_head > m->d_head_max) m->d_head_max = l->d_head;
+    if (l->n_head / l->n_head_kv > m->n_group_max) m->n_group_max = l->n_head / l->n_head_kv;
 }
 
-void fwd_attn(struct fwd *f, const struct norm *norm, const struct attn_block *a)
+void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)
 {
-    struct backend *b = f->m->backend;
-    const struct config *c = &f->m->config;
-    const struct layer_config *l = &c->layer[f->il];
-    const struct kv_layer *kv = &f->m->kv.layer[f->il];
+    const struct output out[] = {
+        {&a->q, fwd_at(f, a->at_q)}, {&a->k, fwd_at(f, a->at_k)}, {&a->v, fwd_at(f, a->at_v)}};
+    fwd_linears(f, out, 3, &in);
+}
 
-    backend_linears(b, (struct output[]){{&a->q, f->q}, {&a->k, f->k}, {&a->v, f->v}}, 3,
-                    &(struct input){.x = f->x, .g = norm->g, .eps = norm->eps, .h = f->h},
-                    f->n_row);
+void fwd_attend(struct fwd *f, const struct attn_block *a)
+{
+    struct model *m = f->m;
+    struct backend *b = m->backend;
+    const struct attn_spec *s = &a->spec;
+    const struct kv_layer *kv = &m->kv.layer[a->il];
+    float *q = fwd_at(f, a->at_q), *k = fwd_at(f, a->at_k), *attn = fwd_at(f, a->at_attn);
     backend_rope_put(b,
                      &(struct rope_put){
-                         .q = f->q,
-                         .k = f->k,
-                         .v = f->v,
-                         .n_head = c->n_head,
+                         .q = q,
+                         .k = k,
+                         .v = fwd_at(f, a->at_v),
+                         .n_head = s->n_head,
                          .q_norm = a->q_norm.g,
                          .k_norm = a->k_norm.g,
                          .eps = a->q_norm.eps,
-                         .rope = l->rope ? &f->m->rope : NULL,
+                         .rope = a->rope == ROPE_OFF ? NULL : &m->rope[a->rope],
                          .kv = kv,
-                         .pos = f->batch->pos,
-                         .slot = f->batch->slot,
+                         .pos = f->on_device->pos,
+                         .slot = f->on_device->slot,
                      },
                      f->n_row);
-    trace(f, "q", f->q, (int64_t)c->n_head * c->d_head);
-    trace(f, "k", f->k, (int64_t)c->n_head_kv * c->d_head);
-    b->op->attn(b, f->attn, f->q, kv, f->batch,
-                &(struct attn_spec){
-                    .n_head = c->n_head,
-                    .n_head_kv = c->n_head_kv,
-                    .d_k = c->d_head,
-                    .d_v = c->d_head,
-                    .scale = 1.0f / sqrtf((float)c->d_head),
-                    .window = l->window,
-                });
-    trace(f, "attn", f->attn, (int64_t)c->n_head * c->d_head);
-    backend_linear_add(b, f->x, &a->o, f->attn, f->n_row, f->y);
-    trace(f, "attn_out", f->y, c->d);
+    trace(f, "q", q, (int64_t)s->n_head * s->d_k);
+    trace(f, "k", k, (int64_t)s->n_head_kv * s->d_k);
+    b->op->attn(b, attn, q, kv, f->on_device, s);
+    trace(f, "attn", attn, (int64_t)s->n_head * s->d_v);
+}
+
+void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a)
+{
+    fwd_linear(f, y, &a->o, fwd_at(f, a->at_attn), f->n_row);
+    trace(f, "attn_out", y, a->o.w.n_out);
+}
+
+void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a)
+{
+    fwd_qkv(f, in, a);
+    fwd_attend(f, a);
+    fwd_attn_out(f, y, a);
+}
+
+void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a)
+{
+    fwd_qkv(f, in, a);
+    fwd_attend(f, a);
+    fwd_linear_add(f, x, &a->o, fwd_at(f, a->at_attn));
+    trace(f, "attn_out", f->y, a->o.w.n_out);
 }

@@ -1,20 +1,41 @@
-/* ffn.c - the feed-forward block: SwiGLU ("GLU Variants Improve Transformer", arXiv 2002.05202). */
+/* ffn.c - the gated feed-forward block: down(curve(gate x) * up x) ("GLU Variants Improve
+ * Transformer", arXiv 2002.05202). The architecture wires what comes before and after. */
 #include "model/model_impl.h"
 
 void bind_glu(struct binder *b, struct glu_block *g, int il)
 {
     const struct config *c = &b->m->config;
-    bind_linear(b, &g->gate, "blk.%d.ffn_gate.weight", il, c->d_ff, c->d);
-    bind_linear(b, &g->up, "blk.%d.ffn_up.weight", il, c->d_ff, c->d);
-    bind_linear(b, &g->down, "blk.%d.ffn_down.weight", il, c->d, c->d_ff);
+    const int64_t d_ff = c->layer[il].d_ff;
+    bind_linear(b, &g->gate, "blk.%d.ffn_gate", il, c->ffn_bias);
+    bind_linear(b, &g->up, "blk.%d.ffn_up", il, c->ffn_bias);
+    bind_linear(b, &g->down, "blk.%d.ffn_down", il, c->ffn_bias);
+    g->curve = c->curve;
+    g->at_gate = bind_rows(b, "gate", d_ff);
+    g->at_up = bind_rows(b, "up", d_ff);
 }
 
-void fwd_glu(struct fwd *f, const struct norm *norm, const struct glu_block *g)
+static struct glu glu_of(const struct fwd *f, const struct glu_block *g, bool add)
 {
-    backend_glu(
-        f->m->backend, f->x,
-        &(struct glu){
-            .gate = &g->gate, .up = &g->up, .down = &g->down, .a = f->gate, .b = f->up, .y = f->y},
-        &(struct input){.x = f->x, .g = norm->g, .eps = norm->eps, .h = f->h}, f->n_row);
-    trace(f, "ffn_out", f->y, f->m->config.d);
+    return (struct glu){.gate = &g->gate,
+                        .up = &g->up,
+                        .down = &g->down,
+                        .curve = g->curve,
+                        .add = add,
+                        .a = fwd_at(f, g->at_gate),
+                        .b = fwd_at(f, g->at_up),
+                        .y = f->y};
+}
+
+void fwd_glu(struct fwd *f, float *y, struct input in, const struct glu_block *g)
+{
+    const struct glu glu = glu_of(f, g, false);
+    fwd_glu_linears(f, y, &glu, &in);
+    trace(f, "ffn_out", y, g->down.w.n_out);
+}
+
+void fwd_glu_add(struct fwd *f, float *x, struct input in, const struct glu_block *g)
+{
+    const struct glu glu = glu_of(f, g, true);
+    fwd_glu_linears(f, x, &glu, &in);
+    trace(f, "ffn_out", f->y, g->down.w.n_out);
 }

@@ -1,0 +1,825 @@
+/* Goal: bodies become answers in the form that OpenAI's, vLLM's and llama.cpp's clients read, and what cannot
+ * be kept is refused by name.
+ * Method: the bundled model, without sockets: JSON in, JSON out, whole and in pieces. */
+#include "../../tests/unit.h"
+
+#include "api_impl.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+static struct rig {
+    struct session session;
+    struct chat chat;
+    struct api api;
+} rig;
+
+static bool rig_open(struct rig *r)
+{
+    struct err e = {0};
+    struct session_options o = session_defaults;
+    const char *path = repo_path("models/quoth-tiny/quoth-tiny-q8_0.gguf");
+    *r = (struct rig){0};
+    o.max_model_len = 256;
+    o.max_num_seqs = 8;
+    int rc = session_open_as(&r->session, path, &o, &session_many, &e);
+    if (rc == 0) rc = session_start(&r->session, &o, 0, &e);
+    if (rc == 0) rc = chat_open(&r->chat, &r->session, &o, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    r->api = (struct api){.session = &r->session,
+                          .chat = &r->chat,
+                          .name = "tiny",
+                          .defaults = session_sample_defaults(r->session.checkpoint, 1),
+                          .streams = true};
+    return rc == 0;
+}
+
+static void rig_close(struct rig *r)
+{
+    chat_close(&r->chat);
+    session_close(&r->session);
+}
+
+/* A body in C, with ' for ". */
+static struct json *parse(const char *text)
+{
+    struct json *j = NULL;
+    struct err e = {0};
+    char *copy = strdup(text);
+    for (char *c = copy; c && *c; c++)
+        if (*c == '\'') *c = '"';
+    if (!copy || json_parse(&j, copy, strlen(copy), NULL, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", text, e.text);
+    free(copy);
+    return j;
+}
+
+/* The answer to a body, or the error object: owned by the caller. */
+static struct json *ask(struct rig *r, const char *url, const char *body)
+{
+    struct err e = {0};
+    struct api_call *c = NULL;
+    struct buf b = {0};
+    struct json *sent = parse(body), *got = NULL;
+    struct queue *bell = queue_open(1, 1);
+    char byte;
+    int rc = api_call_open(&c, &r->api, url, sent, bell, &e);
+    if (rc == 0) rc = api_call_submit(c, &e);
+    while (rc == 0 && !api_call_poll(c)) (void)queue_pop(bell, &byte, -1);
+    if (rc == 0) rc = api_call_put(c, &b, &e);
+    if (rc != 0) api_error_put(&b, rc, &e);
+    api_call_close(c);
+    if (json_parse(&got, b.data, b.n, NULL, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", body, e.text);
+    json_drop(sent);
+    buf_deinit(&b);
+    queue_close(bell);
+    return got;
+}
+
+/* The frames of a body's stream as a list; owned by the caller. */
+static struct json *ask_stream(struct rig *r, const char *url, const char *body)
+{
+    struct err e = {0};
+    struct api_call *c = NULL;
+    struct buf b = {0}, list = {0};
+    struct json *sent = parse(body), *got = NULL;
+    struct queue *bell = queue_open(1, 1);
+    char byte;
+    int rc = api_call_open(&c, &r->api, url, sent, bell, &e);
+    if (rc == 0) rc = api_call_submit(c, &e);
+    for (bool done = rc != 0; !done;) {
+        (void)queue_pop(bell, &byte, -1);
+        done = api_call_poll(c);
+        api_call_stream(c, &b);
+    }
+    api_call_close(c);
+    buf_add_char(&list, '[');
+    for (char *at = b.data, *end; at && (end = strstr(at, "\n\n")); at = end + 2)
+        if (strncmp(at, "data: {", 7) == 0) {
+            if (list.n > 1) buf_add_char(&list, ',');
+            buf_add(&list, at + 6, (size_t)(end - at) - 6);
+        }
+    buf_add_char(&list, ']');
+    if (rc != 0 || json_parse(&got, list.data, list.n, NULL, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", body, e.text);
+    json_drop(sent);
+    buf_deinit(&b);
+    buf_deinit(&list);
+    queue_close(bell);
+    return got;
+}
+
+/* A value by its path, "choices.0.message". */
+static const struct json *at(const struct json *j, const char *path)
+{
+    while (j && *path) {
+        size_t n = strcspn(path, ".");
+        j = isdigit((unsigned char)*path) ? json_item(j, (size_t)strtoul(path, NULL, 10))
+                                          : json_field_n(j, path, n);
+        path += n + (path[n] == '.');
+    }
+    return j;
+}
+
+static const char *text_at(const struct json *j, const char *path)
+{
+    const char *text = json_text(at(j, path), NULL);
+    return text ? text : "(none)";
+}
+
+/* Is the body refused with a sentence that has `words` in it, about `param`? */
+static void refused(struct rig *r, const char *url, const char *body, const char *param,
+                    const char *words)
+{
+    struct json *got = ask(r, url, body);
+    if (strcmp(text_at(got, "param"), param) != 0 || !strstr(text_at(got, "message"), words))
+        test_fail(__FILE__, __LINE__, "%.200s: param %s, message %s", body, text_at(got, "param"),
+                  text_at(got, "message"));
+    json_drop(got);
+}
+
+static void accepted(struct rig *r, const char *url, const char *body)
+{
+    struct json *got = ask(r, url, body);
+    if (json_count(at(got, "choices")) + json_count(at(got, "data")) == 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", body, text_at(got, "message"));
+    json_drop(got);
+}
+
+#define CHAT       "/v1/chat/completions"
+#define TEXT       "/v1/completions"
+#define EMBED      "/v1/embeddings"
+#define USER       "'messages':[{'role':'user','content':'Hi'}]"
+#define ONCE       "'prompt':'Once upon a time','temperature':0"
+#define TOOL(more) "'tools':[{'type':'function','function':{'name':'f','parameters':{}" more "}}]"
+
+/* Nine letters and digits, never the same twice. */
+static void check_id(const char *id, char (*seen)[10], size_t n_seen)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)id[n])) n++;
+    if (n != 9 || id[n]) test_fail(__FILE__, __LINE__, "id \"%s\"", id);
+    for (size_t i = 0; i < n_seen; i++)
+        if (strcmp(seen[i], id) == 0) test_fail(__FILE__, __LINE__, "\"%s\" twice", id);
+    snprintf(seen[n_seen], 10, "%s", id);
+}
+
+/* The ids of a message with two calls, of each of n choices and of another call, are different. */
+TEST(api_tool_call_ids_are_unique)
+{
+    struct api_call a = {.api = &rig.api, .unique = 1}, b = {.api = &rig.api, .unique = 2};
+    const struct api_call *call[] = {&a, &b};
+    char seen[64][10];
+    size_t n_seen = 0;
+    for (int k = 0; k < 2; k++)
+        for (int choice = 0; choice < 4; choice++)
+            for (int i = 0; i < 4; i++) {
+                struct buf out = {0};
+                put_call_id(&(struct json_out){.b = &out}, NULL, NULL, choice_seed(call[k], choice),
+                            i);
+                NEED(out.n == 11);
+                out.data[10] = 0;
+                check_id(out.data + 1, seen, n_seen++);
+                buf_deinit(&out);
+            }
+}
+
+/* The model's own calls, whole and in pieces: a template with a tool parser and a text that is a call. */
+TEST(api_tool_calls_have_the_same_id_in_pieces)
+{
+    struct api_call c = {.api = &rig.api, .unique = 7};
+    struct chat_message m = {0};
+    struct buf whole = {0}, id = {0};
+    static const char name[] = "f";
+    chat_message_add(&m,
+                     &(struct chat_delta){.kind = CHAT_CALL, .text = "{}", .n = 2, .name = name});
+    message_put(&whole, &m, choice_seed(&c, 1));
+    put_call_id(&(struct json_out){.b = &id}, NULL, NULL, choice_seed(&c, 1), 0);
+    EXPECT(id.n == 11 && strstr(whole.data, id.data));
+    chat_message_deinit(&m);
+    buf_deinit(&whole);
+    buf_deinit(&id);
+}
+
+TEST(api_accepts_strict_tools_with_auto)
+{
+    NEED(rig_open(&rig));
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':1," TOOL(",'strict':true") "}");
+    accepted(&rig, CHAT,
+             "{" USER ",'max_tokens':1,'tool_choice':'auto'," TOOL(",'strict':false") "}");
+    refused(&rig, CHAT, "{" USER "," TOOL(",'strict':'yes'") "}", "tools", "strict: expected true");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'required'," TOOL("") "}", "tool_choice", "auto");
+    rig_close(&rig);
+}
+
+/* Tools whose calls nothing would read are refused; tool_choice none and a choice of none are not. */
+TEST(api_refuses_tools_without_a_parser)
+{
+    struct session_options o = session_defaults;
+    struct err e = {0};
+    NEED(rig_open(&rig));
+    EXPECT_TEXT(rig.chat.tool_parser, "hermes");
+    rig.chat.tool_parser = NULL;
+    refused(&rig, CHAT, "{" USER "," TOOL("") "}", "tools", "--tool-call-parser");
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':1,'tool_choice':'none'," TOOL("") "}");
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':1,'tools':[]}");
+    o.tool_call_parser = o.reasoning_parser = "none";
+    NEED_OK(chat_parsers(&rig.chat, &o, &e), &e);
+    EXPECT(!rig.chat.tool_parser && !rig.chat.reasoning_parser);
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':1," TOOL("") "}");
+    struct template *own = rig.chat.t;
+    static const char silent[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    NEED_OK(template_open(&rig.chat.t, silent, strlen(silent), &e), &e);
+    refused(&rig, CHAT, "{" USER "," TOOL("") "}", "tools", "--chat-template");
+    accepted(&rig, CHAT,
+             "{" USER ",'max_tokens':1,'chat_template_kwargs':{'xml_tools':[]}," TOOL("") "}");
+    template_close(rig.chat.t);
+    rig.chat.t = own;
+    o.tool_call_parser = "no_such_family";
+    EXPECT_INT(chat_parsers(&rig.chat, &o, &e), ERR_ARG);
+    EXPECT(strstr(e.text, "--tool-call-parser") && strstr(e.text, "hermes"));
+    o.tool_call_parser = "hermes";
+    o.reasoning_parser = "nosuch";
+    EXPECT_INT(chat_parsers(&rig.chat, &o, &e), ERR_ARG);
+    EXPECT(strstr(e.text, "--reasoning-parser") && strstr(e.text, "think"));
+    rig_close(&rig);
+}
+
+/* A constraint holds the content: the prompt must not have begun to reason, and nothing else is read from what it holds. */
+TEST(api_constraints_are_not_of_reasoning)
+{
+    static const char opens[] = "{% for m in messages %}{{ m.content }}{% endfor %}{% if "
+                                "add_generation_prompt %}A:<think>{% endif %}",
+                      closes[] = "{% for m in messages %}{{ m.content }}{% endfor %}{% if "
+                                 "add_generation_prompt %}A:<think></think>{% endif %}";
+    struct err e = {0};
+    NEED(rig_open(&rig));
+    struct template *own = rig.chat.t;
+    const char *parser = rig.chat.reasoning_parser;
+    rig.chat.reasoning_parser = "think";
+    NEED_OK(template_open(&rig.chat.t, opens, strlen(opens), &e), &e);
+    refused(&rig, CHAT, "{" USER ",'guided_choice':['yes']}", "guided_choice", "reasoning");
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':1}");
+    template_close(rig.chat.t);
+    NEED_OK(template_open(&rig.chat.t, closes, strlen(closes), &e), &e);
+    struct json *got = ask(&rig, CHAT, "{" USER ",'guided_choice':['<think>no</think>yes']}");
+    EXPECT_TEXT(text_at(got, "choices.0.message.content"), "<think>no</think>yes");
+    json_drop(got);
+    template_close(rig.chat.t);
+    rig.chat.t = own;
+    got = ask(&rig, CHAT,
+              "{" USER ",'guided_choice':['{\\'name\\': 1}']}"); /* hermes reads no call from it */
+    EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
+    json_drop(got);
+    rig.chat.reasoning_parser = parser;
+    rig_close(&rig);
+}
+
+TEST(api_prompt_logprobs_stand_where_vllm_has_them)
+{
+    NEED(rig_open(&rig));
+    struct json *got = ask(&rig, CHAT, "{" USER ",'max_tokens':1,'prompt_logprobs':1}");
+    EXPECT_INT(json_count(at(got, "prompt_logprobs")),
+               json_int(at(got, "usage.prompt_tokens"), -1));
+    EXPECT_INT(json_kind(at(got, "prompt_logprobs.0")), JK_NULL);
+    EXPECT(!at(got, "choices.0.prompt_logprobs"));
+    json_drop(got);
+    got = ask(&rig, CHAT, "{" USER ",'max_tokens':1}");
+    EXPECT_INT(json_kind(at(got, "prompt_logprobs")), JK_NULL);
+    json_drop(got);
+    got = ask(&rig, TEXT, "{" ONCE ",'max_tokens':1}");
+    EXPECT_INT(json_kind(at(got, "choices.0.prompt_logprobs")), JK_NULL);
+    json_drop(got);
+    rig_close(&rig);
+}
+
+/* Each piece states the usage so far: the prompt from the first, tokens that never become fewer, and at
+ * the end what the whole answer says. */
+TEST(api_usage_comes_with_each_piece)
+{
+    static const struct {
+        const char *url, *body;
+    } calls[] = {
+        {CHAT, "{" USER ",'max_tokens':8,'min_tokens':8,'n':2,'stream':true,"
+               "'stream_options':{'include_usage':true,'continuous_usage_stats':true}}"},
+        {TEXT, "{" ONCE ",'max_tokens':8,'min_tokens':8,'stream':true,"
+               "'stream_options':{'include_usage':true,'continuous_usage_stats':true}}"},
+    };
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < 2; i++) {
+        struct json *got = ask_stream(&rig, calls[i].url, calls[i].body);
+        int64_t last = 0, n_prompt = json_int(at(got, "0.usage.prompt_tokens"), -1);
+        EXPECT(json_count(got) > 1 && n_prompt > 0);
+        for (size_t k = 0; k < json_count(got); k++) {
+            const struct json *u = at(json_item(got, k), "usage");
+            int64_t n = json_int(at(u, "completion_tokens"), -1);
+            EXPECT(n >= last && json_int(at(u, "prompt_tokens"), -1) == n_prompt);
+            EXPECT_INT(json_int(at(u, "total_tokens"), -1), n_prompt + n);
+            last = n;
+        }
+        EXPECT_INT(last, i == 0 ? 16 : 8);
+        if (i == 0) EXPECT_INT(json_int(at(got, "0.usage.completion_tokens"), -1), 0);
+        json_drop(got);
+    }
+    struct json *got = ask_stream(&rig, TEXT,
+                                  "{" ONCE ",'max_tokens':3,'stream':true,'stream_options'"
+                                  ":{'continuous_usage_stats':true}}");
+    for (size_t k = 0; k < json_count(got); k++) EXPECT(!at(json_item(got, k), "usage"));
+    json_drop(got);
+    refused(&rig, TEXT, "{" ONCE ",'stream':true,'stream_options':{'continuous_usage_stats':1}}",
+            "continuous_usage_stats", "true or false");
+    rig_close(&rig);
+}
+
+/* Of a completion that ends by its length, the last piece has a text and the reason. */
+TEST(api_completion_ends_with_its_last_token)
+{
+    NEED(rig_open(&rig));
+    for (int i = 0; i < 20; i++) {
+        struct json *got = ask_stream(&rig, TEXT, "{" ONCE ",'max_tokens':4,'stream':true}");
+        size_t n = json_count(got);
+        const struct json *last = json_item(got, n - 1);
+        EXPECT_TEXT(text_at(last, "choices.0.finish_reason"), "length");
+        EXPECT(*text_at(last, "choices.0.text"));
+        json_drop(got);
+    }
+    rig_close(&rig);
+}
+
+TEST(api_completion_logprobs_have_the_chosen_token)
+{
+    NEED(rig_open(&rig));
+    struct json *got = ask(&rig, TEXT, "{" ONCE ",'max_tokens':3,'logprobs':0,'echo':true}");
+    const struct json *tokens = at(got, "choices.0.logprobs.tokens"),
+                      *top = at(got, "choices.0.logprobs.top_logprobs");
+    EXPECT(json_count(tokens) > 3 && json_kind(json_item(top, 0)) == JK_NULL);
+    for (size_t i = 1; i < json_count(tokens); i++) {
+        EXPECT_INT(json_count(json_item(top, i)), 1);
+        EXPECT(json_field(json_item(top, i), json_text(json_item(tokens, i), NULL)));
+    }
+    json_drop(got);
+    /* at a high temperature the chosen one is rarely among the two best */
+    got =
+        ask(&rig, TEXT, "{'prompt':'Once','temperature':50,'seed':1,'max_tokens':20,'logprobs':2}");
+    top = at(got, "choices.0.logprobs.top_logprobs");
+    tokens = at(got, "choices.0.logprobs.tokens");
+    int n_three = 0;
+    for (size_t i = 0; i < json_count(top); i++) {
+        n_three += json_count(json_item(top, i)) == 3;
+        EXPECT(json_field(json_item(top, i), json_text(json_item(tokens, i), NULL)));
+    }
+    EXPECT(n_three > 10);
+    json_drop(got);
+    rig_close(&rig);
+}
+
+TEST(api_context_length_error_has_openai_words_and_figures)
+{
+    static const char *const body[] = {"'messages':[{'role':'user','content':'", "'prompt':'",
+                                       "'input':'"},
+                             *const end[] = {"'}]", "'", "'"}, *const url[] = {CHAT, TEXT, EMBED},
+                             *const param[] = {"messages", "prompt", "input"};
+    NEED(rig_open(&rig));
+    for (int i = 0; i < 3; i++) {
+        struct buf b = {0};
+        buf_addf(&b, "{%s", body[i]);
+        for (int k = 0; k < 400; k++) buf_add_text(&b, "word ");
+        buf_addf(&b, "%s}", end[i]);
+        struct json *got = ask(&rig, url[i], b.data);
+        EXPECT_TEXT(text_at(got, "code"), "context_length_exceeded");
+        EXPECT_TEXT(text_at(got, "param"), param[i]);
+        EXPECT(strstr(text_at(got, "message"),
+                      "This model's maximum context length is 256 tokens. However, "));
+        EXPECT_INT(json_int(at(got, "n_ctx"), -1), 256);
+        EXPECT(json_int(at(got, "n_prompt_tokens"), -1) > 256);
+        /* the model is trained for 1024 */
+        EXPECT(strstr(text_at(got, "message"), "--max-model-len"));
+        json_drop(got);
+        buf_deinit(&b);
+    }
+    rig_close(&rig);
+}
+
+TEST(api_paths_without_v1)
+{
+    NEED(rig_open(&rig));
+    accepted(&rig, "/chat/completions", "{" USER ",'max_tokens':1}");
+    accepted(&rig, "/completions", "{" ONCE ",'max_tokens':1}");
+    accepted(&rig, "/embeddings", "{'input':'Once'}");
+    struct json *body = parse("{}");
+    struct api_call *c;
+    struct err e = {0};
+    EXPECT_INT(api_call_open(&c, &rig.api, "/v1", body, NULL, &e), ERR_MISSING);
+    EXPECT_INT(api_call_open(&c, &rig.api, "", body, NULL, &e), ERR_MISSING);
+    json_drop(body);
+    rig_close(&rig);
+}
+
+/* A bias of -100 in every form forbids the token that is the best without it. */
+TEST(api_logit_bias_forms)
+{
+    char body[6][256], first[64];
+    NEED(rig_open(&rig));
+    struct json *got = ask(&rig, TEXT, "{" ONCE ",'max_tokens':1,'return_token_ids':true}");
+    long long id = json_int(at(got, "choices.0.token_ids.0"), -1);
+    snprintf(first, sizeof first, "%s", text_at(got, "choices.0.text"));
+    json_drop(got);
+    NEED(id >= 0 && *first && !strpbrk(first, "\"'\\"));
+    snprintf(body[0], 256, "{" ONCE ",'max_tokens':1,'logit_bias':{'%lld':-100}}", id);
+    snprintf(body[1], 256, "{" ONCE ",'max_tokens':1,'logit_bias':{'%lld':false}}", id);
+    snprintf(body[2], 256, "{" ONCE ",'max_tokens':1,'logit_bias':[[%lld,-100]]}", id);
+    snprintf(body[3], 256, "{" ONCE ",'max_tokens':1,'logit_bias':[[%lld,false],[5,1.5]]}", id);
+    snprintf(body[4], 256, "{" ONCE ",'max_tokens':1,'logit_bias':{'%s':false}}", first);
+    snprintf(body[5], 256, "{" ONCE ",'max_tokens':1,'logit_bias':[['%s',-100]]}", first);
+    for (int i = 0; i < 6; i++) {
+        got = ask(&rig, TEXT, body[i]);
+        if (strcmp(text_at(got, "choices.0.text"), first) == 0 || !at(got, "choices"))
+            test_fail(__FILE__, __LINE__, "%s: %s", body[i], text_at(got, "message"));
+        json_drop(got);
+    }
+    static const char *const wrong[] = {"{'07':1}",
+                                        "{'-5':1}",
+                                        "{'+5':1}",
+                                        "{'':1}",
+                                        "{'5':true}",
+                                        "{'5':'a'}",
+                                        "[5]",
+                                        "[[5]]",
+                                        "[[5,1,2]]",
+                                        "[['',1]]",
+                                        "[[-1,1]]",
+                                        "[[5,true]]",
+                                        "[[1.5,1]]",
+                                        "[[999999,1]]",
+                                        "[[5,101]]",
+                                        "'a'",
+                                        "{'99999999999999999999':1}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(body[0], 256, "{" ONCE ",'max_tokens':1,'logit_bias':%s}", wrong[i]);
+        refused(&rig, TEXT, body[0], "logit_bias", "logit_bias");
+    }
+    struct buf many = {0};
+    buf_add_text(&many, "{" ONCE ",'max_tokens':1,'logit_bias':[[5,1]");
+    for (int i = 0; i < 5000; i++) buf_add_text(&many, ",[5,1]");
+    buf_add_text(&many, "]}");
+    refused(&rig, TEXT, many.data, "logit_bias", "more entries than the 4096 tokens");
+    buf_deinit(&many);
+    rig_close(&rig);
+}
+
+/* Lists that leave no token are refused by the field with which the last one went. */
+TEST(api_lists_that_forbid_every_token)
+{
+    struct buf all = {0};
+    NEED(rig_open(&rig));
+    buf_add_text(&all, "{" ONCE ",'max_tokens':1,'logit_bias':[[0,-100]");
+    for (int i = 1; i < 4096; i++) buf_addf(&all, ",[%d,%s]", i, i % 2 ? "false" : "-100");
+    buf_add_text(&all, "]}");
+#define ASKED(more) "{" ONCE ",'max_tokens':1," more "}"
+    static const char words[] = "no token is left";
+    refused(&rig, TEXT, all.data, "logit_bias", words);
+    refused(&rig, TEXT, ASKED("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-100}"),
+            "logit_bias", words);
+    refused(&rig, CHAT, "{" USER ",'allowed_token_ids':[]}", "allowed_token_ids", words);
+    refused(&rig, TEXT, ASKED("'allowed_token_ids':[300],'stop_token_ids':[300],'min_tokens':1"),
+            "min_tokens", words);
+    accepted(&rig, TEXT, ASKED("'allowed_token_ids':[300],'stop_token_ids':[300]"));
+    accepted(&rig, TEXT,
+             ASKED("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-99}"));
+    buf_deinit(&all);
+    rig_close(&rig);
+}
+
+TEST(api_continuing_a_message)
+{
+    NEED(rig_open(&rig));
+    static const char begun[] = "'messages':[{'role':'user','content':'Hi'},"
+                                "{'role':'assistant','content':'Once upon'}],'max_tokens':2";
+    char body[512];
+    snprintf(body, sizeof body, "{%s,'continue_final_message':true}", begun);
+    accepted(&rig, CHAT, body);
+    snprintf(body, sizeof body, "{%s,'continue_final_message':true,'add_generation_prompt':false}",
+             begun);
+    accepted(&rig, CHAT, body);
+    snprintf(body, sizeof body, "{%s,'continue_final_message':true,'add_generation_prompt':true}",
+             begun);
+    refused(&rig, CHAT, body, "continue_final_message",
+            "Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+    refused(&rig, CHAT, "{" USER ",'continue_final_message':true,'add_generation_prompt':true}",
+            "continue_final_message", "Cannot set both");
+    refused(&rig, CHAT, "{" USER ",'continue_final_message':true}", "continue_final_message",
+            "must have the role \"assistant\", got \"user\"");
+    rig_close(&rig);
+}
+
+TEST(api_messages_without_content)
+{
+    NEED(rig_open(&rig));
+#define ONE(m) "{'messages':[" m "],'max_tokens':1}"
+    refused(&rig, CHAT, ONE("{'role':'user'}"), "messages", "messages[0].content: expected a text");
+    refused(&rig, CHAT,
+            ONE("{'role':'user','content':'a'},{'role':'assistant'},{'role':'user','content':'b'}"),
+            "messages", "messages[1].content");
+    refused(&rig, CHAT, ONE("{'role':'system'},{'role':'user','content':'b'}"), "messages",
+            "[0].content");
+    refused(&rig, CHAT, ONE("{}"), "messages", "messages[0]");
+    refused(&rig, CHAT, ONE("{'role':5}"), "messages", "messages[0]");
+    static const char *const wrong[] = {"5", "1.5", "true", "{}", "{'type':'text','text':'a'}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "{'messages':[{'role':'user','content':'a'},{'role':'%s','content':%s}],'max_"
+                 "tokens':1}",
+                 i % 2 ? "tool" : "own", wrong[i]);
+        refused(&rig, CHAT, body, "messages",
+                "messages[1].content: expected a text or a list of parts");
+    }
+    accepted(&rig, CHAT, ONE("{'role':'user','content':[{'type':'text','text':'a'}]}"));
+    accepted(&rig, CHAT, ONE("{'role':'user','content':null}"));
+    accepted(&rig, CHAT,
+             ONE("{'role':'user','content':'a'},{'role':'assistant','tool_calls':[{'id':'a','type':"
+                 "'function',"
+                 "'function':{'name':'f','arguments':'{}'}}]},{'role':'tool','tool_call_id':'a','"
+                 "content':'b'}"));
+#undef ONE
+    rig_close(&rig);
+}
+
+TEST(api_numbers_at_their_edges)
+{
+    NEED(rig_open(&rig));
+    accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':-9223372036854775808}");
+    accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':9223372036854775807}");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':-9223372036854775809}", "seed", "integer");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':9223372036854775808}", "seed", "integer");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':5}", "min_tokens",
+            "at most max_tokens");
+    refused(&rig, TEXT, "{" ONCE ",'min_tokens':17}", "min_tokens", "at most max_tokens, 16");
+    refused(&rig, CHAT, "{" USER ",'max_completion_tokens':4,'min_tokens':5}", "min_tokens",
+            "max_tokens, 4");
+    accepted(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':4}");
+    /* both are cut to the context */
+    accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1000,'min_tokens':1000}");
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':4,'min_tokens':4}");
+    rig_close(&rig);
+}
+
+TEST(api_fields_that_cannot_be_kept_are_refused)
+{
+    static const char *const field[] = {"'logits_processors':['a']",
+                                        "'return_tokens_as_token_ids':true",
+                                        "'routed_experts_prompt_start':1"};
+    char body[256], param[64];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
+        snprintf(param, sizeof param, "%.*s", (int)strcspn(field[i] + 1, "'"), field[i] + 1);
+        snprintf(body, sizeof body, "{" USER ",%s}", field[i]);
+        refused(&rig, CHAT, body, param, param);
+        snprintf(body, sizeof body, "{" ONCE ",%s}", field[i]);
+        refused(&rig, TEXT, body, param, param);
+    }
+    rig_close(&rig);
+}
+
+/* Ids and texts in one prompt are the prompt of their tokens. */
+TEST(api_prompts_of_ids_and_texts)
+{
+    NEED(rig_open(&rig));
+    struct json *got =
+        ask(&rig, TEXT,
+            "{'prompt':[12,34,'string',56],'max_tokens':0,'echo':true,'return_token_ids':true}");
+    const struct json *ids = at(got, "choices.0.prompt_token_ids");
+    size_t n = json_count(ids);
+    EXPECT(n >= 4 && json_int(json_item(ids, 0), -1) == 12 &&
+           json_int(json_item(ids, n - 1), -1) == 56);
+    EXPECT(strstr(text_at(got, "choices.0.text"), "string"));
+    json_drop(got);
+    static const struct {
+        const char *input;
+        size_t n;
+    } lists[] = {{"'a'", 1},       {"[12,34]", 1},       {"[12,'a',34]", 1},
+                 {"['a','b']", 2}, {"['a',[12,34]]", 2}, {"[[12],[34,'a',56]]", 2},
+                 {"['a',12]", 1}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        char body[256];
+        snprintf(body, sizeof body, "{'input':%s}", lists[i].input);
+        got = ask(&rig, EMBED, body);
+        if (json_count(at(got, "data")) != lists[i].n)
+            test_fail(__FILE__, __LINE__, "%s: %zu, %s", body, json_count(at(got, "data")),
+                      text_at(got, "message"));
+        json_drop(got);
+    }
+    refused(&rig, EMBED, "{'input':[]}", "input", "empty");
+    refused(&rig, EMBED, "{'input':''}", "input", "no tokens");
+    refused(&rig, EMBED, "{'input':['a','']}", "input", "no tokens");
+    refused(&rig, EMBED, "{'input':[12,true]}", "input", "input[1]");
+    refused(&rig, EMBED, "{'input':[[12,[3]]]}", "input", "input[1]");
+    refused(&rig, EMBED, "{'input':[999999]}", "input", "out of vocabulary");
+    refused(&rig, EMBED, "{'input':[1.5]}", "input", "input[0]");
+    rig_close(&rig);
+}
+
+/* The model's end token may come, counts as a token, is no text, and the answer goes on. */
+TEST(api_ignore_eos_goes_on_behind_the_end)
+{
+    NEED(rig_open(&rig));
+    int32_t eos = tokenizer_eos(rig.session.tokenizer);
+    char body[256];
+    for (int chat = 0; chat < 2; chat++) {
+        snprintf(body, sizeof body,
+                 "{%s,'max_tokens':6,'temperature':0,'ignore_eos':true,'return_token_ids':true,"
+                 "'allowed_token_ids':[%d]}",
+                 chat ? USER : "'prompt':'Once'", eos);
+        struct json *got = ask(&rig, chat ? CHAT : TEXT, body);
+        const struct json *ids = at(got, "choices.0.token_ids");
+        EXPECT_INT(json_count(ids), 6);
+        EXPECT_INT(json_int(json_item(ids, 5), -1), eos);
+        EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "length");
+        EXPECT_TEXT(text_at(got, chat ? "choices.0.message.content" : "choices.0.text"), "");
+        json_drop(got);
+    }
+    snprintf(body, sizeof body, "{'prompt':'Once','max_tokens':6,'allowed_token_ids':[%d]}", eos);
+    struct json *got = ask(&rig, TEXT, body);
+    EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
+    json_drop(got);
+    rig_close(&rig);
+}
+
+/* Texts of a list are tokenized on a handler's thread, which does nothing else meanwhile. */
+TEST(api_bounds_the_bytes_of_lists_of_texts)
+{
+    static char body[1 << 18], word[256];
+    if (!rig_open(&rig)) return;
+    memset(word, 'a', sizeof word - 1);
+    static const struct {
+        const char *field;
+        int n;
+        bool fits;
+    } list[] = {
+        {"bad_words", 257, true}, {"bad_words", 258, false}, {"dry_sequence_breakers", 64, true}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        int n = snprintf(body, sizeof body, "{" ONCE ",'max_tokens':1,'%s':[", list[i].field);
+        for (int k = 0; k < list[i].n; k++)
+            n += snprintf(body + n, sizeof body - (size_t)n, "%s'%s'", k ? "," : "", word);
+        snprintf(body + n, sizeof body - (size_t)n, "]}");
+        if (list[i].fits)
+            accepted(&rig, TEXT, body);
+        else
+            refused(&rig, TEXT, body, list[i].field, "at most 65536 bytes");
+    }
+    rig_close(&rig);
+}
+
+/* A text of n bytes, in quotes of C's bodies, where `format` says. */
+static void refused_long(struct rig *r, const char *url, const char *format, size_t n,
+                         const char *param, const char *words)
+{
+    struct buf body = {0};
+    const char *mark = strchr(format, '@');
+    buf_add(&body, format, (size_t)(mark - format));
+    for (size_t i = 0; i < n; i++) buf_add_char(&body, 'a');
+    buf_add_text(&body, mark + 1);
+    refused(r, url, body.data, param, words);
+    buf_deinit(&body);
+}
+
+/* A long text is refused by its length, before it is tokenized, wherever it stands. */
+TEST(api_long_texts_are_refused_wherever_they_stand)
+{
+    NEED(rig_open(&rig));
+    refused_long(&rig, TEXT, "{'prompt':'@'}", 1 << 18, "prompt", "more than");
+    refused_long(&rig, TEXT, "{'prompt':['@',5]}", 1 << 18, "prompt", "more than");
+    refused_long(&rig, TEXT, "{'prompt':[['@']]}", 1 << 18, "prompt", "more than");
+    refused_long(&rig, TEXT, "{'prompt':['a',['@',5]]}", 1 << 18, "prompt", "more than");
+    refused_long(&rig, EMBED, "{'input':[['@']]}", 1 << 18, "input", "more than");
+    refused_long(&rig, TEXT, "{" ONCE ",'logit_bias':{'@':1}}", 1 << 17, "logit_bias",
+                 "at most 65536 bytes");
+    refused_long(&rig, TEXT, "{" ONCE ",'logit_bias':[['@',1]]}", 1 << 17, "logit_bias",
+                 "at most 65536 bytes");
+    refused_long(&rig, TEXT, "{" ONCE ",'model':'@'}", 1 << 17, "model", "at most 4096 bytes");
+    rig_close(&rig);
+}
+
+/* Each choice repeats an echoed prompt: of one that was cut, no more than was kept of it. */
+TEST(api_echo_of_a_cut_prompt_is_what_is_left)
+{
+    static const struct {
+        const char *options, *begin;
+    } list[] = {{"'truncate_prompt_tokens':4", " the end"},
+                {"'truncate_prompt_tokens':1,'truncation_side':'right'", "Once"},
+                {"'truncate_prompt_tokens':200", "Once upon a time"}};
+    char body[256];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        snprintf(body, sizeof body,
+                 "{'prompt':'Once upon a time, one two three, to the "
+                 "end','echo':true,'max_tokens':0,'n':2,%s}",
+                 list[i].options);
+        struct json *got = ask(&rig, TEXT, body);
+        const char *text = text_at(got, "choices.1.text");
+        bool whole = i == 2, found = i == 0
+                                         ? strstr(text, list[i].begin) != NULL
+                                         : strncmp(text, list[i].begin, strlen(list[i].begin)) == 0;
+        if (!found || whole != (strlen(text) == 43))
+            test_fail(__FILE__, __LINE__, "%s: \"%s\"", body, text);
+        json_drop(got);
+    }
+    rig_close(&rig);
+}
+
+/* The answer to that body, at least n_least bytes, must fit twice into what was reserved for it. */
+static void reserves_enough(struct rig *r, const char *url, const char *body, size_t n_least)
+{
+    struct err e = {0};
+    struct api_call *c = NULL;
+    struct buf b = {0};
+    struct json *sent = parse(body);
+    struct queue *bell = queue_open(1, 1);
+    char byte;
+    int rc = api_call_open(&c, &r->api, url, sent, bell, &e);
+    if (rc == 0) rc = api_call_submit(c, &e);
+    while (rc == 0 && !api_call_poll(c)) (void)queue_pop(bell, &byte, -1);
+    int64_t n_byte = rc == 0 ? c->n_byte : 0;
+    if (rc == 0) rc = api_call_put(c, &b, &e);
+    if (rc != 0 || b.n < n_least || n_byte < 2 * (int64_t)b.n)
+        test_fail(__FILE__, __LINE__, "%.200s: %zu bytes, %lld reserved; %s", body, b.n,
+                  (long long)n_byte, e.text);
+    api_call_close(c);
+    json_drop(sent);
+    buf_deinit(&b);
+    queue_close(bell);
+}
+
+/* Tokens whose texts are the longest as JSON. */
+static void longest_tokens(struct rig *r, int32_t *id, int n)
+{
+    const struct tokenizer *t = r->session.tokenizer;
+    int64_t most[8] = {0};
+    for (int32_t i = 0; i < r->session.info->n_vocab; i++) {
+        size_t n_byte = 0;
+        const char *text = tokenizer_bytes(t, i, &n_byte);
+        int64_t size = text ? (int64_t)json_text_bytes(text, n_byte) : 0;
+        int at = (int)(i % n);
+        if (size > most[at]) most[at] = size, id[at] = i;
+    }
+}
+
+/* Memory for what each choice repeats is reserved before there is one: a body of 30 MB, or logprobs of a long prompt, cannot
+ * become gigabytes. */
+TEST(api_repeated_texts_are_reserved)
+{
+    static char body[40000], text[30001];
+    static const char *const of_prompt[] = {
+        "'prompt_logprobs':20",
+        "'prompt_logprobs':0",
+        "'echo':true,'logprobs':20",
+        "'echo':true,'logprobs':0",
+        "'return_token_ids':true",
+        "'echo':true,'logprobs':20,'prompt_logprobs':5,'return_token_ids':true"};
+    memset(text, 'a', sizeof text - 1);
+    NEED(rig_open(&rig));
+    snprintf(body, sizeof body,
+             "{'messages':[{'role':'user','content':'Hi'},{'role':'assistant','content':'%s'}],'"
+             "max_tokens':1,"
+             "'truncate_prompt_tokens':5,'n':8,'echo':true}",
+             text);
+    reserves_enough(&rig, CHAT, body, 8 * 30000);
+    int32_t longest[8] = {0};
+    longest_tokens(&rig, longest, 8);
+    for (size_t i = 0; i < sizeof of_prompt / sizeof *of_prompt; i++) {
+        int n =
+            snprintf(body, sizeof body, "{'n':16,'max_tokens':1,%s,'prompt':[300", of_prompt[i]);
+        for (int k = 1; k < 250; k++)
+            n += snprintf(body + n, sizeof body - (size_t)n, ",%d", 300 + k * 13);
+        snprintf(body + n, sizeof body - (size_t)n, "]}");
+        reserves_enough(&rig, TEXT, body, 16 * 250 * 4);
+        n = snprintf(body, sizeof body, "{'n':16,'max_tokens':1,%s,'prompt':[%d", of_prompt[i],
+                     longest[0]);
+        for (int k = 1; k < 250; k++)
+            n += snprintf(body + n, sizeof body - (size_t)n, ",%d", longest[k % 8]);
+        snprintf(body + n, sizeof body - (size_t)n, "]}");
+        reserves_enough(&rig, TEXT, body, 16 * 250 * 4);
+    }
+    int n = snprintf(body, sizeof body, "{'n':64,'max_tokens':1,'echo':true,'prompt':'");
+    for (int k = 0; k < 250; k++) n += snprintf(body + n, sizeof body - (size_t)n, "\\u0001");
+    snprintf(body + n, sizeof body - (size_t)n, "'}");
+    reserves_enough(&rig, TEXT, body, 64 * 250 * 6);
+    rig_close(&rig);
+}
+
+/* A NUL does not hide what is behind it, and a field of another kind is not passed over. */
+TEST(api_words_are_whole)
+{
+    NEED(rig_open(&rig));
+    refused(&rig, TEXT, "{" ONCE ",'response_format':{'type':'text\\u0000x'}}", "response_format",
+            "expected a text");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'none\\u0000x'}", "tool_choice", "only");
+    refused(&rig, CHAT, "{" USER ",'modalities':['text\\u0000audio']}", "modalities", "only");
+    refused(&rig, CHAT, "{" USER ",'modalities':'audio'}", "modalities", "a list");
+    refused(&rig, CHAT, "{" USER ",'modalities':{'audio':1}}", "modalities", "a list");
+    refused(&rig, TEXT, "{" ONCE ",'model':'tiny\\u0000x'}", "model", "expected");
+    refused(&rig, TEXT, "{" ONCE ",'early_stopping':'never\\u0000'}", "early_stopping", "expected");
+    accepted(&rig, CHAT, "{" USER ",'modalities':['text'],'max_tokens':1}");
+    rig_close(&rig);
+}

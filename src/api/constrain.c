@@ -1,0 +1,75 @@
+/* constrain.c - what a call's answers are held to: one constraint, compiled while the body is read, a fork of it for each request. */
+#include "dialect.h"
+
+#include <math.h>
+#include <string.h>
+
+int call_constrain(struct api_call *c, const struct constraint_asked *asked, struct err *e)
+{
+    if (c->constraint)
+        return err_field(e, ERR_ARG, asked->field,
+                         ": the request has another constraint, %s; an answer is held to one",
+                         c->constraint_field);
+    struct words *words = c->api->session->words;
+    struct err why = {0};
+    int rc = words ? held_open(&c->constraint, words, asked->kind, asked->text, asked->n,
+                               &asked->options, &why)
+                   : err_set(&why, ERR_UNSUPPORTED, "there is no model here");
+    c->constraint_field = asked->field;
+    return rc ? err_field(e, rc, asked->field, "%s: %s", asked->place, why.text) : 0;
+}
+
+int call_hold_requests(struct api_call *c, struct err *e)
+{
+    for (int i = 0; i < c->n_part && c->constraint; i++) {
+        struct request *r = c->part[i].request;
+        if (r->params.ignore_eos)
+            return err_field(e, ERR_UNSUPPORTED, "ignore_eos",
+                             ": not with %s, which says where the answer ends",
+                             c->constraint_field);
+        r->constraint = c->constraint->op->fork(c->constraint);
+        if (!r->constraint)
+            return err_memory(e, "a constraint", (unsigned long long)c->constraint->n_byte);
+        c->part[i].held = true;
+    }
+    return 0;
+}
+
+/* ---- what a JSON body says of them ---- */
+
+/* Whole numbers beyond 64 bits may have lost digits when the body was read: the schema would be another one. */
+static int check_numbers(const struct json *j, struct err *e)
+{
+    int rc = 0;
+    if (json_kind(j) == JK_REAL && fabs(json_real(j, 0)) >= 0x1p63)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "a number beyond 64 bits, %g: send the schema as a string, which keeps its digits",
+            json_real(j, 0));
+    for (size_t i = 0; json_kind(j) == JK_LIST && rc == 0 && i < json_count(j); i++)
+        rc = check_numbers(json_item(j, i), e);
+    for (void *it = json_kind(j) == JK_OBJECT ? json_first(j) : NULL; it && rc == 0;
+         it = json_next(j, it))
+        rc = check_numbers(json_it_value(it), e);
+    return rc;
+}
+
+int call_constrain_json(struct api_call *c, const struct constraint_asked *asked,
+                        const struct json *value, struct err *e)
+{
+    struct constraint_asked one = *asked;
+    struct buf b = {0};
+    struct err why = {0};
+    int rc = 0;
+    one.text = json_text(value, &one.n);
+    if (!one.text) {
+        rc = check_numbers(value, &why);
+        if (rc != 0) return err_field(e, rc, one.field, "%s: %s", one.place, why.text);
+        json_put(&b, value);
+        if (b.failed) rc = err_memory(e, "a constraint", b.n);
+        one.text = b.data, one.n = b.n;
+    }
+    if (rc == 0) rc = call_constrain(c, &one, e);
+    buf_deinit(&b);
+    return rc;
+}

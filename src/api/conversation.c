@@ -1,0 +1,102 @@
+/* conversation.c - what every dialect of conversations does alike: messages become a prompt, and what the model writes becomes a
+ * message again, whole or by deltas, with reasoning and tool calls told from content. */
+#include "dialect.h"
+
+#include <string.h>
+
+int read_messages(struct api_call *c, struct part *p, const struct json *body, struct err *e)
+{
+    struct buf prompt = {0};
+    struct chat_turn turn = {0};
+    bool special = true;
+    int rc = body_flag(body, "add_special_tokens", &special, e);
+    if (rc == 0) rc = api_render(c->api, body, &prompt, &turn, e);
+    if (rc == 0) rc = check_text_fits(c, body, prompt.n, e);
+    if (rc == 0)
+        rc = api_prompt_text(p->request, c->api, prompt.data ? prompt.data : "", prompt.n, special,
+                             e);
+    if (rc == 0) rc = cut_prompt(p->request, c->api, body, e);
+    if (rc == 0 && turn.n_answer) {
+        c->begun = arena_text(&c->arena, prompt.data + prompt.n - turn.n_answer, turn.n_answer);
+        c->n_begun = turn.n_answer;
+        if (!c->begun) rc = err_memory(e, "a prompt", turn.n_answer);
+    }
+    buf_deinit(&prompt);
+    return rc;
+}
+
+static void note_reasoning(void *out, const struct chat_delta *d)
+{
+    *(bool *)out |= d->kind == CHAT_REASONING;
+}
+
+int begins_reasoning(const struct api_call *c, bool *out, struct err *e)
+{
+    struct chat_parser *parser;
+    *out = false;
+    int rc = chat_parser_open(&parser, NULL, c->api->chat->reasoning_parser, e);
+    if (rc != 0) return rc;
+    if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
+    chat_parser_push(parser, "{}", 2, note_reasoning,
+                     out); /* what a text without marks is taken for */
+    chat_parser_finish(parser, note_reasoning, out);
+    if (chat_parser_failed(parser)) rc = err_memory(e, "a prompt", c->n_begun);
+    chat_parser_close(parser);
+    return rc;
+}
+
+/* ---- a whole message ---- */
+
+int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,
+                   struct err *e)
+{
+    struct chat_parser *parser;
+    if (c->told.n)
+        chat_message_add(
+            m, &(struct chat_delta){.kind = CHAT_CONTENT, .text = c->told.text, .n = c->told.n});
+    int rc = chat_parser_open(&parser, c->tool_parser, c->reasoning_parser, e);
+    if (rc != 0) return rc;
+    if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
+    if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, chat_message_add, m);
+    chat_parser_finish(parser, chat_message_add, m);
+    bool whole = !chat_parser_failed(parser) && !m->failed;
+    chat_parser_close(parser);
+    return whole ? 0 : err_memory(e, "a message", a->text.n);
+}
+
+/* ---- deltas ---- */
+
+bool choice_begin(const struct api_call *c, struct choice *a)
+{
+    if (a->parser) return !chat_parser_failed(a->parser);
+    if (chat_parser_open(&a->parser, c->tool_parser, c->reasoning_parser, NULL) != 0) return false;
+    if (c->n_begun) chat_parser_push(a->parser, c->begun, c->n_begun, NULL, NULL);
+    return !chat_parser_failed(a->parser);
+}
+
+struct teller {
+    const struct api_call *c;
+    struct choice *a;
+    chat_delta_fn *fn;
+    void *ctx;
+};
+
+static void tell(void *teller, const struct chat_delta *d)
+{
+    const struct teller *t = teller;
+    if (d->kind == CHAT_CALL && d->i_call > 0 && t->c->one_tool_call) return;
+    if (d->kind == CHAT_REASONING && t->c->no_reasoning) return;
+    if (d->kind == CHAT_CALL) t->a->called = true;
+    t->fn(t->ctx, d);
+}
+
+bool choice_deltas(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx)
+{
+    struct teller t = {c, a, fn, ctx};
+    if (a->text.n > a->n_text_sent)
+        chat_parser_push(a->parser, a->text.data + a->n_text_sent, a->text.n - a->n_text_sent, tell,
+                         &t);
+    a->n_text_sent = a->text.n;
+    if (a->reply.finish) chat_parser_finish(a->parser, tell, &t);
+    return !chat_parser_failed(a->parser);
+}

@@ -1,0 +1,254 @@
+/* openai.c - what OpenAI's dialects have in common: the fields around a prompt, the response around its choices, and frames
+ * of server-sent events.
+ *
+ * A frame is a response object with one choice: data: {"id":...,"choices":[{"index":0, ... }]}. Behind the last choice's last
+ * one comes the usage, where it is wanted, and data: [DONE]. */
+#include "openai.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ID_MAX = 200 };
+
+const struct openai *openai_of(const struct api_call *c)
+{
+    return c->own;
+}
+
+static const struct openai_form *form_of(const struct api_call *c)
+{
+    return c->dialect->form;
+}
+
+/* ---- the body ---- */
+
+/* The client's own name of the request becomes the answer's id, as it is if it may stand in a header. */
+static int read_id(struct api_call *c, const struct json *body, struct err *e)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
+    const char *id = NULL;
+    int rc = body_text(body, "request_id", ID_MAX, &id, e);
+    if (rc != 0 || !id) return rc;
+    if (!*id || id[strspn(id, letters)])
+        return err_field(e, ERR_ARG, "request_id", ": it may have letters, digits and -_.: alone");
+    snprintf(c->id, sizeof c->id, "%s%s", c->dialect->id_prefix, id);
+    return 0;
+}
+
+/* Does the client want the answer in pieces? */
+static int read_stream(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *options = body_field(body, "stream_options");
+    struct openai *own = c->own;
+    int rc = body_flag(body, "stream", &c->stream, e);
+    if (rc == 0) rc = call_stream(c, e);
+    if (rc != 0 || !options) return rc;
+    if (json_kind(options) != JK_OBJECT)
+        return body_wrong("stream_options", "an object", options, e);
+    if (!c->stream) return err_field(e, ERR_ARG, "stream_options", ": stream must be true with it");
+    rc = body_flag(options, "include_usage", &own->include_usage, e);
+    if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
+    own->usage_always &= own->include_usage; /* as vLLM: nothing by itself */
+    return rc;
+}
+
+int openai_read(struct api_call *c, const struct json *body, struct err *e)
+{
+    int rc = call_own(c, sizeof(struct openai), e);
+    if (rc == 0) rc = call_model(c, body, e);
+    if (rc == 0) rc = read_id(c, body, e);
+    return rc ? rc : read_stream(c, body, e);
+}
+
+/* ---- the response ---- */
+
+/* A response up to the beginning of its list. */
+static void put_head(const struct api_call *c, const char *object, struct json_out *o)
+{
+    out_object(o, NULL);
+    out_plain(o, "id", c->id, strlen(c->id));
+    out_plain(o, "object", object, strlen(object));
+    out_int(o, "created", c->created);
+    out_word(o, "model", c->model);
+    if (c->api->fingerprint) out_word(o, "system_fingerprint", c->api->fingerprint);
+    out_list(o, form_of(c)->list);
+}
+
+/* From ids[from] on, with the one that stopped it. */
+static void put_token_ids(const struct choice *a, size_t from, struct json_out *o)
+{
+    out_list(o, "token_ids");
+    for (size_t i = from; i < a->ids.n; i++) out_int(o, NULL, a->ids.v[i]);
+    if (a->reply.finish && a->stop_id >= 0) out_int(o, NULL, a->stop_id);
+    out_end(o);
+}
+
+static void put_prompt_ids(const struct api_call *c, const struct part *p, struct json_out *o)
+{
+    if (c->ids_back) put_ids(o, "prompt_token_ids", p->prompt.v, p->prompt.n);
+}
+
+/* null if not requested */
+static void put_asked_logprobs(const struct api_call *c, const struct part *p, struct json_out *o)
+{
+    if (c->prompt_logprobs)
+        put_prompt_logprobs(o, c->api->session->tokenizer, &p->prompt_log);
+    else
+        out_null(o, "prompt_logprobs");
+}
+
+static void put_usage(const struct api_call *c, struct json_out *o)
+{
+    int n_prompt = 0, n = 0, n_cached = 0;
+    for (int i = 0; i < c->n_part; i++) {
+        const struct part *p = &c->part[i];
+        n_prompt += p->n_prompt;
+        n_cached += p->usage.n_cached;
+        for (int k = 0; k < p->n; k++) /* a choice's first piece names the role alone */
+            if (p->choice[k].begun || !openai_of(c)->usage_always)
+                n += choice_n_token(p, &p->choice[k]);
+    }
+    out_object(o, "usage");
+    out_int(o, "prompt_tokens", n_prompt);
+    out_int(o, "completion_tokens", n);
+    out_int(o, "total_tokens", n_prompt + n);
+    if (c->n_open == 0) { /* known at the end alone */
+        out_object(o, "prompt_tokens_details");
+        out_int(o, "cached_tokens", n_cached);
+        out_end(o);
+    }
+    out_end(o);
+}
+
+/* OpenAI's clients know few words; a limit of time is a limit. */
+static const char *finish_word(enum finish f)
+{
+    return finish_name(f == FINISH_TIMEOUT ? FINISH_LENGTH : f);
+}
+
+/* What ended the answer, and which text or token of the stop lists. */
+static void put_finish(const struct part *p, const struct choice *a, bool called,
+                       struct json_out *o)
+{
+    bool call = called && a->reply.finish == FINISH_STOP;
+    out_word(o, "finish_reason", call ? "tool_calls" : finish_word(a->reply.finish));
+    if (a->reply.stop_index >= 0)
+        out_text(o, "stop_reason", p->reply.stop[a->reply.stop_index].text,
+                 p->reply.stop[a->reply.stop_index].n);
+    else if (a->stop_id >= 0 && !tokenizer_is_eog(p->reply.tokenizer, a->stop_id))
+        out_int(o, "stop_reason", a->stop_id);
+    else
+        out_null(o, "stop_reason");
+}
+
+/* What all say behind the choice itself: the tokens, where they are wanted, and how it ended. */
+static void put_choice_end(const struct api_call *c, const struct part *p, const struct choice *a,
+                           bool called, struct json_out *o)
+{
+    if (c->dialect->prompt_per_choice) {
+        put_asked_logprobs(c, p, o);
+        put_prompt_ids(c, p, o);
+    }
+    if (c->ids_back) put_token_ids(a, 0, o);
+    if (!p->pooled) put_finish(p, a, called, o);
+}
+
+/* The choices of one prompt behind those of the others. */
+static int put_part(const struct api_call *c, const struct part *p, int *index, struct json_out *o,
+                    struct err *e)
+{
+    int rc = 0;
+    for (int k = 0; rc == 0 && k < p->n; k++) {
+        const struct choice *a = &p->choice[k];
+        bool called = false;
+        out_object(o, NULL);
+        out_int(o, "index", (*index)++);
+        rc = form_of(c)->put(c, p, a, &called, o, e);
+        put_choice_end(c, p, a, called, o);
+        out_end(o);
+    }
+    return rc;
+}
+
+int openai_put(const struct api_call *c, struct buf *b, struct err *e)
+{
+    struct json_out o = {.b = b};
+    int rc = 0;
+    put_head(c, form_of(c)->object, &o);
+    for (int i = 0, index = 0; rc == 0 && i < c->n_part; i++)
+        rc = put_part(c, &c->part[i], &index, &o, e);
+    out_end(&o);
+    if (form_of(c)->prompt_in_response) {
+        put_prompt_ids(c, c->part, &o);
+        put_asked_logprobs(c, c->part, &o);
+    }
+    put_usage(c, &o);
+    out_end(&o);
+    return rc;
+}
+
+/* ---- frames ---- */
+
+static void frame_open(const struct api_call *c, struct json_out *o, struct buf *b)
+{
+    *o = (struct json_out){.b = b};
+    buf_add_text(b, "data: ");
+    put_head(c, form_of(c)->object_piece, o);
+}
+
+static void frame_close(struct json_out *o)
+{
+    out_end(o);
+    buf_add_text(o->b, "\n\n");
+}
+
+void openai_frame_begin(const struct api_call *c, int index, struct json_out *o, struct buf *b)
+{
+    frame_open(c, o, b);
+    out_object(o, NULL);
+    out_int(o, "index", index);
+}
+
+void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
+                      struct json_out *o)
+{
+    bool first = !a->ids_begun, of_choice = c->dialect->prompt_per_choice;
+    a->ids_begun = true;
+    if (first && of_choice) put_prompt_ids(c, p, o);
+    if (c->ids_back) put_token_ids(a, a->n_id_sent, o);
+    a->n_id_sent = a->ids.n;
+    if (last)
+        put_finish(p, a, a->called, o);
+    else
+        out_null(o, "finish_reason"), out_null(o, "stop_reason");
+    out_end(o);
+    out_end(o);
+    if (first && !of_choice) put_prompt_ids(c, p, o);
+    if (openai_of(c)->usage_always)
+        put_usage(c, o);
+    else if (openai_of(c)->include_usage)
+        out_null(o, "usage");
+    frame_close(o);
+}
+
+struct answer_log log_unsent(struct choice *a)
+{
+    struct answer_log log = {.v = a->log.v ? a->log.v + a->n_log_sent : NULL,
+                             .n = a->log.n - a->n_log_sent};
+    a->log_offset += log_bytes(a->reply.detok.t, &log);
+    a->n_log_sent = a->log.n;
+    return log;
+}
+
+void openai_put_end(const struct api_call *c, struct buf *b)
+{
+    if (openai_of(c)->include_usage) {
+        struct json_out o;
+        frame_open(c, &o, b);
+        out_end(&o);
+        put_usage(c, &o);
+        frame_close(&o);
+    }
+    buf_add_text(b, "data: [DONE]\n\n");
+}

@@ -1,0 +1,314 @@
+/* openai_chat.c - /v1/chat/completions: messages in, a message out, reasoning and tool calls
+ * read from what the model writes. */
+#include "openai.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+/* ---- the body ---- */
+
+/* `strict` is accepted: with tool_choice "auto" the model decides, and agents send it with every tool.
+ * Arguments are not held to the schema yet (docs/api.md). */
+static int check_tools(const struct json *tools, struct err *e)
+{
+    for (size_t i = 0; i < json_count(tools); i++) {
+        const struct json *tool = json_item(tools, i), *function = json_field(tool, "function");
+        const char *type = json_text(json_field(tool, "type"), NULL);
+        if (!type || strcmp(type, "function") != 0)
+            return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu]: only functions are supported", i);
+        if (!json_text(json_field(function, "name"), NULL))
+            return err_field(e, ERR_ARG, "tools", "[%zu].function.name: expected a text", i);
+        const struct json *strict = body_field(function, "strict");
+        if (strict && json_kind(strict) != JK_BOOL)
+            return err_field(e, ERR_ARG, "tools", "[%zu].function.strict: expected true or false",
+                             i);
+    }
+    return 0;
+}
+
+/* Tools must reach the prompt, and calls their reader. Variables of the request may be what a template
+ * reads instead of `tools` (SmolLM3's xml_tools). */
+static int check_tools_kept(const struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct chat *chat = c->api->chat;
+    if (!c->tool_parser && !chat->calls_as_content)
+        return err_field(
+            e, ERR_UNSUPPORTED, "tools",
+            ": no parser for the tool calls of this model's chat template; choose one "
+            "with --tool-call-parser (a wrong name lists them; none: calls stay content), "
+            "or send tool_choice \"none\"");
+    if (!template_caps(chat->t)->tools && !chat->kwargs &&
+        json_count(body_field(body, "chat_template_kwargs")) == 0)
+        return err_field(e, ERR_UNSUPPORTED, "tools",
+                         ": this model's chat template does not print them; choose another with "
+                         "--chat-template");
+    return 0;
+}
+
+static int read_tool_choice(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *choice = body_field(body, "tool_choice"), *tools = body_field(body, "tools");
+    const char *word = json_text(choice, NULL);
+    bool none = word && strcmp(word, "none") == 0, parallel = true;
+    if (choice && !none && !(word && strcmp(word, "auto") == 0))
+        return err_field(e, ERR_UNSUPPORTED, "tool_choice",
+                         ": only \"auto\" and \"none\" are supported");
+    int rc = check_tools(tools, e);
+    if (rc == 0) rc = body_flag(body, "parallel_tool_calls", &parallel, e);
+    const struct chat *chat = c->api->chat;
+    bool wanted = json_count(tools) > 0 && !none;
+    c->tool_parser = wanted ? chat->tool_parser : NULL;
+    c->one_tool_call = !parallel;
+    if (rc == 0 && wanted) rc = check_tools_kept(c, body, e);
+    return rc;
+}
+
+/* Is reasoning read, and is it told? reasoning_format as llama.cpp's server has it. */
+static int read_reasoning(struct api_call *c, const struct json *body, struct err *e)
+{
+    const char *format = "auto";
+    bool told = true;
+    int rc = body_flag(body, "include_reasoning", &told, e);
+    if (rc == 0) rc = body_text(body, "reasoning_format", 40, &format, e);
+    bool none = strcmp(format, "none") == 0;
+    if (rc == 0 && !none && strcmp(format, "auto") != 0 && strcmp(format, "deepseek") != 0)
+        rc =
+            err_field(e, ERR_ARG, "reasoning_format", ": it is \"none\", \"auto\" or \"deepseek\"");
+    c->reasoning_parser = none ? NULL : c->api->chat->reasoning_parser;
+    c->no_reasoning = !told;
+    return rc;
+}
+
+/* Only text comes out. */
+static int check_modalities(const struct json *body, struct err *e)
+{
+    const struct json *list = body_field(body, "modalities");
+    if (list && json_kind(list) != JK_LIST) return body_wrong("modalities", "a list", list, e);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *word = json_text(json_item(list, i), NULL);
+        if (!word || strcmp(word, "text") != 0)
+            return err_field(e, ERR_UNSUPPORTED, "modalities", "[%zu]: only \"text\" is supported",
+                             i);
+    }
+    return 0;
+}
+
+/* The answer begins with the last message if that is the assistant's, as vLLM has it. */
+static int read_echo(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *list = body_field(body, "messages");
+    const struct json *last = json_item(list, json_count(list) - 1);
+    const char *role = json_text(json_field(last, "role"), NULL);
+    int rc = body_flag(body, "echo", &c->echo, e);
+    if (rc != 0 || !c->echo || !role || strcmp(role, "assistant") != 0) return rc;
+    const char *text = json_text(json_field(last, "content"), &c->told.n);
+    if (!text) return 0;
+    c->told.text = arena_text(&c->arena, text, c->told.n);
+    return c->told.text ? 0 : err_memory(e, "messages", c->told.n);
+}
+
+static int read_chat_logprobs(struct api_call *c, struct request *r, const struct json *body,
+                              struct err *e)
+{
+    int64_t top = 0;
+    int rc = body_flag(body, "logprobs", &c->logprobs, e);
+    if (rc == 0) rc = body_int(body, "top_logprobs", 0, TOP_LOGPROB_MAX, &top, e);
+    if (rc == 0) rc = read_prompt_logprobs(c, r, body, e);
+    if (rc == 0 && top > 0 && !c->logprobs)
+        rc = err_field(e, ERR_ARG, "top_logprobs", ": logprobs must be true with it");
+    r->params.n_logprob = c->logprobs ? (int32_t)top : -1;
+    return rc;
+}
+
+/* As long as the context allows, unless told otherwise. */
+static int read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
+                           struct err *e)
+{
+    int64_t n = c->api->session->info->context_max;
+    int rc = body_int(body, "max_tokens", 0, INT32_MAX, &n, e);
+    if (rc == 0) rc = body_int(body, "max_completion_tokens", 0, INT32_MAX, &n, e);
+    r->max_tokens = (int)n;
+    return rc;
+}
+
+/* What a constraint holds is the content: all that the model says. */
+static int hold_content(struct api_call *c, struct err *e)
+{
+    bool reasons = false;
+    if (c->tool_parser)
+        return err_field(e, ERR_UNSUPPORTED, c->constraint_field,
+                         ": not beside tools yet; send tool_choice \"none\", or no tools");
+    int rc = begins_reasoning(c, &reasons, e);
+    if (rc == 0 && reasons)
+        rc = err_field(e, ERR_UNSUPPORTED, c->constraint_field,
+                       ": the prompt begins the model's reasoning, and a constraint on what comes "
+                       "behind it cannot be kept yet; "
+                       "chat_template_kwargs may turn it off (enable_thinking)");
+    c->reasoning_parser = NULL;
+    return rc;
+}
+
+static int read(struct api_call *c, const struct json *body, struct err *e)
+{
+    int rc = openai_read(c, body, e);
+    if (rc == 0) rc = call_parts(c, 1, e);
+    struct part *p = c->part;
+    if (rc == 0) rc = part_open(p, c, body, e);
+    if (rc == 0) rc = read_max_tokens(c, p->request, body, e);
+    if (rc == 0) rc = read_chat_logprobs(c, p->request, body, e);
+    if (rc == 0) rc = read_messages(c, p, body, e);
+    if (rc == 0) rc = read_tool_choice(c, body, e);
+    if (rc == 0) rc = read_reasoning(c, body, e);
+    if (rc == 0) rc = check_modalities(body, e);
+    if (rc == 0) rc = read_echo(c, body, e);
+    if (rc == 0) rc = openai_read_format(c, body, e);
+    if (rc == 0 && c->constraint) rc = hold_content(c, e);
+    /* the marks of reasoning and calls are special tokens of some models */
+    if (rc == 0 && (c->tool_parser || c->reasoning_parser)) p->reply.keep_marks = true;
+    return rc;
+}
+
+/* ---- the response ---- */
+
+/* "logprobs", of what may be nothing */
+static void put_logprobs(const struct api_call *c, const struct answer_log *log, struct json_out *o)
+{
+    if (c->logprobs && log)
+        put_logprobs_chat(o, c->api->session->tokenizer, log);
+    else
+        out_null(o, "logprobs");
+}
+
+static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
+               struct json_out *o, struct err *e)
+{
+    struct chat_message m = {0};
+    int rc = choice_message(c, a, &m, e);
+    struct chat_message told = m;
+    if (c->one_tool_call && told.n_call > 1) told.n_call = 1;
+    if (c->no_reasoning) told.reasoning.n = 0;
+    out_object(o, "message");
+    if (rc == 0) put_message_members(o, &told, choice_seed(c, (int)(a - p->choice)));
+    out_null(o, "refusal");
+    out_end(o);
+    put_logprobs(c, &a->log, o);
+    *called = m.n_call > 0;
+    chat_message_deinit(&m);
+    return rc;
+}
+
+/* ---- the response in pieces ---- */
+
+struct pieces {
+    const struct api_call *c;
+    const struct part *part;
+    struct choice *a;
+    int index;
+    struct buf *b;
+};
+
+static void delta_begin(const struct pieces *p, struct json_out *o)
+{
+    openai_frame_begin(p->c, p->index, o, p->b);
+    out_object(o, "delta");
+}
+
+static void delta_end(const struct pieces *p, const struct answer_log *log, bool last,
+                      struct json_out *o)
+{
+    out_end(o);
+    put_logprobs(p->c, log, o);
+    openai_frame_end(p->c, p->part, p->a, last, o);
+}
+
+/* What came since the last frame; NULL: nothing. */
+static const struct answer_log *unsent(const struct pieces *p, struct answer_log *log)
+{
+    *log = log_unsent(p->a);
+    return log->n ? log : NULL;
+}
+
+static void put_delta_call(struct json_out *o, const struct chat_delta *d, uint64_t id_seed)
+{
+    out_list(o, "tool_calls");
+    out_object(o, NULL);
+    out_int(o, "index", d->i_call);
+    if (d->name) {
+        put_call_id(o, "id", d->id, id_seed, d->i_call);
+        out_word(o, "type", "function");
+    }
+    out_object(o, "function");
+    if (d->name) out_word(o, "name", d->name);
+    out_text(o, "arguments", d->text, d->text ? d->n : 0);
+    out_end(o);
+    out_end(o);
+    out_end(o);
+}
+
+static void put_delta(void *ctx, const struct chat_delta *d)
+{
+    const struct pieces *p = ctx;
+    struct json_out o;
+    struct answer_log log;
+    delta_begin(p, &o);
+    if (d->kind == CHAT_CALL)
+        put_delta_call(&o, d, choice_seed(p->c, p->index));
+    else
+        out_text(&o, d->kind == CHAT_CONTENT ? "content" : "reasoning_content", d->text, d->n);
+    delta_end(p, unsent(p, &log), false, &o);
+}
+
+/* The first frame says the role, and what is echoed. */
+static bool put_role(const struct pieces *p)
+{
+    struct json_out o;
+    if (p->a->begun) return true;
+    if (!choice_begin(p->c, p->a)) return false;
+    delta_begin(p, &o);
+    out_word(&o, "role", "assistant");
+    out_text(&o, "content", p->c->told.text, p->c->told.n);
+    delta_end(p, NULL, false, &o);
+    return p->a->begun = true;
+}
+
+static void put_pieces(const struct api_call *c, struct part *part, struct choice *a, int index,
+                       struct buf *b)
+{
+    struct pieces p = {c, part, a, index, b};
+    struct json_out o;
+    struct answer_log log;
+    if (a->ids.n == 0 && !a->reply.finish)
+        return; /* the first frame says when the first token came */
+    if (!put_role(&p)) {
+        part->no_memory = true;
+        return;
+    }
+    if (!choice_deltas(c, a, put_delta, &p)) b->failed = true; /* the stream ends with an error */
+    if (!a->reply.finish) return;
+    delta_begin(&p, &o);
+    delta_end(&p, unsent(&p, &log), true, &o);
+}
+
+static const struct openai_form form = {
+    .object = "chat.completion",
+    .object_piece = "chat.completion.chunk",
+    .list = "choices",
+    .prompt_in_response = true,
+    .put = put,
+};
+
+const struct dialect dialect_openai_chat = {
+    .fields = ENDPOINT_CHAT,
+    .id_prefix = "chatcmpl-",
+    .prompt = "messages",
+    .errors = &openai_errors,
+    .form = &form,
+    .read = read,
+    .put = openai_put,
+    .stream_type = "text/event-stream",
+    .no_memory = openai_no_memory,
+    .put_pieces = put_pieces,
+    .put_end = openai_put_end,
+    .put_error = openai_put_error,
+};

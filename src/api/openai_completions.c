@@ -1,0 +1,109 @@
+/* openai_completions.c - /v1/completions: texts (or ids) that the model goes on with. */
+#include "openai.h"
+
+#include <string.h>
+
+/* Echoed log probabilities are the prompt's too; so many of each token as of those behind it. */
+static int read_text_logprobs(struct api_call *c, struct request *r, const struct json *body,
+                              struct err *e)
+{
+    int64_t n = -1;
+    int rc = body_int(body, "logprobs", 0, TOP_LOGPROB_MAX, &n, e);
+    if (rc == 0) rc = read_prompt_logprobs(c, r, body, e);
+    if (c->echo && r->n_prompt_logprob < n) r->n_prompt_logprob = (int)n;
+    r->params.n_logprob = (int32_t)n;
+    c->logprobs = n >= 0;
+    return rc;
+}
+
+static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
+{
+    int rc = part_open(p, c, body, e);
+    return rc ? rc : read_text_logprobs(c, p->request, body, e);
+}
+
+static int read(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *suffix = body_field(body, "suffix");
+    size_t n_suffix = 0;
+    int rc = openai_read(c, body, e);
+    if (rc == 0 && suffix && (!json_text(suffix, &n_suffix) || n_suffix))
+        rc = err_field(e, ERR_UNSUPPORTED, "suffix", ": the model does not fill in");
+    if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
+    if (rc == 0) rc = read_prompts(c, body, open_part, e);
+    return rc ? rc : openai_read_format(c, body, e);
+}
+
+static const struct answer_log nothing;
+
+/* The members "text" and "logprobs" of what is new: of the prompt, if the choice has just begun and it is echoed, and text[0..n)
+ * and `log` behind it. */
+static void put_text(const struct api_call *c, const struct part *p, bool begins, const char *text,
+                     size_t n, const struct answer_log *log, size_t log_offset, struct json_out *o)
+{
+    const struct tokenizer *t = c->api->session->tokenizer;
+    struct buf whole = {0};
+    if (begins && p->echo.n) {
+        buf_add(&whole, p->echo.data, p->echo.n);
+        buf_add(&whole, text, n);
+        o->b->failed |= whole.failed;
+        out_text(o, "text", whole.data, whole.n);
+        buf_deinit(&whole);
+    } else {
+        out_text(o, "text", text, n);
+    }
+    if (c->logprobs)
+        put_logprobs_completion(o, t, c->echo && begins ? &p->prompt_log : &nothing, log,
+                                log_offset);
+    else
+        out_null(o, "logprobs");
+}
+
+static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
+               struct json_out *o, struct err *e)
+{
+    (void)called, (void)e;
+    put_text(c, p, true, a->text.data, a->text.n, &a->log, 0, o);
+    return 0;
+}
+
+static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
+                       struct buf *b)
+{
+    size_t n = a->text.n - a->n_text_sent, n_log = a->log.n - a->n_log_sent, offset = 0;
+    bool last = a->reply.n_token == p->max_tokens; /* its end comes with it */
+    struct json_out o;
+    if ((n == 0 && n_log == 0) || last)
+        if (!a->reply.finish) return;
+    if (c->echo && a->begun) offset = log_bytes(c->api->session->tokenizer, &p->prompt_log);
+    offset += a->log_offset;
+    struct answer_log log = log_unsent(a);
+    openai_frame_begin(c, index, &o, b);
+    put_text(c, p, !a->begun, n ? a->text.data + a->n_text_sent : "", n, &log, offset, &o);
+    a->n_text_sent = a->text.n;
+    a->begun = true;
+    openai_frame_end(c, p, a, a->reply.finish != FINISH_NONE, &o);
+}
+
+static const struct openai_form form = {
+    .object = "text_completion",
+    .object_piece = "text_completion",
+    .list = "choices",
+    .put = put,
+};
+
+const struct dialect dialect_openai_completions = {
+    .fields = ENDPOINT_TEXT,
+    .id_prefix = "cmpl-",
+    .prompt = "prompt",
+    .prompt_per_choice = true,
+    .errors = &openai_errors,
+    .form = &form,
+    .read = read,
+    .put = openai_put,
+    .stream_type = "text/event-stream",
+    .no_memory = openai_no_memory,
+    .put_pieces = put_pieces,
+    .put_end = openai_put_end,
+    .put_error = openai_put_error,
+};

@@ -1,0 +1,101 @@
+/* openai_embeddings.c - /v1/embeddings: texts (or ids) in, a vector for each out. Each is a request that generates nothing; the
+ * engine pools its hidden states (engine/pooling.c), and here the vector is cut to `dimensions` and brought to length 1. */
+#include "openai.h"
+
+#include "base/base64.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
+{
+    const struct api *a = c->api;
+    p->request = request_open(e);
+    p->pooled = calloc((size_t)a->session->info->d_model, sizeof *p->pooled);
+    if (!p->request || !p->pooled) return err_memory(e, "an embedding", sizeof *p->request);
+    p->id = p->request->id;
+    p->reply.tokenizer = a->session->tokenizer;
+    p->request->max_tokens = 0;
+    p->request->pooling = a->pooling ? a->pooling : POOLING_LAST;
+    p->request->pooled = p->pooled;
+    return read_owner(p->request, body, e);
+}
+
+static int read(struct api_call *c, const struct json *body, struct err *e)
+{
+    const char *format = "float";
+    int64_t dimensions = 0;
+    int d = c->api->session->info->d_model;
+    int rc = openai_read(c, body, e);
+    if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
+    if (rc == 0 && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
+        rc = err_field(e, ERR_ARG, "encoding_format", ": it is \"float\" or \"base64\"");
+    if (rc == 0) rc = body_int(body, "dimensions", 1, d, &dimensions, e);
+    if (rc != 0) return rc;
+    struct openai *own = c->own;
+    own->base64 = strcmp(format, "base64") == 0;
+    own->dimensions = dimensions ? (int)dimensions : d;
+    return read_prompts(c, body, open_part, e);
+}
+
+bool api_normalize(float *v, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += (double)v[i] * (double)v[i];
+    double scale = sum > 0 ? 1 / sqrt(sum) : 0;
+    for (int i = 0; i < n; i++) v[i] = (float)((double)v[i] * scale);
+    return isfinite(sum);
+}
+
+static void put_numbers(struct json_out *o, const float *v, int n)
+{
+    out_list(o, "embedding");
+    for (int i = 0; i < n; i++) out_float(o, NULL, v[i]);
+    out_end(o);
+}
+
+/* Little-endian floats, as every client expects them. */
+static void put_base64(struct json_out *o, const float *v, int n)
+{
+    struct buf bytes = {0}, text = {0};
+    for (int i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, &v[i], sizeof u);
+        for (int k = 0; k < 4; k++) buf_add_char(&bytes, (char)(u >> 8 * k));
+    }
+    base64_encode(bytes.data, bytes.n, &text);
+    out_plain(o, "embedding", text.data, text.n);
+    o->b->failed |= bytes.failed || text.failed;
+    buf_deinit(&bytes);
+    buf_deinit(&text);
+}
+
+static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
+               struct json_out *o, struct err *e)
+{
+    (void)a, (void)called;
+    const struct openai *own = openai_of(c);
+    size_t n_byte = (size_t)own->dimensions * sizeof(float);
+    float *v = malloc(n_byte);
+    if (!v) return err_memory(e, "an embedding", n_byte);
+    memcpy(v, p->pooled, n_byte);
+    int rc =
+        api_normalize(v, own->dimensions) ? 0 : err_set(e, ERR_IO, "the model gave no numbers");
+    out_word(o, "object", "embedding");
+    (own->base64 ? put_base64 : put_numbers)(o, v, own->dimensions);
+    free(v);
+    return rc;
+}
+
+static const struct openai_form form = {.object = "list", .list = "data", .put = put};
+
+const struct dialect dialect_openai_embeddings = {
+    .fields = ENDPOINT_EMBED,
+    .id_prefix = "embd-",
+    .prompt = "input",
+    .errors = &openai_errors,
+    .form = &form,
+    .read = read,
+    .put = openai_put,
+};

@@ -1,0 +1,151 @@
+/* openai_format.c - structured output as requests ask for it: OpenAI's response_format, vLLM's structured_outputs and the older guided_*,
+ * llama.cpp's grammar and json_schema. See constrain.c for what becomes of it. */
+#include "openai.h"
+
+#include <string.h>
+
+/* What a value is: a schema, or anything of JSON but a text; or a text. */
+enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT };
+
+static int wrong(const char *field, const char *place, const char *expected,
+                 const struct json *found, struct err *e)
+{
+    return err_field(e, ERR_ARG, field, "%s: expected %s, found %s", place, expected,
+                     json_kind_name(json_kind(found)));
+}
+
+static int constrain(struct api_call *c, const struct constraint_asked *asked, enum form form,
+                     const struct json *value, struct err *e)
+{
+    enum json_kind kind = json_kind(value);
+    bool text = kind == JK_TEXT;
+    if (form == FORM_SCHEMA && !text && kind != JK_OBJECT && kind != JK_BOOL)
+        return wrong(asked->field, asked->place, "a JSON Schema: an object, or its text", value, e);
+    if (form == FORM_LIST && kind != JK_LIST)
+        return wrong(asked->field, asked->place, "a list of texts", value, e);
+    if (form == FORM_TEXT && !text) return wrong(asked->field, asked->place, "a text", value, e);
+    return call_constrain_json(c, asked, value, e);
+}
+
+/* ---- response_format ---- */
+
+static int read_schema(struct api_call *c, const struct json *format, struct err *e)
+{
+    static const struct constraint_asked asked = {
+        .field = "response_format", .place = ".json_schema.schema", .kind = GRAMMAR_SCHEMA};
+    const struct json *named = body_field(format, "json_schema"),
+                      *schema = body_field(named, "schema");
+    const struct json *strict = body_field(named, "strict"), *name = body_field(named, "name");
+    if (json_kind(named) != JK_OBJECT)
+        return wrong(asked.field, ".json_schema", "an object", named, e);
+    if (name && !json_text(name, NULL))
+        return wrong(asked.field, ".json_schema.name", "a text", name, e);
+    if (strict && json_kind(strict) != JK_BOOL)
+        return wrong(asked.field, ".json_schema.strict", "true or false", strict, e);
+    if (!schema) return err_field(e, ERR_ARG, asked.field, "%s: it is missing", asked.place);
+    return constrain(c, &asked, FORM_SCHEMA, schema, e);
+}
+
+static int read_format(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *format = body_field(body, "response_format"),
+                      *schema = body_field(format, "schema");
+    const char *type = json_text(json_field(format, "type"), NULL);
+    if (!format || (type && strcmp(type, "text") == 0)) return 0;
+    if (!type) return err_field(e, ERR_ARG, "response_format", ".type: expected a text");
+    if (strcmp(type, "json_schema") == 0) return read_schema(c, format, e);
+    if (strcmp(type, "json_object") != 0)
+        return err_field(e, ERR_UNSUPPORTED, "response_format",
+                         ".type: only \"text\", \"json_object\" and \"json_schema\" are supported");
+    struct constraint_asked asked = {
+        .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
+    if (schema) return constrain(c, &asked, FORM_SCHEMA, schema, e); /* as llama.cpp has it */
+    asked.kind = GRAMMAR_OBJECT, asked.place = "";
+    return call_constrain(c, &asked, e);
+}
+
+/* ---- structured_outputs ---- */
+
+static const struct kind {
+    const char *name,
+        *old; /* a member of structured_outputs; the older field of the body (NULL: none) */
+    enum grammar_kind kind;
+    enum form form;
+} kinds[] = {{"json", "guided_json", GRAMMAR_SCHEMA, FORM_SCHEMA},
+             {"regex", "guided_regex", GRAMMAR_REGEX, FORM_TEXT},
+             {"choice", "guided_choice", GRAMMAR_CHOICE, FORM_LIST},
+             {"grammar", "guided_grammar", GRAMMAR_GBNF, FORM_TEXT},
+             {"json_schema", "json_schema", GRAMMAR_SCHEMA,
+              FORM_SCHEMA}, /* llama.cpp's, of the body alone */
+             {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT}};
+enum { N_MEMBER = 4, N_KIND = sizeof kinds / sizeof *kinds };
+
+/* Members that change how JSON is written, or nothing, and those that are not known. */
+static int read_options(struct grammar_options *o, const struct json *asked, struct err *e)
+{
+    static const char field[] = "structured_outputs";
+    for (void *it = json_first(asked); it; it = json_next(asked, it)) {
+        const char *name = json_it_key(it, NULL);
+        const struct json *value = json_it_value(it);
+        bool known = strcmp(name, "json_object") == 0, *flag = NULL;
+        if (strcmp(name, "disable_any_whitespace") == 0) flag = &o->no_white_space;
+        if (strcmp(name, "disable_additional_properties") == 0) flag = &o->no_additional;
+        known |= flag || strcmp(name, "disable_fallback") == 0;
+        for (int i = 0; i < N_MEMBER; i++)
+            if (strcmp(name, kinds[i].name) == 0) known = true, value = NULL;
+        if (!value || json_kind(value) == JK_NULL) continue;
+        if (!known)
+            return err_field(e, ERR_UNSUPPORTED, field, ".%.40s: it is not supported", name);
+        if (json_kind(value) != JK_BOOL)
+            return err_field(e, ERR_ARG, field, ".%.40s: expected true or false, found %s", name,
+                             json_kind_name(json_kind(value)));
+        if (flag) *flag = json_bool(value, false);
+    }
+    return 0;
+}
+
+static int read_structured(struct api_call *c, const struct json *body, struct err *e)
+{
+    const struct json *asked = body_field(body, "structured_outputs"), *one = NULL;
+    static const char field[] = "structured_outputs";
+    struct constraint_asked found = {
+        .field = field, .place = ".json_object", .kind = GRAMMAR_OBJECT};
+    enum form form = FORM_SCHEMA;
+    if (!asked || !body_asks(asked)) return 0;
+    if (json_kind(asked) != JK_OBJECT) return body_wrong(field, "an object", asked, e);
+    int rc = read_options(&found.options, asked, e);
+    static const char *const place[N_MEMBER] = {".json", ".regex", ".choice", ".grammar"};
+    int n = json_bool(body_field(asked, "json_object"), false);
+    for (int i = 0; i < N_MEMBER; i++) {
+        const struct json *value = body_field(asked, kinds[i].name);
+        if (!value) continue;
+        n++, one = value, form = kinds[i].form;
+        found.kind = kinds[i].kind, found.place = place[i];
+    }
+    if (rc == 0 && n != 1)
+        rc = err_field(
+            e, ERR_ARG, field,
+            ": expected one of json, regex, choice, grammar and json_object, found %d of them", n);
+    if (rc != 0) return rc;
+    return one ? constrain(c, &found, form, one, e) : call_constrain(c, &found, e);
+}
+
+/* ---- all of them ---- */
+
+static int read_alone(struct api_call *c, const struct kind *k, const struct json *body,
+                      struct err *e)
+{
+    const struct json *value = body_field(body, k->old);
+    struct constraint_asked asked = {.field = k->old, .place = "", .kind = k->kind};
+    bool schema = k->form == FORM_SCHEMA && json_kind(value) == JK_OBJECT; /* {} is one: any JSON */
+    if (!value || !(schema || body_asks(value))) return 0;
+    return constrain(c, &asked, k->form, value, e);
+}
+
+int openai_read_format(struct api_call *c, const struct json *body, struct err *e)
+{
+    int rc = read_format(c, body, e);
+    if (rc == 0) rc = read_structured(c, body, e);
+    for (int i = 0; rc == 0 && i < N_KIND; i++) rc = read_alone(c, &kinds[i], body, e);
+    return rc;
+}

@@ -1,0 +1,133 @@
+/* openai_logprobs.c - log probabilities as each of OpenAI's dialects writes them. */
+#include "openai.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static void put_token(struct json_out *o, const char *key, const struct tokenizer *t, int32_t id)
+{
+    size_t n = 0;
+    const char *text = tokenizer_bytes(t, id, &n);
+    out_text(o, key, text, text ? n : 0);
+}
+
+/* The members of a token of a chat. */
+static void put_chat_token(struct json_out *o, const struct tokenizer *t, const struct logprob *p)
+{
+    size_t n = 0;
+    const char *text = tokenizer_bytes(t, p->id, &n);
+    put_token(o, "token", t, p->id);
+    out_double(o, "logprob", (double)p->logprob);
+    out_list(o, "bytes");
+    for (size_t i = 0; text && i < n; i++) out_int(o, NULL, (unsigned char)text[i]);
+    out_end(o);
+}
+
+void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log)
+{
+    out_object(o, "logprobs");
+    out_list(o, "content");
+    for (size_t i = 0; i < log->n; i++) {
+        const struct token_logprobs *p = &log->v[i];
+        out_object(o, NULL);
+        put_chat_token(o, t, &p->chosen);
+        out_list(o, "top_logprobs");
+        for (int k = 0; k < p->n_top; k++) {
+            out_object(o, NULL);
+            put_chat_token(o, t, &p->top[k]);
+            out_end(o);
+        }
+        out_end(o);
+        out_end(o);
+    }
+    out_end(o);
+    out_null(o, "refusal");
+    out_end(o);
+}
+
+/* The most likely tokens, and the chosen one if it is none of them: n or n + 1, as OpenAI says. */
+static void put_top(struct json_out *o, const struct tokenizer *t, const struct token_logprobs *p)
+{
+    bool chosen = false;
+    for (int k = 0; k < p->n_top; k++) chosen |= p->top[k].id == p->chosen.id;
+    out_object(o, NULL);
+    for (int k = chosen ? 0 : -1; k < p->n_top; k++) {
+        const struct logprob *l = k < 0 ? &p->chosen : &p->top[k];
+        size_t n = 0;
+        const char *text = tokenizer_bytes(t, l->id, &n);
+        out_key(o, text, text ? n : 0);
+        out_double(o, NULL, (double)l->logprob);
+    }
+    out_end(o);
+}
+
+size_t log_bytes(const struct tokenizer *t, const struct answer_log *log)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < log->n; i++) {
+        size_t n = 0;
+        (void)tokenizer_bytes(t, log->v[i].chosen.id, &n);
+        all += n;
+    }
+    return all;
+}
+
+/* A prompt's first token, which nothing was before, has no logprob. */
+static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
+                            const struct token_logprobs *p)
+{
+    if (isnan(p->chosen.logprob))
+        out_null(o, NULL);
+    else
+        put_top(o, t, p);
+}
+
+void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
+                             const struct answer_log *prompt, const struct answer_log *log,
+                             size_t text_offset)
+{
+    static const char *const name[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+    out_object(o, "logprobs");
+    for (int list = 0; list < 4; list++) {
+        out_list(o, name[list]);
+        for (size_t i = 0; i < prompt->n + log->n; i++) {
+            const struct token_logprobs *p = i < prompt->n ? &prompt->v[i] : &log->v[i - prompt->n];
+            if (list == 0) put_token(o, NULL, t, p->chosen.id);
+            if (list == 1) out_double(o, NULL, (double)p->chosen.logprob);
+            if (list == 2) put_top_or_null(o, t, p);
+            if (list == 3) out_int(o, NULL, (int64_t)text_offset);
+            if (list == 3)
+                text_offset += log_bytes(t, &(struct answer_log){.v = (void *)p, .n = 1});
+        }
+        out_end(o);
+    }
+    out_end(o);
+}
+
+/* Members: an object by the token's id. */
+static void put_by_id(struct json_out *o, const struct tokenizer *t, const struct logprob *p)
+{
+    char id[16];
+    snprintf(id, sizeof id, "%d", p->id);
+    out_object(o, id);
+    out_double(o, "logprob", (double)p->logprob);
+    out_int(o, "rank", p->rank);
+    put_token(o, "decoded_token", t, p->id);
+    out_end(o);
+}
+
+void put_prompt_logprobs(struct json_out *o, const struct tokenizer *t,
+                         const struct answer_log *log)
+{
+    out_list(o, "prompt_logprobs");
+    out_null(o, NULL);
+    for (size_t i = 1; i < log->n; i++) {
+        const struct token_logprobs *p = &log->v[i];
+        out_object(o, NULL);
+        put_by_id(o, t, &p->chosen);
+        for (int k = 0; k < p->n_top; k++)
+            if (p->top[k].id != p->chosen.id) put_by_id(o, t, &p->top[k]);
+        out_end(o);
+    }
+    out_end(o);
+}

@@ -1,0 +1,67 @@
+/* bus.c - see bus.h. The handler may only read atomics and write to a descriptor. An entry is taken
+ * by a change of `state`; its fields are written before it is READY. */
+#include "bus.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAPS_MAX = 256, PATH_MAX_SHOWN = 512 };
+enum { FREE, TAKEN, READY };
+
+static struct {
+    atomic_int state;
+    uintptr_t begin, end;
+    char path[PATH_MAX_SHOWN];
+} map[MAPS_MAX];
+
+void bus_note(const void *data, size_t n_byte, const char *path)
+{
+    for (int i = 0; data && i < MAPS_MAX; i++) {
+        int was = FREE;
+        if (!atomic_compare_exchange_strong(&map[i].state, &was, TAKEN)) continue;
+        map[i].begin = (uintptr_t)data;
+        map[i].end = map[i].begin + n_byte;
+        snprintf(map[i].path, sizeof map[i].path, "%s", path);
+        atomic_store(&map[i].state, READY);
+        return;
+    }
+}
+
+void bus_forget(const void *data)
+{
+    for (int i = 0; data && i < MAPS_MAX; i++)
+        if (atomic_load(&map[i].state) == READY && map[i].begin == (uintptr_t)data) {
+            atomic_store(&map[i].state, FREE);
+            return;
+        }
+}
+
+static void say(const char *text)
+{
+    ssize_t put = write(STDERR_FILENO, text, strlen(text));
+    (void)put; /* nothing left to report to */
+}
+
+static void on_bus(int sig, siginfo_t *info, void *context)
+{
+    (void)context;
+    uintptr_t at = (uintptr_t)info->si_addr;
+    for (int i = 0; i < MAPS_MAX; i++) {
+        if (atomic_load(&map[i].state) != READY || at < map[i].begin || at >= map[i].end) continue;
+        say("quoth: error: ");
+        say(map[i].path);
+        say(": cannot read: the file was cut short, or its disk failed, while it was in use\n");
+        _exit(1);
+    }
+    signal(sig, SIG_DFL); /* the access faults again, with the default effect */
+}
+
+void bus_catch(void)
+{
+    struct sigaction action = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO};
+    sigaction(SIGBUS, &action, NULL);
+}

@@ -1,0 +1,75 @@
+/* Goal: a map of a truncated file ends the program with a message, and a detached one does not need
+ * its file. Method: a child reads after the end of a truncated file. */
+#include "bus.h"
+#include "os.h"
+
+#include "../../tests/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BYTES = 3 << 16, KEPT = 70000 };
+
+/* Map a file of BYTES bytes that count up by 7. */
+static void map_file(struct file_map *m, const char *path)
+{
+    struct err e;
+    uint8_t *data = malloc(BYTES);
+    NEED(data);
+    for (int i = 0; i < BYTES; i++) data[i] = (uint8_t)(i * 7);
+    NEED_OK(file_write(path, data, BYTES, &e), &e);
+    NEED_OK(file_map_open(m, path, &e), &e);
+    free(data);
+}
+
+static void read_cut_file(int out, const char *path)
+{
+    struct file_map m;
+    dup2(out, STDERR_FILENO);
+    bus_catch();
+    map_file(&m, path);
+    if (truncate(path, 0) == 0) _exit(2 + (*(volatile const uint8_t *)&m.data[KEPT] & 1));
+    _exit(4);
+}
+
+TEST(bus_tells_which_file_was_cut)
+{
+    int pipe_fd[2], status;
+    char said[600] = "", path[300], want[400];
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s", temp_path("cut.bin"));
+    snprintf(want, sizeof want, "quoth: error: %s: cannot read: the file was cut short", path);
+    NEED(pipe(pipe_fd) == 0);
+    pid_t child = fork();
+    NEED(child >= 0);
+    if (child == 0) read_cut_file(pipe_fd[1], path);
+    close(pipe_fd[1]);
+    for (ssize_t got; (got = read(pipe_fd[0], said + n, sizeof said - 1 - n)) > 0;)
+        n += (size_t)got;
+    close(pipe_fd[0]);
+    NEED(waitpid(child, &status, 0) == child);
+    EXPECT(WIFEXITED(status));
+    EXPECT_INT(WEXITSTATUS(status), 1);
+    EXPECT(strncmp(said, want, strlen(want)) == 0);
+}
+
+TEST(file_map_detached_needs_no_file)
+{
+    struct file_map m;
+    struct err e;
+    char path[300];
+    snprintf(path, sizeof path, "%s", temp_path("detached.bin"));
+    map_file(&m, path);
+    const uint8_t *at = m.data;
+    NEED_OK(file_map_detach(&m, KEPT, &e), &e);
+    NEED(truncate(path, 0) == 0);
+    EXPECT(m.data == at);
+    for (int i = 0; i < KEPT; i++)
+        if (m.data[i] != (uint8_t)(i * 7)) test_fail(__FILE__, __LINE__, "byte %d", i);
+    file_map_forget(&m);
+    EXPECT(m.data[5] == 35);
+    NEED_OK(file_map_detach(&m, 10, &e), &e);
+    file_map_close(&m);
+}

@@ -1,0 +1,4 @@
+/* cancel.c - see cancel.h. */
+#include "cancel.h"
+
+_Thread_local const atomic_bool *cancel_flag;

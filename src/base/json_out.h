@@ -1,0 +1,49 @@
+/* json_out.h - append compact JSON to a buf: places commas, brackets and quotes.
+ *
+ *   struct json_out o = {.b = b};
+ *   out_object(&o, NULL);            {
+ *   out_int(&o, "index", 0);          "index":0
+ *   out_list(&o, "ids");                       ,"ids":[
+ *   out_int(&o, NULL, 7);                              7
+ *   out_end(&o);                                        ]
+ *   out_end(&o);                                         }
+ *
+ * `key` is the member's name in the open object: plain ASCII without quotes, borrowed. NULL: an
+ * item of the open list, the value after out_key, or a document. Text is escaped as by
+ * json_put_text. Check the buf's `failed` once, at the end: it is set if memory ran out. */
+#ifndef QUOTH_BASE_JSON_OUT_H
+#define QUOTH_BASE_JSON_OUT_H
+
+#include "buf.h"
+
+#include <stdint.h>
+
+enum { OUT_DEPTH_MAX = 64 };
+
+/* State of a writer; zeroed except b. Several writers may continue one document in turn if each one
+ * ends what it began. */
+struct json_out {
+    struct buf *b;  /* borrowed */
+    bool more;      /* a value precedes the next one, so a comma is needed */
+    int depth;      /* open containers, at most OUT_DEPTH_MAX */
+    uint64_t lists; /* bit i: the container at depth i is a list */
+};
+
+void out_object(struct json_out *o, const char *key);
+void out_list(struct json_out *o, const char *key);
+void out_end(struct json_out *o); /* end the innermost object or list */
+
+void out_text(struct json_out *o, const char *key, const char *text, size_t n);
+void out_word(struct json_out *o, const char *key,
+              const char *text); /* up to its NUL; NULL: null */
+/* Append a text that needs no escape: base64, names of this program. */
+void out_plain(struct json_out *o, const char *key, const char *text, size_t n);
+void out_int(struct json_out *o, const char *key, int64_t x);
+void out_double(struct json_out *o, const char *key, double x); /* json_put_real */
+void out_float(struct json_out *o, const char *key, float x);   /* json_put_float */
+void out_flag(struct json_out *o, const char *key, bool x);
+void out_null(struct json_out *o, const char *key);
+/* Append any text as a member's key; its value is the next call, with a NULL key. */
+void out_key(struct json_out *o, const char *text, size_t n);
+
+#endif

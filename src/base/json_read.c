@@ -1,0 +1,401 @@
+/* json_read.c - JSON text to values: recursive descent over the caller's text, values of jansson.
+ *
+ *   json_parse: UTF-8? --> read_value (list, object, text, number, literal) --> only blanks left?
+ *
+ * Values and keys are counted before they are allocated, and depth before recursion.
+ *
+ * jansson's parser is not used because its lexer ignores failed allocations: a byte for which there
+ * was no memory is missing in the document (a number loses a digit), and a missing closing quote
+ * makes it read and write past its buffers. */
+#include <jansson.h> /* before json.h, which renames json_real: jansson exports one too */
+
+static json_t *new_real(double x)
+{
+    return json_real(x);
+}
+
+#include "json.h"
+#include "cancel.h"
+#include "utf8.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH_DEFAULT = 512, DEPTH_MOST = 2048, NODE_DEFAULT = 20 * 1000 * 1000 };
+
+struct reader {
+    const char *text; /* borrowed, [n] */
+    size_t n, at;     /* at only grows */
+    size_t depth, depth_max, n_node, node_max;
+    const struct json_limits *limits; /* borrowed; may be NULL */
+    struct buf scratch;               /* a decoded text, or a number with its NUL */
+    struct err *e;
+};
+
+static int fail_at(const struct reader *r, size_t at, int code, const char *what)
+{
+    size_t line = 1, column = 1;
+    for (size_t i = 0; i < at; i++) {
+        if (r->text[i] == '\n') line++, column = 0;
+        if ((r->text[i] & 0xC0) != 0x80) column++;
+    }
+    return err_set(r->e, code, "line %zu, column %zu: %s", line, column, what);
+}
+
+static int no_memory(const struct reader *r)
+{
+    return err_memory(r->e, "JSON", r->n);
+}
+
+static int expected(const struct reader *r, const char *what)
+{
+    char text[96];
+    unsigned char c = r->at < r->n ? (unsigned char)r->text[r->at] : 0;
+    if (r->at >= r->n)
+        snprintf(text, sizeof text, "expected %s, got the end", what);
+    else
+        snprintf(text, sizeof text,
+                 c > ' ' && c < 127 ? "expected %s, got '%c'" : "expected %s, got the byte 0x%02x",
+                 what, c);
+    return fail_at(r, r->at, ERR_FORMAT, text);
+}
+
+static void skip_blanks(struct reader *r)
+{
+    while (r->at < r->n && memchr(" \t\r\n", r->text[r->at], 4)) r->at++;
+}
+
+/* Skip blanks, then c if it is next. Returns true if it was. */
+static bool take(struct reader *r, char c)
+{
+    skip_blanks(r);
+    if (r->at >= r->n || r->text[r->at] != c) return false;
+    r->at++;
+    return true;
+}
+
+/* Count the value after the bracket, comma or colon at r->at - 1. */
+static int count_node(struct reader *r)
+{
+    if (cancelled()) return err_cancelled(r->e);
+    return ++r->n_node > r->node_max
+               ? fail_at(r, r->at - 1, ERR_LIMIT, "more values than the limit")
+               : 0;
+}
+
+/* ---- texts ---- */
+
+/* Return the value of the escape \uXXXX at text[at], or -1. */
+static int escape_value(const struct reader *r, size_t at)
+{
+    if (at > r->n || r->n - at < 6 || r->text[at] != '\\' || r->text[at + 1] != 'u') return -1;
+    int v = 0;
+    for (int i = 2; i < 6; i++) {
+        int c = (unsigned char)r->text[at + i];
+        if (!isxdigit(c)) return -1;
+        v = v << 4 | (c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+    }
+    return v;
+}
+
+static bool is_high(int v)
+{
+    return v >= 0xD800 && v <= 0xDBFF;
+}
+
+static bool is_low(int v)
+{
+    return v >= 0xDC00 && v <= 0xDFFF;
+}
+
+/* Decode the escape at r->at, a backslash. A lone surrogate becomes U+FFFD. */
+static int read_escape(struct reader *r)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    const char *known = r->at + 1 < r->n ? memchr(from, r->text[r->at + 1], sizeof from - 1) : NULL;
+    int v = escape_value(r, r->at), low = escape_value(r, r->at + 6);
+    if (known) {
+        buf_add_char(&r->scratch, to[known - from]);
+        r->at += 2;
+    } else if (v < 0) {
+        return fail_at(r, r->at, ERR_FORMAT, "expected an escape after the backslash");
+    } else if (is_high(v) && is_low(low)) {
+        buf_add_utf8(&r->scratch,
+                     0x10000u + ((unsigned)(v - 0xD800) << 10) + (unsigned)(low - 0xDC00));
+        r->at += 12;
+    } else {
+        buf_add_utf8(&r->scratch, is_high(v) || is_low(v) ? 0xFFFD : (unsigned)v);
+        r->at += 6;
+    }
+    return 0;
+}
+
+/* Return the number of bytes up to a quote, a backslash or a character that is illegal in a
+ * text. */
+static size_t plain_run(const struct reader *r)
+{
+    size_t i = r->at;
+    while (i < r->n && r->text[i] != '"' && r->text[i] != '\\' && (unsigned char)r->text[i] >= ' ')
+        i++;
+    return i - r->at;
+}
+
+static int end_text(struct reader *r)
+{
+    if (r->at < r->n && r->text[r->at] == '"') return r->at++, 0;
+    return expected(r, r->at < r->n ? "no control character in a string" : "a closing quote");
+}
+
+static int read_escaped(struct reader *r, const char **text, size_t *n)
+{
+    int rc = 0;
+    buf_clear(&r->scratch);
+    for (;;) {
+        size_t k = plain_run(r);
+        buf_add(&r->scratch, r->text + r->at, k);
+        r->at += k;
+        if (rc != 0 || r->at >= r->n || r->text[r->at] != '\\') break;
+        rc = read_escape(r);
+        if (rc != 0) return rc;
+    }
+    rc = end_text(r);
+    if (rc == 0 && r->scratch.failed) rc = no_memory(r);
+    *text = r->scratch.data;
+    *n = r->scratch.n;
+    return rc;
+}
+
+/* Read the text after the quote at r->at - 1: borrowed from the document, or from scratch if it has
+ * escapes. */
+static int read_text(struct reader *r, const char **text, size_t *n)
+{
+    size_t begin = r->at, k = plain_run(r);
+    if (begin + k < r->n && r->text[begin + k] == '\\') return read_escaped(r, text, n);
+    r->at += k;
+    *text = r->text + begin;
+    *n = k;
+    return end_text(r);
+}
+
+static int read_string(struct reader *r, json_t **out)
+{
+    const char *text;
+    size_t n;
+    int rc = read_text(r, &text, &n);
+    if (rc == 0 && !(*out = json_stringn_nocheck(text, n))) rc = no_memory(r);
+    return rc;
+}
+
+/* ---- numbers ---- */
+
+static size_t skip_digits(const struct reader *r, size_t i)
+{
+    while (i < r->n && isdigit((unsigned char)r->text[i])) i++;
+    return i;
+}
+
+/* Return the end of the number at r->at by RFC 8259's grammar; 0 if it is none. *whole: it has
+ * neither fraction nor exponent. */
+static size_t number_end(const struct reader *r, bool *whole)
+{
+    size_t begin = r->at + (r->text[r->at] == '-'), i = skip_digits(r, begin), k;
+    *whole = true;
+    if (i == begin || (r->text[begin] == '0' && i > begin + 1)) return 0;
+    if (i < r->n && r->text[i] == '.') {
+        *whole = false;
+        k = skip_digits(r, ++i);
+        if (k == i) return 0;
+        i = k;
+    }
+    if (i < r->n && (r->text[i] | 32) == 'e') {
+        *whole = false;
+        i++;
+        i += i < r->n && (r->text[i] == '-' || r->text[i] == '+');
+        k = skip_digits(r, i);
+        if (k == i) return 0;
+        i = k;
+    }
+    return i;
+}
+
+/* Read a number. An integer that does not fit int64 is a double. */
+static int read_number(struct reader *r, json_t **out)
+{
+    bool whole;
+    size_t end = number_end(r, &whole);
+    if (end == 0) return fail_at(r, r->at, ERR_FORMAT, "a malformed number");
+    buf_clear(&r->scratch);
+    buf_add(&r->scratch, r->text + r->at, end - r->at);
+    if (r->scratch.failed) return no_memory(r);
+    errno = 0;
+    long long i = whole ? strtoll(r->scratch.data, NULL, 10) : 0;
+    whole = whole && errno == 0;
+    char *point = whole ? NULL : memchr(r->scratch.data, '.', r->scratch.n);
+    const char *text = r->text + r->at;
+    if (point) *point = *localeconv()->decimal_point; /* a host program may have set a locale */
+    double x = whole ? 0 : strtod(r->scratch.data, NULL);
+    if (isinf(x)) return fail_at(r, r->at, ERR_FORMAT, "a number beyond the range of a double");
+    *out = whole ? json_integer(i) : new_real(x);
+    bool ok = *out != NULL;
+    if (ok && !whole && r->limits && r->limits->number)
+        ok = r->limits->number(r->limits->arg, (const struct json *)*out, text, end - r->at);
+    r->at = end;
+    return ok ? 0 : no_memory(r);
+}
+
+/* ---- the rest ---- */
+
+static int read_value(struct reader *r, json_t **out);
+
+static int read_list(struct reader *r, json_t *list)
+{
+    int rc = 0;
+    if (take(r, ']')) return 0;
+    do {
+        json_t *item = NULL;
+        rc = read_value(r, &item);
+        if (rc == 0 && json_array_append_new(list, item) != 0)
+            rc = no_memory(r); /* the failed append drops the value */
+        if (rc == 0 && take(r, ']')) return 0;
+        if (rc == 0 && !take(r, ',')) rc = expected(r, "',' or ']'");
+        if (rc == 0) rc = count_node(r);
+    } while (rc == 0);
+    return rc;
+}
+
+static int read_member(struct reader *r, json_t *object)
+{
+    const char *key;
+    char *own = NULL;
+    size_t n;
+    json_t *value = NULL;
+    if (!take(r, '"')) return expected(r, "a key");
+    int rc = read_text(r, &key, &n);
+    if (rc != 0) return rc;
+    if (key == r->scratch.data)
+        key = own = buf_detach(&r->scratch); /* the value needs scratch too */
+    if (!key) rc = no_memory(r);
+    if (rc == 0 && !take(r, ':')) rc = expected(r, "':'");
+    if (rc == 0) rc = count_node(r);
+    if (rc == 0) rc = read_value(r, &value);
+    if (rc == 0 && json_object_setn_new_nocheck(object, key, n, value) != 0) rc = no_memory(r);
+    free(own);
+    return rc;
+}
+
+/* Read an object's members. A duplicate key gets the last value and keeps its place. */
+static int read_object(struct reader *r, json_t *object)
+{
+    int rc = 0;
+    if (take(r, '}')) return 0;
+    do {
+        rc = read_member(r, object);
+        if (rc == 0 && take(r, '}')) return 0;
+        if (rc == 0 && !take(r, ',')) rc = expected(r, "',' or '}'");
+        if (rc == 0) rc = count_node(r);
+    } while (rc == 0);
+    return rc;
+}
+
+static int read_inside(struct reader *r, json_t **out, bool object)
+{
+    if (++r->depth > r->depth_max)
+        return fail_at(r, r->at - 1, ERR_LIMIT, "nested deeper than the limit");
+    int rc = count_node(r);
+    if (rc != 0) return rc;
+    json_t *j = object ? json_object() : json_array();
+    if (!j) return no_memory(r);
+    rc = object ? read_object(r, j) : read_list(r, j);
+    r->depth--;
+    if (rc == 0)
+        *out = j;
+    else
+        json_decref(j);
+    return rc;
+}
+
+static int read_literal(struct reader *r, json_t **out)
+{
+    static const char *const word[] = {"null", "true", "false"};
+    for (int i = 0; i < 3; i++) {
+        size_t n = strlen(word[i]);
+        if (r->n - r->at < n || memcmp(r->text + r->at, word[i], n) != 0) continue;
+        r->at += n;
+        *out = i == 0 ? json_null() : json_boolean(i == 1);
+        return 0;
+    }
+    return expected(r, "a value");
+}
+
+/* Read a value. On success *out is a new reference. */
+static int read_value(struct reader *r, json_t **out)
+{
+    if (take(r, '"')) return read_string(r, out);
+    if (take(r, '[')) return read_inside(r, out, false);
+    if (take(r, '{')) return read_inside(r, out, true);
+    if (r->at < r->n && (r->text[r->at] == '-' || isdigit((unsigned char)r->text[r->at])))
+        return read_number(r, out);
+    return read_literal(r, out);
+}
+
+static int check_utf8(const struct reader *r)
+{
+    char what[64];
+    size_t i = 0;
+    uint32_t cp;
+    if (utf8_valid(r->text, r->n)) return 0;
+    for (int k; (k = utf8_decode(r->text + i, r->n - i, &cp)) > 0;) i += (size_t)k;
+    snprintf(what, sizeof what, "the byte 0x%02x is not UTF-8", (unsigned char)r->text[i]);
+    return fail_at(r, i, ERR_FORMAT, what);
+}
+
+/* Counted before anything is allocated: a million values take hundreds of times the memory of their
+ * text. */
+static int check_count(const struct reader *r)
+{
+    bool inside = false;
+    size_t n = r->n_node;
+    for (size_t i = 0; i < r->n; i++) {
+        char c = r->text[i];
+        if (c == '"')
+            inside = !inside;
+        else if (inside)
+            i += c == '\\';
+        else if ((c == ',' || c == ':' || c == '[' || c == '{') && ++n > r->node_max)
+            return fail_at(r, i, ERR_LIMIT, "more values than the limit");
+    }
+    return 0;
+}
+
+int json_parse(struct json **out, const char *text, size_t n, const struct json_limits *limits,
+               struct err *e)
+{
+    struct reader r = {.text = text,
+                       .n = n,
+                       .depth_max = DEPTH_DEFAULT,
+                       .n_node = 1,
+                       .node_max = NODE_DEFAULT,
+                       .e = e};
+    json_t *j = NULL;
+    *out = NULL;
+    r.limits = limits;
+    if (limits && limits->depth_max) r.depth_max = limits->depth_max;
+    if (limits && limits->node_max) r.node_max = limits->node_max;
+    if (r.depth_max > DEPTH_MOST) r.depth_max = DEPTH_MOST;
+    int rc = check_utf8(&r);
+    if (rc == 0) rc = check_count(&r);
+    if (rc == 0) rc = read_value(&r, &j);
+    skip_blanks(&r);
+    if (rc == 0 && r.at < n) rc = expected(&r, "the end");
+    buf_deinit(&r.scratch);
+    if (rc == 0)
+        *out = (struct json *)j;
+    else
+        json_decref(j);
+    return rc;
+}

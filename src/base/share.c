@@ -1,0 +1,317 @@
+/* share.c - a binary heap of holders with the largest evictable one at the root, and a hash table
+ * from ids to heap indices. See share.h for the rules.
+ *
+ * Invariants: each of heap[0 .. n) holds something; table[heap[i].cell] is i; a parent's size is
+ * not below its children's. The size of a holder is held / weight, or -1 if all that it holds is
+ * settled. Weights are fixed-point numbers, so that their sum stays exact as holders come and
+ * go. */
+#include "share.h"
+#include "check.h"
+
+#include "hash.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { EMPTY = -1, WEIGHT_BITS = 20 };
+
+struct holder {
+    uint64_t id;
+    int64_t held, settled, weight;
+    double size;
+    int cell; /* index in the table */
+};
+
+struct share {
+    struct share_options options;
+    int n, n_cell;     /* holders; cells, a power of two                  */
+    int64_t total;     /* units held by all */
+    int64_t loose;     /* units that are not settled */
+    int64_t weight;    /* sum of the weights */
+    uint64_t seed;     /* hash seed: ids may come from outside */
+    struct holder *at; /* owned [n_holder_max], the heap                  */
+    int *table;        /* owned [n_cell], an index of the heap, or EMPTY  */
+};
+
+int share_open(struct share **out, const struct share_options *o, struct err *e)
+{
+    CHECK(o->limit >= 0 && o->reserve >= 0 && o->reserve <= o->limit && o->n_holder_max > 0,
+          "limit %lld, reserve %lld, %d holders", (long long)o->limit, (long long)o->reserve,
+          o->n_holder_max);
+    *out = NULL;
+    struct share *s = calloc(1, sizeof *s);
+    if (!s) return err_memory(e, "a table of shares", sizeof *s);
+    s->options = *o;
+    for (s->n_cell = 16; s->n_cell < 2 * o->n_holder_max;) s->n_cell *= 2;
+    s->at = calloc((size_t)o->n_holder_max, sizeof *s->at);
+    s->table = malloc((size_t)s->n_cell * sizeof *s->table);
+    size_t n_byte = (size_t)o->n_holder_max * sizeof *s->at + (size_t)s->n_cell * sizeof *s->table;
+    if (!s->at || !s->table) {
+        share_close(s);
+        return err_memory(e, "a table of shares", n_byte);
+    }
+    for (int i = 0; i < s->n_cell; i++) s->table[i] = EMPTY;
+    s->seed = (uint64_t)(uintptr_t)s;
+    *out = s;
+    return 0;
+}
+
+void share_close(struct share *s)
+{
+    if (!s) return;
+    free(s->at);
+    free(s->table);
+    free(s);
+}
+
+/* ---- the table: linear probing ---- */
+
+static int first_cell(const struct share *s, uint64_t id)
+{
+    return (int)(hash_bytes(&id, sizeof id, s->seed) & (uint64_t)(s->n_cell - 1));
+}
+
+static int next_cell(const struct share *s, int cell)
+{
+    return (cell + 1) & (s->n_cell - 1);
+}
+
+/* Return the cell of id, or the empty cell for it. */
+static int find_cell(const struct share *s, uint64_t id)
+{
+    int cell = first_cell(s, id);
+    while (s->table[cell] != EMPTY && s->at[s->table[cell]].id != id) cell = next_cell(s, cell);
+    return cell;
+}
+
+static struct holder *find(const struct share *s, uint64_t id)
+{
+    int i = s->table[find_cell(s, id)];
+    return i == EMPTY ? NULL : &s->at[i];
+}
+
+/* Empty a cell and close the gap: an entry moves back unless its first cell is after the gap. */
+static void clear_cell(struct share *s, int gap)
+{
+    for (int c = next_cell(s, gap); s->table[c] != EMPTY; c = next_cell(s, c)) {
+        int from = first_cell(s, s->at[s->table[c]].id), mask = s->n_cell - 1;
+        if (((c - from) & mask) < ((c - gap) & mask)) continue;
+        s->table[gap] = s->table[c];
+        s->at[s->table[gap]].cell = gap;
+        gap = c;
+    }
+    s->table[gap] = EMPTY;
+}
+
+/* ---- the heap ---- */
+
+static void put(struct share *s, int i, const struct holder *h)
+{
+    s->at[i] = *h;
+    s->table[h->cell] = i;
+}
+
+/* Move the holder at i to its place after its size changed. */
+static void sift(struct share *s, int i)
+{
+    struct holder h = s->at[i];
+    for (; i > 0 && s->at[(i - 1) / 2].size < h.size; i = (i - 1) / 2)
+        put(s, i, &s->at[(i - 1) / 2]);
+    for (;;) {
+        int child = 2 * i + 1;
+        if (child + 1 < s->n && s->at[child + 1].size > s->at[child].size) child++;
+        if (child >= s->n || s->at[child].size <= h.size) break;
+        put(s, i, &s->at[child]);
+        i = child;
+    }
+    put(s, i, &h);
+}
+
+static double size_of(int64_t held, int64_t weight)
+{
+    return (double)held / (double)weight;
+}
+
+static void resize(struct share *s, struct holder *h)
+{
+    h->size = h->held > h->settled ? size_of(h->held, h->weight) : -1;
+    sift(s, (int)(h - s->at));
+}
+
+static struct holder *insert(struct share *s, uint64_t id)
+{
+    int cell = find_cell(s, id);
+    put(s, s->n, &(struct holder){.id = id, .size = -1, .cell = cell});
+    return &s->at[s->n++];
+}
+
+static void take_out(struct share *s, struct holder *h)
+{
+    int i = (int)(h - s->at);
+    s->weight -= h->weight;
+    clear_cell(s, h->cell);
+    if (i == --s->n) return;
+    put(s, i, &s->at[s->n]);
+    sift(s, i);
+}
+
+/* ---- decisions ---- */
+
+static int64_t weight_of(double weight)
+{
+    double w = fmin(SHARE_WEIGHT_MAX, fmax(SHARE_WEIGHT_MIN, weight)); /* NaN: the least */
+    return (int64_t)ldexp(w, WEIGHT_BITS);
+}
+
+/* A request of a holder, compared with its share. */
+struct ask {
+    const struct holder *holder; /* NULL if it holds nothing yet */
+    int64_t after, weight, sum;  /* units held after it; its weight; sum of all weights */
+};
+
+static struct ask ask_of(const struct share *s, uint64_t id, double weight, int64_t n)
+{
+    struct ask a = {.holder = find(s, id), .weight = weight_of(weight)};
+    a.after = (a.holder ? a.holder->held : 0) + n;
+    a.sum = s->weight - (a.holder ? a.holder->weight : 0) + a.weight;
+    return a;
+}
+
+static int64_t part(const struct share *s, int64_t weight, int64_t sum)
+{
+    return (int64_t)((double)s->options.limit * (double)weight / (double)sum);
+}
+
+static int64_t limit_for(const struct share *s, const struct ask *a)
+{
+    bool small = a->after <= part(s, a->weight, a->sum + a->weight);
+    return small ? s->options.limit : s->options.limit - s->options.reserve;
+}
+
+static int64_t loose_of_others(const struct share *s, const struct ask *a)
+{
+    return s->loose - (a->holder ? a->holder->held - a->holder->settled : 0);
+}
+
+/* Return the largest other holder; NULL if none can be evicted. */
+static const struct holder *largest_other(const struct share *s, const struct ask *a)
+{
+    int i = 0;
+    if (s->n > 0 && &s->at[0] == a->holder) i = s->n > 2 && s->at[2].size > s->at[1].size ? 2 : 1;
+    return i < s->n && s->at[i].size > 0 ? &s->at[i] : NULL;
+}
+
+/* Return the holder to evict for `need` units; NULL if none has to give way. */
+static const struct holder *victim_of(const struct share *s, const struct ask *a, int64_t need)
+{
+    const struct holder *v = largest_other(s, a);
+    double size = size_of(a->after, a->weight);
+    if (!v || need > loose_of_others(s, a) || v->size <= size) return NULL;
+    bool fair = a->after <= part(s, a->weight, a->sum);
+    return fair || size_of(v->held - need, v->weight) >= size ? v : NULL;
+}
+
+static enum share_answer decide(const struct share *s, const struct ask *a, int64_t n,
+                                uint64_t *victim)
+{
+    int64_t limit = limit_for(s, a), need = s->total + n - limit;
+    if (n > limit) return SHARE_REFUSED;
+    if (need <= 0) return a->holder || s->n < s->options.n_holder_max ? SHARE_TAKEN : SHARE_REFUSED;
+    const struct holder *v = victim_of(s, a, need);
+    if (v) *victim = v->id;
+    return v ? SHARE_EVICT : SHARE_REFUSED;
+}
+
+enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int64_t n,
+                                uint64_t *victim)
+{
+    CHECK(n > 0, "%lld", (long long)n);
+    struct ask a = ask_of(s, id, weight, n);
+    enum share_answer answer = decide(s, &a, n, victim);
+    if (answer != SHARE_TAKEN) return answer;
+    struct holder *h = a.holder ? &s->at[a.holder - s->at] : insert(s, id);
+    s->total += n;
+    s->loose += n;
+    s->weight = a.sum;
+    h->weight = a.weight;
+    h->held = a.after;
+    resize(s, h);
+    return SHARE_TAKEN;
+}
+
+bool share_may(const struct share *s, uint64_t id, double weight, int64_t n)
+{
+    struct ask a = ask_of(s, id, weight, n);
+    uint64_t victim;
+    return decide(s, &a, n, &victim) != SHARE_REFUSED;
+}
+
+int64_t share_room(const struct share *s, uint64_t id, double weight)
+{
+    struct ask a = ask_of(s, id, weight, 0);
+    int64_t free = s->options.limit - s->total, open = free - s->options.reserve;
+    int64_t small = part(s, a.weight, a.sum + a.weight) - a.after; /* including the reserve */
+    int64_t fair = part(s, a.weight, a.sum) - a.after;
+    int64_t most = open > (small < free ? small : free) ? open : (small < free ? small : free);
+    int64_t others = loose_of_others(s, &a);
+    int64_t made = fair < open + others ? fair : open + others;
+    if (made > most) most = made;
+    return most > 0 ? most : 0;
+}
+
+/* ---- releasing ---- */
+
+void share_settle(struct share *s, uint64_t id, int64_t n)
+{
+    struct holder *h = find(s, id);
+    CHECK(h && n <= h->held - h->settled, "%lld of %lld", (long long)n,
+          h ? (long long)(h->held - h->settled) : 0);
+    h->settled += n;
+    s->loose -= n;
+    resize(s, h);
+}
+
+static void release(struct share *s, struct holder *h, int64_t n)
+{
+    h->held -= n;
+    s->total -= n;
+    if (h->held == 0)
+        take_out(s, h);
+    else
+        resize(s, h);
+}
+
+void share_release(struct share *s, uint64_t id, int64_t n)
+{
+    struct holder *h = find(s, id);
+    CHECK(h && n <= h->held - h->settled, "%lld of %lld", (long long)n,
+          h ? (long long)(h->held - h->settled) : 0);
+    s->loose -= n;
+    release(s, h, n);
+}
+
+void share_release_settled(struct share *s, uint64_t id, int64_t n)
+{
+    struct holder *h = find(s, id);
+    CHECK(h && n <= h->settled, "%lld of %lld", (long long)n, h ? (long long)h->settled : 0);
+    h->settled -= n;
+    release(s, h, n);
+}
+
+/* ---- figures ---- */
+
+int64_t share_held(const struct share *s, uint64_t id)
+{
+    const struct holder *h = find(s, id);
+    return h ? h->held : 0;
+}
+
+int64_t share_total(const struct share *s)
+{
+    return s->total;
+}
+
+int share_n_holder(const struct share *s)
+{
+    return s->n;
+}

@@ -1,0 +1,12 @@
+/* tool_mistral.c - calls after [TOOL_CALLS]: a list of objects with ids (Mistral Nemo, 7B v0.3), or
+ * a name, an optional id and [ARGS]{...} (Small 3.2, Devstral, Ministral), each call after its own
+ * mark. */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_mistral = {
+    .name = "mistral",
+    .has = {"[TOOL_CALLS]"},
+    .begin = "[TOOL_CALLS]",
+    .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments"}, .id_key = "id"},
+             {CALL_NAMED, .id_mark = "[CALL_ID]", .arguments_mark = "[ARGS]"}},
+};

@@ -1,0 +1,65 @@
+/* defaults.c - default sampling parameters of requests: serve and batch.
+ *
+ *   the model's generation_config (or quoth's own)  <-  --temperature, ...  <-  --override-generation-config
+ *
+ * Later ones override earlier ones. A request's own parameters override all of them. */
+#include "answer.h"
+
+#include "base/json.h"
+
+#include <string.h>
+
+NAMES(sources, "auto", "vllm")
+static const char *source = "auto", *overrides;
+
+typedef int member_fn(const struct option *table, const char *name, const char *value,
+                      struct err *e);
+
+/* Call `with` for a member of the overrides as for its flag, with the value as written in JSON. */
+static int for_member(void *member, member_fn *with, struct err *e)
+{
+    char name[64];
+    struct buf value = {0};
+    size_t n;
+    const char *key = json_it_key(member, &n);
+    snprintf(name, sizeof name, "%.*s", (int)n, key);
+    json_put(&value, json_it_value(member));
+    int rc =
+        value.failed ? err_memory(e, name, value.n) : with(sampling_options, name, value.data, e);
+    buf_deinit(&value);
+    return rc;
+}
+
+static int for_overrides(const char *text, member_fn *with, struct err *e)
+{
+    struct json *root = NULL;
+    int rc = json_object_form(text, e);
+    if (rc == 0) rc = json_parse(&root, text, strlen(text), NULL, e);
+    for (void *it = rc == 0 ? json_first(root) : NULL; rc == 0 && it; it = json_next(root, it))
+        rc = for_member(it, with, e);
+    json_drop(root);
+    return rc;
+}
+
+static int overrides_form(const char *text, struct err *e)
+{
+    return for_overrides(text, options_judge, e);
+}
+
+const struct option request_default_options[] = {
+    NAME_OPTION("generation-config", "auto|vllm", &source, sources,
+                "defaults of requests: the model's generation_config (auto), or none of it (vllm) "
+                "(default auto)"),
+    FORM_OPTION("override-generation-config", "JSON", &overrides, overrides_form,
+                "defaults of requests, e.g. {\"temperature\": 0.5}; the flags below do the same"),
+    OPTIONS_OF(sampling_options),
+    OPTIONS_END,
+};
+
+int request_defaults(struct sample_params *p, const struct checkpoint *c, struct err *e)
+{
+    *p = strcmp(source, "auto") == 0 ? session_sample_defaults(c, 1) : sample_params_default;
+    int rc = overrides ? for_overrides(overrides, options_set, e) : 0;
+    sampling_read(p);
+    return rc;
+}

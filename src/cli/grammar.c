@@ -1,0 +1,344 @@
+/* grammar.c - quoth grammar check: does a constraint compile, does it accept a text, and what do its
+ * masks cost?
+ *
+ * Interactive use: one constraint and one text. For scripts (--jsonl): a request and an answer per line:
+ *
+ *   {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "..." | "tag": {...} | "choice": [...], "texts": ["...", ...]}
+ *   -> {"ok": true, "compile_us": N, "texts": [{"accepted": true} | {"accepted": false, "byte": N}, ...]}
+ *   -> {"ok": false, "error": "..."} */
+#include "cli.h"
+
+#include "base/json.h"
+#include "base/os.h"
+#include "base/utf8.h"
+#include "grammar/grammar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { INPUT_BYTES_MAX = 64 << 20 };
+
+static const char *regex, *gbnf_file, *lark_file, *tag_file, *start_rule, *choice, *tokenizer_path;
+static bool by_line, ordered, compact;
+static int64_t limit_ms;
+
+static const struct option options[] = {
+    TEXT_OPTION("regex", "RE", &regex, "a regular expression in place of the schema"),
+    TEXT_OPTION("gbnf", "FILE", &gbnf_file, "a GBNF grammar in place of the schema"),
+    TEXT_OPTION("lark", "FILE", &lark_file,
+                "a Lark grammar in place of the schema; it may import files beside it"),
+    TEXT_OPTION("tag", "FILE", &tag_file, "a structural tag (JSON) in place of the schema"),
+    TEXT_OPTION("start", "RULE", &start_rule,
+                "the rule that a Lark grammar starts from (default: start, or the first one)"),
+    TEXT_OPTION("choice", "LIST", &choice, "a JSON list of strings in place of the schema"),
+    TEXT_OPTION("tokenizer", "MODEL", &tokenizer_path,
+                "also time the mask before each token of this model's tokenizer"),
+    INT_OPTION("limit-ms", "MS", &limit_ms, 1, 3600000,
+               "the processor time that compiling, and each mask, may take (default: 1000)"),
+    FLAG_OPTION("ordered", &ordered, "members in the schema's order, as answers are generated"),
+    FLAG_OPTION("disable-any-whitespace", &compact, "no white space between JSON tokens"),
+    FLAG_OPTION("jsonl", &by_line,
+                "one JSON request per line of standard input, one JSON answer per line"),
+    OPTIONS_END,
+};
+
+/* A tokenizer and its data for masks; both NULL if not requested. */
+struct words {
+    struct tokenizer *t;
+    struct grammar_vocab *v;
+    uint64_t *mask; /* owned */
+};
+
+static int words_open(struct words *w, struct err *e)
+{
+    *w = (struct words){0};
+    if (!tokenizer_path) return 0;
+    int rc = tokenizer_open_file(&w->t, tokenizer_path, NULL, e);
+    if (rc) return rc;
+    w->v = grammar_vocab_open(w->t);
+    w->mask = calloc((size_t)tokenizer_n_vocab(w->t) / 64 + 1, sizeof *w->mask);
+    return w->v && w->mask ? 0 : err_memory(e, "a vocabulary", 0);
+}
+
+static void words_close(struct words *w)
+{
+    grammar_vocab_close(w->v);
+    tokenizer_close(w->t);
+    free(w->mask);
+}
+
+/* Result of one text. */
+struct verdict {
+    bool accepted;
+    size_t byte;          /* position of the rejection; the length if the text ended too early */
+    bool mask_wrong;      /* a mask excluded a token of an accepted text */
+    VEC(int64_t) mask_ns; /* owned; processor time of the mask before each token */
+};
+
+/* Walk a text token by token, computing a mask before each. */
+static int walk_tokens(struct grammar *g, const struct words *w, const char *text, size_t n,
+                       struct verdict *v, struct err *e)
+{
+    struct ids ids = {0};
+    uint32_t state = grammar_begin(g);
+    int rc = tokenizer_encode(w->t, text, n, ENCODE_CONTINUE, &ids, e);
+    for (size_t i = 0; rc == 0 && i < ids.n; i++) {
+        int64_t start = time_thread_ns();
+        if (!grammar_mask(g, state, w->mask)) rc = grammar_failure(g, e);
+        if (rc == 0 && !vec_push(&v->mask_ns, time_thread_ns() - start))
+            rc = err_memory(e, "times", 0);
+        bool may = w->mask[ids.v[i] >> 6] >> (ids.v[i] & 63) & 1;
+        uint32_t next = grammar_accept_token(g, state, ids.v[i]);
+        v->mask_wrong |= may != (next != GRAMMAR_DEAD);
+        if (next == GRAMMAR_DEAD) break;
+        state = next;
+    }
+    vec_deinit(&ids);
+    return rc;
+}
+
+static int judge(struct grammar *g, const struct words *w, const char *text, size_t n,
+                 struct verdict *v, struct err *e)
+{
+    *v = (struct verdict){0};
+    uint32_t state = grammar_accept(g, grammar_begin(g), text, n, &v->byte);
+    v->accepted = grammar_ends(g, state);
+    int rc = grammar_failure(g, e);
+    return rc == 0 && w->t ? walk_tokens(g, w, text, n, v, e) : rc;
+}
+
+/* Read a file that a Lark grammar imports: by its path from the grammar's folder, else from that
+ * folder directly. */
+static int import_file(const void *arg, const char *path, char **text, size_t *n, struct err *e)
+{
+    const char *name = strrchr(path, '/'), *file = arg, *folder = strrchr(file, '/');
+    const char *tries[] = {path, name ? name + 1 : path};
+    int rc = 0;
+    for (int i = 0; rc == 0 && !*text && i < 2; i++) {
+        struct buf at = {0}, b = {0};
+        buf_addf(&at, "%.*s%s", folder ? (int)(folder + 1 - file) : 0, file, tries[i]);
+        rc = at.failed ? err_memory(e, "a path", 0) : 0;
+        if (rc == 0 && access(at.data, R_OK) == 0) {
+            rc = file_read(&b, at.data, INPUT_BYTES_MAX, e);
+            *n = b.n;
+            *text = rc == 0 ? buf_detach(&b) : NULL;
+        }
+        buf_deinit(&at);
+        buf_deinit(&b);
+    }
+    return rc;
+}
+
+static int open_one(struct grammar **g, enum grammar_kind kind, const char *text, size_t n,
+                    const struct words *w, struct err *e)
+{
+    return grammar_open(g, kind, text, n,
+                        &(struct grammar_options){.any_order = !ordered,
+                                                  .no_white_space = compact,
+                                                  .limits.us_max = limit_ms * 1000,
+                                                  .vocab = w->v,
+                                                  .start = start_rule,
+                                                  .import = lark_file ? import_file : NULL,
+                                                  .import_arg = lark_file},
+                        e);
+}
+
+/* ---- one request per line ---- */
+
+static int open_line(struct grammar **g, const struct json *line, const struct words *w,
+                     struct err *e)
+{
+    static const struct {
+        const char *key;
+        enum grammar_kind kind;
+    } kinds[] = {{"schema", GRAMMAR_SCHEMA}, {"regex", GRAMMAR_REGEX}, {"gbnf", GRAMMAR_GBNF},
+                 {"lark", GRAMMAR_LARK},     {"tag", GRAMMAR_TAG},     {"choice", GRAMMAR_CHOICE}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct json *v = json_field(line, kinds[i].key);
+        size_t n;
+        const char *text = json_text(v, &n);
+        if (!v) continue;
+        if (text && kinds[i].kind != GRAMMAR_CHOICE)
+            return open_one(g, kinds[i].kind, text, n, w, e);
+        struct buf b = {0};
+        json_put(&b, v);
+        int rc = b.failed ? err_memory(e, "a request", 0)
+                          : open_one(g, kinds[i].kind, b.data, b.n, w, e);
+        buf_deinit(&b);
+        return rc;
+    }
+    return err_set(e, ERR_FORMAT, "expected schema, regex, gbnf, lark, tag or choice");
+}
+
+static void put_verdict(struct buf *out, const struct verdict *v)
+{
+    buf_addf(out, "{\"accepted\":%s", v->accepted ? "true" : "false");
+    if (!v->accepted) buf_addf(out, ",\"byte\":%zu", v->byte);
+    if (v->mask_wrong) buf_add_text(out, ",\"mask_wrong\":true");
+    if (v->mask_ns.n > 0) buf_add_text(out, ",\"mask_us\":[");
+    for (size_t i = 0; i < v->mask_ns.n; i++)
+        buf_addf(out, "%s%.1f", i ? "," : "", (double)v->mask_ns.v[i] * 1e-3);
+    if (v->mask_ns.n > 0) buf_add_char(out, ']');
+    buf_add_char(out, '}');
+}
+
+static int answer_line(const struct json *line, const struct words *w, struct buf *out,
+                       struct err *e)
+{
+    struct grammar *g = NULL;
+    int64_t start = time_thread_ns();
+    int rc = open_line(&g, line, w, e);
+    buf_addf(out, "{\"ok\":true,\"compile_us\":%lld,\"texts\":[",
+             (long long)(time_thread_ns() - start) / 1000);
+    const struct json *texts = json_field(line, "texts");
+    for (size_t i = 0; rc == 0 && i < json_count(texts); i++) {
+        size_t n;
+        const char *text = json_text(json_item(texts, i), &n);
+        struct verdict v = {0};
+        rc = text ? judge(g, w, text, n, &v, e)
+                  : err_set(e, ERR_FORMAT, "texts[%zu]: expected a string", i);
+        if (i > 0) buf_add_char(out, ',');
+        put_verdict(out, &v);
+        vec_deinit(&v.mask_ns);
+    }
+    buf_add_text(out, "]}\n");
+    grammar_close(g);
+    return rc;
+}
+
+static int each_line(const struct words *w, char *text, struct err *e)
+{
+    int rc = 0;
+    for (char *one; rc == 0 && (one = strsep(&text, "\n"));) {
+        struct json *line = NULL;
+        struct buf out = {0};
+        if (!*one) continue;
+        if (json_parse(&line, one, strlen(one), NULL, e) || answer_line(line, w, &out, e)) {
+            buf_clear(&out);
+            buf_add_text(&out, "{\"ok\":false,\"error\":");
+            json_put_text(&out, e->text, strlen(e->text));
+            buf_add_text(&out, "}\n");
+        }
+        rc = print_out(&out, e);
+        buf_deinit(&out);
+        json_drop(line);
+    }
+    return rc;
+}
+
+/* ---- one constraint, one text ---- */
+
+static int by_size(const void *p, const void *q)
+{
+    int64_t a = *(const int64_t *)p, b = *(const int64_t *)q;
+    return (a > b) - (a < b);
+}
+
+static void print_masks(struct verdict *v)
+{
+    size_t n = v->mask_ns.n;
+    if (n == 0) return;
+    qsort(v->mask_ns.v, n, sizeof *v->mask_ns.v, by_size);
+    printf("masks: %zu, median %.1f us, slowest %.1f us%s\n", n, (double)v->mask_ns.v[n / 2] * 1e-3,
+           (double)v->mask_ns.v[n - 1] * 1e-3,
+           v->mask_wrong ? "; a mask refused a token of the text" : "");
+}
+
+static int check_text(struct grammar *g, const struct words *w, const char *path, struct err *e)
+{
+    struct buf text = {0};
+    struct verdict v = {0};
+    int rc = file_read(&text, path, INPUT_BYTES_MAX, e);
+    while (rc == 0 && text.n > 0 && text.data[text.n - 1] == '\n')
+        text.n--; /* the newline at the end of a file */
+    if (rc == 0) rc = judge(g, w, text.data ? text.data : "", text.n, &v, e);
+    if (rc == 0 && v.accepted) printf("accepted\n");
+    if (rc == 0 && !v.accepted && v.byte == text.n) printf("refused: the text ends too early\n");
+    if (rc == 0 && !v.accepted && v.byte < text.n) {
+        utf8_show(text.data, text.n);
+        size_t from = v.byte > 24 ? v.byte - 24 : 0, n = text.n - v.byte;
+        printf("refused at byte %zu: %.*s >>> %.*s\n", v.byte, (int)(v.byte - from),
+               text.data + from, (int)(n < 24 ? n : 24), text.data + v.byte);
+    }
+    if (rc == 0) print_masks(&v);
+    vec_deinit(&v.mask_ns);
+    buf_deinit(&text);
+    return rc ? rc : v.accepted ? 0 : 1;
+}
+
+static int open_asked(struct grammar **g, const char *schema, const struct words *w, struct err *e)
+{
+    struct buf text = {0};
+    int rc = 0;
+    if (regex) return open_one(g, GRAMMAR_REGEX, regex, strlen(regex), w, e);
+    if (choice) return open_one(g, GRAMMAR_CHOICE, choice, strlen(choice), w, e);
+    rc = file_read(&text,
+                   gbnf_file   ? gbnf_file
+                   : lark_file ? lark_file
+                   : tag_file  ? tag_file
+                               : schema,
+                   INPUT_BYTES_MAX, e);
+    if (rc == 0)
+        rc = open_one(g,
+                      gbnf_file   ? GRAMMAR_GBNF
+                      : lark_file ? GRAMMAR_LARK
+                      : tag_file  ? GRAMMAR_TAG
+                                  : GRAMMAR_SCHEMA,
+                      text.data ? text.data : "", text.n, w, e);
+    buf_deinit(&text);
+    return rc;
+}
+
+static int check_one(int n_arg, char **arg, const struct words *w, struct err *e)
+{
+    struct grammar *g = NULL;
+    bool other = regex || gbnf_file || lark_file || tag_file || choice;
+    const char *text = n_arg > 1 + !other ? arg[1 + !other] : NULL;
+    int64_t start = time_thread_ns();
+    int rc = open_asked(&g, other ? NULL : arg[1], w, e);
+    if (rc == 0 && !text)
+        printf("can be kept; compiled in %.1f ms\n", (double)(time_thread_ns() - start) * 1e-6);
+    if (rc == 0 && text) rc = check_text(g, w, text, e);
+    grammar_close(g);
+    return rc;
+}
+
+static int run(int n_arg, char **arg)
+{
+    struct err e = {0};
+    struct words w;
+    struct buf text = {0};
+    bool other = regex || gbnf_file || lark_file || tag_file || choice;
+    if (n_arg < 1 || strcmp(arg[0], "check") != 0 || (!by_line && !other && n_arg < 2) ||
+        n_arg > 2 + !other)
+        return fprintf(stderr, "quoth grammar: usage: quoth grammar check SCHEMA|--regex RE|--gbnf "
+                               "FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]\n"),
+               2;
+    int rc = words_open(&w, &e);
+    if (rc == 0 && by_line) {
+        rc = file_read(&text, "-", INPUT_BYTES_MAX, &e);
+        if (rc == 0 && text.data) rc = each_line(&w, text.data, &e);
+    } else if (rc == 0) {
+        rc = check_one(n_arg, arg, &w, &e);
+    }
+    buf_deinit(&text);
+    words_close(&w);
+    return rc < 0 ? fail("grammar", &e) : rc;
+}
+
+const struct command command_grammar = {
+    .name = "grammar",
+    .summary = "can a schema or grammar be kept, and does it take a text?",
+    .usage = "check SCHEMA|--regex RE|--gbnf FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]",
+    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or what the "
+              "options say. What cannot be kept exactly is "
+              "refused with its place. With TEXT, a file or - for standard input, check whether "
+              "the whole text satisfies it, and if "
+              "not, from which byte on. Exits 0 (it does), 1 (it does not, or the constraint is "
+              "refused) or 2 (usage).",
+    .options = options,
+    .n_arg_max = 3,
+    .run = run,
+};

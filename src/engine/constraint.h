@@ -1,0 +1,49 @@
+/* constraint.h - restricts the next token of a sequence: a grammar's state, or a test's script.
+ *
+ * A request owns a constraint in its first state. Each of its sequences has a fork of it, made on
+ * the client's thread at submission: a step allocates nothing.
+ *
+ *     mask --a token is picked--> accept --forced: no alternative--> accept ... --> mask
+ *        ^--- rollback: undo tokens of a draft, which were accepted to fill the masks after them
+ *
+ * What it allows depends on its state only. So a sequence's tokens do not depend on other sequences
+ * or on the number of tokens per step. The end of the text is a stop token that the mask allows. */
+#ifndef QUOTH_ENGINE_CONSTRAINT_H
+#define QUOTH_ENGINE_CONSTRAINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct constraint;
+
+/* mask, accept and rollback run on any worker of the pool, one call at a time for all constraints
+ * with equal `shared`. fork and close run on any thread, concurrently with the rest. follow and
+ * forced run on the engine's thread. */
+struct constraint_ops {
+    /* Return a new constraint in the same state; NULL if there is no memory. */
+    struct constraint *(*fork)(const struct constraint *c);
+    void (*close)(struct constraint *c);
+    /* Take the state of `from`, a fork of the same request's constraint. Cannot fail. */
+    void (*follow)(struct constraint *c, const struct constraint *from);
+    /* Set the bits of the tokens that may come next, mask u32 [ceil(n_vocab / 32)], overwritten. false: it failed, which ends
+     * the sequence. */
+    bool (*mask)(struct constraint *c, uint32_t *mask);
+    /* Advance by the token. Returns false, without a change, if the token is not allowed or the
+     * constraint failed. */
+    bool (*accept)(struct constraint *c, int32_t token);
+    /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. Cannot fail. */
+    void (*rollback)(struct constraint *c, int n);
+    /* Get up to n tokens that must come next, without accepting them: the mask before each allows
+     * it alone. Returns how many (0: none, or none found). NULL: it never finds any. */
+    int (*forced)(struct constraint *c, int32_t *token, int n);
+};
+enum { CONSTRAINT_BACK_MAX = 32 };
+
+struct constraint {
+    const struct constraint_ops *op;
+    /* data shared by several constraints, used by one thread at a time; NULL: none */
+    const void *shared;
+    int64_t n_byte; /* bytes that it holds */
+};
+
+#endif

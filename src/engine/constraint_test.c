@@ -1,0 +1,141 @@
+/* constraint_test.c - goal: a sequence's tokens are those that its constraint allows, also in
+ * beams, when min_tokens forbids the end, and when the constraint fails. Method: scripts
+ * (script_test.h) over the fake model. sim_test.c has the rest. */
+#include "../../tests/unit.h"
+
+#include "script_test.h"
+
+struct scripted {
+    struct fake fake;
+    struct engine *engine;
+    struct queue *queue;
+};
+
+static void scripted_open(struct scripted *s, struct err *e)
+{
+    *s = (struct scripted){.fake = {.n_page = 200,
+                                    .page_rows = 4,
+                                    .limits = {.n_row = 40, .n_seq = 8, .n_out = 8, .n_copy = 8, .page_stride = 20}}};
+    NEED_OK(fake_open(&s->fake, e), e);
+    struct executor x = fake_executor(&s->fake);
+    x.context_max = 80;
+    NEED_OK(engine_open(&s->engine, &(struct engine_options){.executor = x, .check = true}, e), e);
+    s->fake.pages = s->engine->pages;
+    s->queue = engine_reply_queue();
+}
+
+static void scripted_close(struct scripted *s)
+{
+    engine_close(s->engine);
+    queue_close(s->queue);
+    fake_close(&s->fake);
+}
+
+/* Stop token: the last one of the vocabulary. */
+static struct request *scripted_request(struct scripted *s, uint64_t seed, int fail_at)
+{
+    static const int32_t stop[] = {FAKE_VOCAB - 1};
+    struct err e;
+    struct request *r = request_open(&e);
+    for (int i = 0; i < 9; i++) (void)!vec_push(&r->prompt, (i + (int)seed) % FAKE_VOCAB);
+    r->params.temperature = 0;
+    r->params.stop_id = stop;
+    r->params.n_stop_id = 1;
+    r->max_tokens = 30;
+    r->constraint = script_open(seed, NULL, fail_at);
+    r->reply = s->queue;
+    return r;
+}
+
+struct scripted_answer {
+    int32_t token[CHOICES_MAX][64];
+    int n[CHOICES_MAX];
+    struct event done;
+};
+
+static void scripted_run(struct scripted *s, struct request *r, struct scripted_answer *a)
+{
+    struct err e;
+    struct event ev;
+    *a = (struct scripted_answer){0};
+    NEED_OK(engine_submit(s->engine, r, &e), &e);
+    while (engine_step(s->engine)) {
+    }
+    while (queue_pop(s->queue, &ev, 0)) {
+        if (ev.kind == EVENT_TOKEN) a->token[ev.choice][a->n[ev.choice]++] = ev.token;
+        if (ev.kind == EVENT_DONE) a->done = ev;
+    }
+    EXPECT(!s->fake.wrong);
+}
+
+/* Return whether the script of this seed allows the tokens in sequence. */
+static bool script_allows(uint64_t seed, const int32_t *token, int n)
+{
+    struct constraint *c = script_open(seed, NULL, 0);
+    int i = 0;
+    while (i < n && c->op->accept(c, token[i])) i++;
+    c->op->close(c);
+    return i == n;
+}
+
+TEST(beams_are_held_to_their_constraint)
+{
+    struct scripted s;
+    struct scripted_answer a, b;
+    struct err e;
+    int n_differ = 0;
+    scripted_open(&s, &e);
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct request *r = scripted_request(&s, seed, 0);
+        r->beam_width = r->n = 3;
+        r->params.n_logprob = 2;
+        scripted_run(&s, r, &a);
+        EXPECT(a.done.finish == FINISH_STOP || a.done.finish == FINISH_LENGTH);
+        for (int i = 0; i < 3; i++) EXPECT(script_allows(seed, a.token[i], a.n[i]));
+        r = scripted_request(&s, seed, 0);
+        r->constraint->op->close(r->constraint);
+        r->constraint = NULL;
+        scripted_run(&s, r, &b);
+        n_differ += !script_allows(seed, b.token[0], b.n[0]);
+    }
+    EXPECT(n_differ > 20); /* else the scripts constrain nothing */
+    scripted_close(&s);
+}
+
+TEST(a_constraint_that_fails_ends_the_answer_with_an_error)
+{
+    struct scripted s;
+    struct scripted_answer a;
+    struct err e;
+    scripted_open(&s, &e);
+    for (int how = 0; how < 3; how++) {
+        struct request *r = scripted_request(&s, 3, 4);
+        r->n = how == 1 ? 2 : 1;
+        r->beam_width = how == 2 ? 2 : 0;
+        scripted_run(&s, r, &a);
+        EXPECT_INT(a.done.finish, FINISH_ERROR);
+        EXPECT(a.n[0] <= 4);
+    }
+    EXPECT_INT(pages_n_free(s.engine->pages), 200);
+    scripted_close(&s);
+}
+
+/* If only the end is allowed, the text ends. */
+TEST(min_tokens_lengthen_no_text_that_its_constraint_completed)
+{
+    struct scripted s;
+    struct scripted_answer a;
+    struct err e;
+    int n_short = 0;
+    scripted_open(&s, &e);
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct request *r = scripted_request(&s, seed, 0);
+        r->params.min_tokens = 25;
+        scripted_run(&s, r, &a);
+        EXPECT(a.done.finish == FINISH_STOP || a.done.finish == FINISH_LENGTH);
+        EXPECT(script_allows(seed, a.token[0], a.n[0]));
+        n_short += a.n[0] < 25;
+    }
+    EXPECT(n_short > 5);
+    scripted_close(&s);
+}

@@ -1,0 +1,200 @@
+/* door.c - places in the queue and memory, divided among holders. See door.h. */
+#include "engine_impl.h"
+
+enum { HOLDERS_BESIDE = 4096, PART_RESERVED = 8, PART_ANSWERS = 4 };
+
+static int open_bytes(struct share **out, int64_t limit, int n_holder_max, struct err *e)
+{
+    struct share_options o = {
+        .limit = limit, .reserve = limit / PART_RESERVED, .n_holder_max = n_holder_max};
+    return limit ? share_open(out, &o, e) : 0;
+}
+
+int door_open(struct door *d, const struct door_options *o, struct err *e)
+{
+    int n_holder = o->queue_max + HOLDERS_BESIDE;
+    *d = (struct door){.options = *o, .opened = true};
+    pthread_mutex_init(&d->lock, NULL);
+    struct share_options so = {.limit = o->queue_max, .n_holder_max = o->queue_max};
+    int rc = share_open(&d->place, &so, e);
+    if (rc == 0) rc = open_bytes(&d->byte, o->byte_max, n_holder, e);
+    if (rc == 0) rc = open_bytes(&d->answer, door_answer_max(d), n_holder, e);
+    return rc;
+}
+
+void door_close(struct door *d)
+{
+    if (!d->opened) return;
+    share_close(d->place);
+    share_close(d->byte);
+    share_close(d->answer);
+    pthread_mutex_destroy(&d->lock);
+}
+
+/* ---- the queue, newest first, under the lock ---- */
+
+static void link_newest(struct door *d, struct group *g)
+{
+    g->door.older = d->newest;
+    g->door.newer = NULL;
+    if (d->newest) d->newest->door.newer = g;
+    d->newest = g;
+    atomic_store(&g->door.state, DOOR_QUEUED);
+}
+
+static void unlink_group(struct door *d, struct group *g)
+{
+    if (g->door.newer)
+        g->door.newer->door.older = g->door.older;
+    else
+        d->newest = g->door.older;
+    if (g->door.older) g->door.older->door.newer = g->door.newer;
+}
+
+/* Release a queued group's place, and its memory unless it goes inside. */
+static void leave_queue(struct door *d, struct group *g, enum door_state to)
+{
+    uint64_t id = g->request->share_id;
+    unlink_group(d, g);
+    share_release(d->place, id, 1);
+    if (d->byte && to == DOOR_INSIDE)
+        share_settle(d->byte, id, g->n_byte);
+    else if (d->byte)
+        share_release(d->byte, id, g->n_byte);
+    atomic_store(&g->door.state, to);
+}
+
+/* Refuse the holder's newest queued group. A victim has unsettled units, so it has one. */
+static void refuse_newest(struct door *d, uint64_t share_id)
+{
+    struct group *g = d->newest;
+    while (g->request->share_id != share_id) g = g->door.older;
+    leave_queue(d, g, DOOR_REFUSED);
+}
+
+static bool acquire(struct door *d, struct share *s, const struct request *r, int64_t n,
+                    int *n_evicted)
+{
+    for (;; ++*n_evicted) {
+        uint64_t victim;
+        enum share_answer a = share_acquire(s, r->share_id, r->share_weight, n, &victim);
+        if (a != SHARE_EVICT) return a == SHARE_TAKEN;
+        refuse_newest(d, victim);
+    }
+}
+
+static bool has_place(const struct door *d, const struct request *r)
+{
+    if (r->patient && share_total(d->place) >= d->options.n_patient_max) return false;
+    return share_may(d->place, r->share_id, r->share_weight, 1);
+}
+
+static enum door_answer enter(struct door *d, struct group *g, int *n_evicted)
+{
+    const struct request *r = g->request;
+    if (d->byte && !share_may(d->byte, r->share_id, r->share_weight, g->n_byte))
+        return DOOR_NO_MEMORY;
+    if (!has_place(d, r) || !acquire(d, d->place, r, 1, n_evicted)) return DOOR_FULL;
+    if (d->byte && !acquire(d, d->byte, r, g->n_byte, n_evicted)) {
+        share_release(d->place, r->share_id, 1);
+        return DOOR_NO_MEMORY;
+    }
+    link_newest(d, g);
+    return DOOR_OPEN;
+}
+
+/* ---- any thread ---- */
+
+enum door_answer door_ask(struct door *d, const struct request *r, int64_t *n_byte)
+{
+    pthread_mutex_lock(&d->lock);
+    bool fits = has_place(d, r);
+    *n_byte = d->byte ? share_room(d->byte, r->share_id, r->share_weight) : -1;
+    pthread_mutex_unlock(&d->lock);
+    return !fits ? DOOR_FULL : *n_byte == 0 ? DOOR_NO_MEMORY : DOOR_OPEN;
+}
+
+enum door_answer door_enter(struct door *d, struct group *g, int *n_evicted)
+{
+    *n_evicted = 0;
+    pthread_mutex_lock(&d->lock);
+    enum door_answer a = enter(d, g, n_evicted);
+    pthread_mutex_unlock(&d->lock);
+    return a;
+}
+
+void door_leave(struct door *d, struct group *g)
+{
+    pthread_mutex_lock(&d->lock);
+    enum door_state was = atomic_load(&g->door.state);
+    if (was == DOOR_QUEUED) leave_queue(d, g, DOOR_OUTSIDE);
+    if (was == DOOR_INSIDE && d->byte)
+        share_release_settled(d->byte, g->request->share_id, g->n_byte);
+    atomic_store(&g->door.state, DOOR_OUTSIDE);
+    pthread_mutex_unlock(&d->lock);
+}
+
+bool door_reserve(struct door *d, const struct request *r, int64_t n_byte)
+{
+    uint64_t victim;
+    if (!d->answer || n_byte == 0) return true;
+    pthread_mutex_lock(&d->lock);
+    bool taken =
+        share_acquire(d->answer, r->share_id, r->share_weight, n_byte, &victim) == SHARE_TAKEN;
+    if (taken) share_settle(d->answer, r->share_id, n_byte);
+    pthread_mutex_unlock(&d->lock);
+    return taken;
+}
+
+void door_unreserve(struct door *d, uint64_t share_id, int64_t n_byte)
+{
+    if (!d->answer || n_byte == 0) return;
+    pthread_mutex_lock(&d->lock);
+    share_release_settled(d->answer, share_id, n_byte);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static int64_t total(struct door *d, const struct share *s)
+{
+    pthread_mutex_lock(&d->lock);
+    int64_t n = s ? share_total(s) : 0;
+    pthread_mutex_unlock(&d->lock);
+    return n;
+}
+
+int64_t door_bytes(struct door *d)
+{
+    return total(d, d->byte);
+}
+
+int64_t door_answer_bytes(struct door *d)
+{
+    return total(d, d->answer);
+}
+
+int64_t door_answer_max(const struct door *d)
+{
+    return d->options.byte_max / PART_ANSWERS;
+}
+
+int64_t door_answer_most(const struct door *d)
+{
+    int64_t max = door_answer_max(d);
+    return max - max / PART_RESERVED;
+}
+
+/* ---- engine thread ---- */
+
+bool door_pass(struct door *d, struct group *g)
+{
+    pthread_mutex_lock(&d->lock);
+    enum door_state was = atomic_load(&g->door.state);
+    if (was == DOOR_QUEUED) leave_queue(d, g, DOOR_INSIDE);
+    pthread_mutex_unlock(&d->lock);
+    return was != DOOR_REFUSED;
+}
+
+bool door_refused(const struct group *g)
+{
+    return atomic_load(&g->door.state) == DOOR_REFUSED;
+}

@@ -1,0 +1,183 @@
+/* portion.c - limits of one holder's (a key's, else a peer's) rows and places while other holders
+ * are active.
+ *
+ *   sched_submit --portion_seen--> recent holders
+ *   sched_next   --portion_begin--> rows: portion_rows, portion_take; places: portion_full
+ *
+ * The first token of a new request waits for the running step and then for its own step. So the
+ * length of steps is how one holder can delay the others once it has all places. A holder alone has
+ * all of every step. If another holder runs a sequence, or has submitted within COMPANY_US, a
+ * holder has at most
+ *
+ *   rows    worth half of the places (at least WORTH_LEAST): a decoded row is worth 1 plus the part
+ *           of its positions, in multiply-adds, so that long sequences count for what they cost.
+ *           More if the budget expects the step to stay within LITTLE_US. Decodes have half of it
+ *           if there are prompts. Sequences that decode take turns.
+ *   places  all but an eighth, so that a new holder finds one and no sequence is preempted for it.
+ *
+ * The budget does not cut prompts of up to ROWS_FREE rows: each holder has that many free rows of
+ * prompts, if the step has few. This holds with or without other holders, because the budget's
+ * estimate may be far off and its minimum is one row. Only policies that divide among holders use
+ * any of this (policy.h). It changes which rows a step has, but no bit of a result (docs/design.md
+ * 5). */
+#include "engine_impl.h"
+
+#include <stdlib.h>
+
+enum {
+    COMPANY_US = 10 * 1000 * 1000,
+    LITTLE_US = 30 * 1000,
+    WORTH_LEAST = 32,
+    PART_FREE = 8,
+    ROWS_FREE = 16
+};
+
+int portion_open(struct engine *en, struct err *e)
+{
+    const struct step_cost *c = &en->executor.cost;
+    size_t n = (size_t)en->executor.limits->n_seq;
+    int64_t row = c->row_macs + c->output_macs;
+    en->portions.per_position = row > 0 ? (double)c->pair_macs / (double)row : 0;
+    en->portions.v = calloc(n, sizeof *en->portions.v);
+    return en->portions.v ? 0 : err_memory(e, "the portions of a step", n * sizeof *en->portions.v);
+}
+
+void portion_close(struct engine *en)
+{
+    free(en->portions.v);
+}
+
+void portion_seen(struct engine *en, uint64_t share_id)
+{
+    struct asker *last = en->portions.asked;
+    if (last[0].us == 0 || last[0].share_id != share_id) last[1] = last[0];
+    last[0] = (struct asker){.share_id = share_id, .us = en->now_us};
+}
+
+/* ---- other holders ---- */
+
+static struct portion *find(const struct engine *en, uint64_t share_id)
+{
+    for (int i = 0; i < en->portions.n; i++)
+        if (en->portions.v[i].share_id == share_id) return &en->portions.v[i];
+    return NULL;
+}
+
+static bool asked_lately(const struct engine *en, const struct asker *a)
+{
+    return a->us > 0 && en->now_us - a->us < COMPANY_US;
+}
+
+static bool has_company(const struct engine *en, uint64_t share_id)
+{
+    const struct asker *last = en->portions.asked;
+    if (!policy_divides(en->policy)) return false;
+    if (en->portions.n > 1 || (en->portions.n == 1 && en->portions.v[0].share_id != share_id))
+        return true;
+    return asked_lately(en, &last[last[0].share_id == share_id]);
+}
+
+void portion_run(struct engine *en, const struct seq *s)
+{
+    struct portion *p = find(en, s->turn.share_id);
+    if (!p) {
+        p = &en->portions.v[en->portions.n++];
+        *p = (struct portion){.share_id = s->turn.share_id};
+    }
+    p->n_running++;
+}
+
+void portion_run_end(struct engine *en, const struct seq *s)
+{
+    struct portion *p = find(en, s->turn.share_id);
+    if (--p->n_running == 0) *p = en->portions.v[--en->portions.n];
+}
+
+void portion_begin(struct engine *en)
+{
+    for (int i = 0; i < en->portions.n; i++) {
+        struct portion *p = &en->portions.v[i];
+        *p = (struct portion){.share_id = p->share_id, .n_running = p->n_running};
+    }
+    for (int i = 0; i < en->n_running; i++) {
+        const struct seq *s = en->running[i];
+        if (!s->stuck && seq_n_left(s) > 1) find(en, s->turn.share_id)->has_prompt = true;
+    }
+}
+
+bool portion_bounded(const struct engine *en, const struct seq *s)
+{
+    return has_company(en, s->turn.share_id);
+}
+
+/* ---- rows ---- */
+
+static double worth(const struct engine *en, int pos, int n_row)
+{
+    return n_row * (1 + en->portions.per_position * (pos + (n_row + 1) / 2.0));
+}
+
+/* Return whether p may have n_row more rows from position pos on, within `most` worth or
+ * most_us. */
+static bool within(const struct engine *en, const struct portion *p, int pos, int n_row,
+                   bool prompt, double most, double most_us)
+{
+    struct step_load l = p->load;
+    if (p->worth + worth(en, pos, n_row) <= most) return true;
+    step_load_add(&l, pos, n_row, prompt);
+    return budget_knows(&en->budget) && budget_us(&en->budget, &l) <= most_us;
+}
+
+int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt)
+{
+    const struct portion *p = find(en, s->turn.share_id);
+    if (!has_company(en, s->turn.share_id)) return n;
+    int most = en->batch.limits.n_seq / 2,
+        lo = prompt ? p->load.n_prompt_row == 0 : p->load.n_row == 0;
+    if (most < WORTH_LEAST) most = WORTH_LEAST;
+    double part = !prompt && p->has_prompt ? 0.5 : 1;
+    while (lo < n) {
+        int mid = lo + (n - lo + 1) / 2;
+        if (within(en, p, s->n_kv, mid, prompt, part * most, part * LITTLE_US))
+            lo = mid;
+        else
+            n = mid - 1;
+    }
+    return n;
+}
+
+int portion_free(const struct engine *en, const struct seq *s)
+{
+    const struct portion *p = find(en, s->turn.share_id);
+    int n = en->batch.limits.n_seq - en->load.n_prompt_row, own = ROWS_FREE - p->load.n_prompt_row;
+    if (s->n_token - s->n_kv > ROWS_FREE || !policy_divides(en->policy)) return 0;
+    if (n > own) n = own;
+    return n > 0 ? n : 0;
+}
+
+void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt)
+{
+    struct portion *p = find(en, s->turn.share_id);
+    p->worth += worth(en, s->n_kv, n_row);
+    step_load_add(&p->load, s->n_kv, n_row, prompt);
+}
+
+/* ---- places ---- */
+
+bool portion_full(const struct engine *en, const struct seq *s)
+{
+    const struct portion *p = find(en, s->turn.share_id);
+    int n_seq = en->batch.limits.n_seq;
+    return p && p->n_running >= n_seq - n_seq / PART_FREE && has_company(en, s->turn.share_id);
+}
+
+void portion_bar(struct engine *en, const struct seq *s)
+{
+    find(en, s->turn.share_id)->barred = true;
+}
+
+bool portion_barred(const struct engine *en, const struct seq *s)
+{
+    const struct portion *p = find(en, s->turn.share_id);
+    return p && p->barred;
+}

@@ -1,0 +1,122 @@
+/* script_test.c - goal: engine tests detect at once when a constraint is called in another state
+ * than its sequence's. See script_test.h. */
+#include "script_test.h"
+
+#include <stdlib.h>
+
+struct script {
+    struct constraint base;
+    struct script_shared *shared;
+    uint64_t state; /* hash of the accepted tokens */
+    /* states before the last tokens, state n at n % CONSTRAINT_BACK_MAX */
+    uint64_t past[CONSTRAINT_BACK_MAX];
+    int n, n_past, fail_at;
+};
+
+enum { N_WORD = (FAKE_VOCAB + 31) / 32 };
+
+static uint32_t bit(uint64_t token)
+{
+    return 1u << token % FAKE_VOCAB;
+}
+
+/* Return the tokens that a state allows, at least one. */
+static uint32_t allowed(uint64_t state)
+{
+    const uint32_t all = (1u << FAKE_VOCAB) - 1;
+    switch (state >> 40 & 7) {
+    case 0:
+    case 1:
+    case 2:
+        return bit(state >> 8);
+    case 3:
+        return bit(state >> 8) | bit(state >> 16);
+    case 4:
+        return ((uint32_t)(state >> 4) & all) | bit(state);
+    case 5:
+        return state >> 50 & 3 ? all : bit(FAKE_VOCAB - 1);
+    default:
+        return all;
+    }
+}
+
+static struct constraint *script_fork(const struct constraint *c)
+{
+    struct script *s = malloc(sizeof *s);
+    if (s) *s = *(const struct script *)c;
+    return s ? &s->base : NULL;
+}
+
+static void script_close(struct constraint *c)
+{
+    free(c);
+}
+
+static void script_follow(struct constraint *c, const struct constraint *from)
+{
+    *(struct script *)c = *(const struct script *)from;
+}
+
+static bool script_mask(struct constraint *c, uint32_t *mask)
+{
+    struct script *s = (struct script *)c;
+    struct script_shared *x = s->shared;
+    if (x && atomic_fetch_add(&x->n_inside, 1) > 0) x->wrong = "two threads use one thing at a time";
+    for (int i = 0; i < N_WORD; i++) mask[i] = 0;
+    mask[0] = allowed(s->state);
+    if (x) atomic_fetch_add(&x->n_mask, 1);
+    if (x) atomic_fetch_sub(&x->n_inside, 1);
+    return s->fail_at == 0 || s->n < s->fail_at;
+}
+
+static bool script_accept(struct constraint *c, int32_t token)
+{
+    struct script *s = (struct script *)c;
+    if (!(allowed(s->state) >> token & 1)) return false;
+    s->past[s->n++ % CONSTRAINT_BACK_MAX] = s->state;
+    if (s->n_past < CONSTRAINT_BACK_MAX) s->n_past++;
+    s->state = fake_mix(s->state, token);
+    return true;
+}
+
+static void script_rollback(struct constraint *c, int n)
+{
+    struct script *s = (struct script *)c;
+    if (n > s->n_past && s->shared) s->shared->wrong = "more is taken back than a constraint keeps";
+    s->n -= n;
+    s->n_past -= n;
+    s->state = s->past[s->n % CONSTRAINT_BACK_MAX];
+}
+
+/* It does not search to the end. */
+static int script_forced(struct constraint *c, int32_t *token, int n)
+{
+    const struct script *s = (const struct script *)c;
+    uint64_t state = s->state;
+    int i = 0;
+    if (s->fail_at > 0) return 0;
+    for (uint32_t may; i < n && (may = allowed(state), (may & (may - 1)) == 0) && (state >> 33 & 7); i++) {
+        token[i] = __builtin_ctz(may);
+        state = fake_mix(state, token[i]);
+    }
+    return i;
+}
+
+static const struct constraint_ops script_ops = {.fork = script_fork,
+                                                 .close = script_close,
+                                                 .follow = script_follow,
+                                                 .mask = script_mask,
+                                                 .accept = script_accept,
+                                                 .rollback = script_rollback,
+                                                 .forced = script_forced};
+
+struct constraint *script_open(uint64_t seed, struct script_shared *shared, int fail_at)
+{
+    struct script *s = malloc(sizeof *s);
+    if (!s) return NULL;
+    *s = (struct script){.base = {.op = &script_ops, .shared = shared, .n_byte = sizeof *s},
+                         .shared = shared,
+                         .state = fake_mix(seed, 0),
+                         .fail_at = fail_at};
+    return &s->base;
+}

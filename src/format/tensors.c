@@ -1,0 +1,122 @@
+/* tensors.c - the table of tensors.def: the tensors of each architecture, their Hugging Face names
+ * and their sizes. */
+#include "format_impl.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct tensor_row rows[] = {
+#define TENSOR(arch, name, raw, n_out, k)                                                          \
+    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_ONE, false, false},
+#define OTHER(arch, name, raw, n_out, k)                                                           \
+    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_ONE, false, true},
+#define EXPERTS(arch, name, raw, n_out, k)                                                         \
+    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_N_EXPERT, false, false},
+#define VECTOR(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},
+#define BIAS(arch, name, n)        {#arch, name, NULL, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
+#include "tensors.def"
+};
+enum { N_ROW = sizeof rows / sizeof rows[0] };
+
+const struct tensor_row *tensor_rows(const char *arch, int *n)
+{
+    int first = 0;
+    while (first < N_ROW && strcmp(rows[first].arch, arch) != 0) first++;
+    for (*n = 0; first + *n < N_ROW && strcmp(rows[first + *n].arch, arch) == 0;) ++*n;
+    return *n ? &rows[first] : NULL;
+}
+
+static const struct {
+    const char *arch, *other;
+} model_types[] =
+    {
+        {"llama", "llama"},
+#define ARCH_MODEL_TYPE(arch, model_type) {#arch, model_type},
+#include "tensors.def"
+},
+  gguf_names[] = {
+      {"llama", "llama"},
+#define ARCH_GGUF(arch, gguf) {#arch, #gguf},
+#include "tensors.def"
+};
+static const char *const windows[] = {
+    "",
+#define ARCH_WINDOW(gguf) #gguf,
+#include "tensors.def"
+};
+
+const char *arch_of_model_type(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++)
+        if (strcmp(model_types[i].other, model_type) == 0) return model_types[i].arch;
+    return model_type;
+}
+
+const char *arch_gguf_name(const char *arch)
+{
+    for (size_t i = 0; i < sizeof gguf_names / sizeof gguf_names[0]; i++)
+        if (strcmp(gguf_names[i].arch, arch) == 0) return gguf_names[i].other;
+    return arch;
+}
+
+bool arch_gguf_window(const char *gguf)
+{
+    for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        if (strcmp(windows[i], gguf) == 0) return true;
+    return false;
+}
+
+/* ---- names ---- */
+
+enum { HOLES_MAX = 2 };
+struct hole {
+    const char *digit; /* in the raw name */
+    int n;
+};
+
+/* Return the length of the part of raw that the pattern matches, 0 if none, and the values of its
+ * %d. */
+static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES_MAX], int *n_hole)
+{
+    const char *s = raw;
+    for (*n_hole = 0; *pattern; pattern++) {
+        if (pattern[0] != '%') {
+            if (*s++ != *pattern) return 0;
+            continue;
+        }
+        if (*n_hole == HOLES_MAX) return 0;
+        struct hole *h = &hole[(*n_hole)++];
+        for (h->digit = s; isdigit((unsigned char)*s);) s++;
+        h->n = (int)(s - h->digit);
+        if (h->n == 0) return 0;
+        pattern++; /* the d */
+    }
+    return *s == '.' ? (size_t)(s - raw) : 0;
+}
+
+/* Write name with the layer in its %d, then the rest of the raw name: an expert, the suffix. */
+static void fill(char *out, size_t n_out, const char *name, const struct hole *hole, int n_hole,
+                 const char *suffix)
+{
+    const char *at = strchr(name, '%');
+    int n_before = at ? (int)(at - name) : (int)strlen(name), own = at ? 1 : 0;
+    snprintf(out, n_out, "%.*s%.*s%s%s%.*s%s", n_before, name, at ? hole[0].n : 0,
+             at ? hole[0].digit : "", at ? at + 2 : "", n_hole > own ? "." : "",
+             n_hole > own ? hole[own].n : 0, n_hole > own ? hole[own].digit : "", suffix);
+}
+
+void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
+{
+    int n, n_hole;
+    const struct tensor_row *row = tensor_rows(arch ? arch : "llama", &n);
+    if (!row) row = tensor_rows("llama", &n);
+    for (int i = 0; i < n; i++) {
+        struct hole hole[HOLES_MAX];
+        size_t n_match = row[i].raw ? match(raw, row[i].raw, hole, &n_hole) : 0;
+        if (n_match == 0) continue;
+        fill(out, n_out, row[i].name, hole, n_hole, raw + n_match);
+        return;
+    }
+    snprintf(out, n_out, "%s", raw);
+}

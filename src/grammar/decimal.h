@@ -1,0 +1,30 @@
+/* decimal.h - private to grammar: exact decimal numbers and the languages of numbers that compare with them. */
+#ifndef QUOTH_GRAMMAR_DECIMAL_H
+#define QUOTH_GRAMMAR_DECIMAL_H
+
+#include "expr.h"
+
+enum { DECIMAL_DIGITS_MAX = 400 };
+
+/* +-digits . fraction, without leading zeros before or trailing zeros after the point; zero is "", "". */
+struct decimal {
+    bool negative;
+    int n_digit, n_fraction;
+    char digit[DECIMAL_DIGITS_MAX], fraction[DECIMAL_DIGITS_MAX];
+};
+
+/* The value of a number in JSON's spelling; false: it has too many digits. */
+bool decimal_read(struct decimal *d, const char *text, size_t n);
+
+/* Two spellings of numbers: without an exponent and, if it is asked for, in scientific notation (one digit before the point). */
+uint32_t number_any(struct exprs *x); /* all without an exponent */
+uint32_t number_scientific(struct exprs *x);
+uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific); /* 1, 1.0, 1e0 */
+uint32_t number_equal(struct exprs *x, const struct decimal *d, bool scientific);
+/* > d, or >= d */
+uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific);
+uint32_t number_exponent(struct exprs *x); /* numbers with an exponent, however they are written */
+/* Multiples of d > 0, without an exponent; EXPR_EMPTY and *too_fine: d has more digits than a divisor can hold. */
+uint32_t number_multiple(struct exprs *x, const struct decimal *d, bool *too_fine);
+
+#endif

@@ -1,0 +1,50 @@
+/* expr_leap.c - LEAP: times of day with the second 60, as RFC 3339 writes them: HH:MM:60, a fraction, the offset.
+ *
+ * A leap second is the last one of a day in UTC, so the local time says which offset must follow: 1,440 pairs, of which an automaton reaches
+ * one. a: bytes read of HH:MM:60, then the stage of the fraction; b: the digits of HHMM so far. */
+#include "expr.h"
+
+#include <stdio.h>
+
+enum { AT_END = 8, AT_POINT, AT_FRACTION };
+
+static uint32_t state(struct exprs *x, uint32_t at, uint32_t digits)
+{
+    return expr_make(x, (struct expr){.op = EX_LEAP, .a = at, .b = digits, .simple = true});
+}
+
+uint32_t expr_leap(struct exprs *x)
+{
+    return state(x, 0, 0);
+}
+
+/* What follows the first byte of the offset with which HHMM is 23:59 in UTC. */
+static uint32_t offset(struct exprs *x, uint32_t hhmm, uint8_t byte)
+{
+    enum { DAY = 24 * 60 };
+    uint32_t east = (hhmm / 100 * 60 + hhmm % 100 + 1) % DAY; /* local time is ahead of UTC by it */
+    if ((byte | 32) == 'z') return east == 0 ? EXPR_EPSILON : EXPR_EMPTY;
+    if (byte != '+' && byte != '-') return EXPR_EMPTY;
+    uint32_t minutes = byte == '+' ? east : (DAY - east) % DAY;
+    char text[16];
+    int n = snprintf(text, sizeof text, "%02u:%02u", minutes / 60, minutes % 60);
+    return expr_bytes(x, text, (size_t)n);
+}
+
+uint32_t leap_derive(struct exprs *x, const struct expr *e, uint8_t byte)
+{
+    static const char most[] = "29:59:60"; /* of each byte; the last two are fixed */
+    uint32_t at = e->a, digit = (uint32_t)(byte - '0');
+    bool is_digit = byte >= '0' && byte <= '9';
+    if (at < AT_END && (at == 2 || at >= 5))
+        return byte == (uint8_t)most[at] ? state(x, at + 1, e->b) : EXPR_EMPTY;
+    if (at < AT_END) {
+        bool hour_ok = at != 1 || e->b < 2 || digit <= 3;
+        return is_digit && byte <= (uint8_t)most[at] && hour_ok
+                   ? state(x, at + 1, 10 * e->b + digit)
+                   : EXPR_EMPTY;
+    }
+    if (byte == '.' && at == AT_END) return state(x, AT_POINT, e->b);
+    if (is_digit && at != AT_END) return state(x, AT_FRACTION, e->b);
+    return at == AT_POINT ? EXPR_EMPTY : offset(x, e->b, byte);
+}

@@ -1,0 +1,84 @@
+/* expr_limit.c - what making and running expressions may cost: bytes, states, time. See expr.h.
+ *
+ * Time is the thread's own, so that whether a constraint is refused does not depend on what else the machine does. The clock is read after
+ * some ten thousand steps, and not at all for work that needs fewer. */
+#include "expr.h"
+
+#include "base/cancel.h"
+#include "base/os.h"
+
+enum { STEPS = 10000 };
+
+static int64_t thread_us(void)
+{
+    return time_thread_ns() / 1000;
+}
+
+void exprs_resume(struct exprs *x)
+{
+    x->n_step = x->failed ? 0 : STEPS;
+    x->us_end = 0;
+}
+
+size_t exprs_bytes(const struct exprs *x)
+{
+    size_t each = sizeof *x->e + sizeof *x->memo + sizeof *x->memo_of + sizeof *x->seen;
+    return x->cap * each + x->n_slot * sizeof *x->slot + x->list.cap * sizeof *x->list.v +
+           x->set.cap * sizeof *x->set.v + x->work.cap * sizeof *x->work.v + x->arena.n_byte +
+           x->n_byte_other;
+}
+
+bool exprs_check(struct exprs *x)
+{
+    if (x->failed) return false;
+    x->n_step = STEPS;
+    if (x->limit.n_byte_max && exprs_bytes(x) > x->limit.n_byte_max)
+        expr_fail(x, EXPR_BYTES);
+    else if (cancelled())
+        expr_fail(x, EXPR_CANCELLED);
+    else if (x->limit.us_max && x->us_end == 0)
+        x->us_end = thread_us() + x->limit.us_max;
+    else if (x->limit.us_max && thread_us() > x->us_end)
+        expr_fail(x, EXPR_TIME);
+    return x->failed == EXPR_OK;
+}
+
+struct expr_limits exprs_left(struct exprs *x)
+{
+    struct expr_limits l = x->limit;
+    size_t used = exprs_bytes(x);
+    if (l.n_byte_max) l.n_byte_max = used + 1 < l.n_byte_max ? l.n_byte_max - used : 1;
+    if (l.us_max && x->us_end == 0) x->us_end = thread_us() + l.us_max;
+    if (l.us_max) l.us_max = x->us_end - thread_us();
+    if (x->limit.us_max && l.us_max < 1) l.us_max = 1;
+    return l;
+}
+
+void exprs_adopt(struct exprs *x, struct exprs *other)
+{
+    x->n_byte_other += exprs_bytes(other);
+    other->limit.us_max = x->limit.us_max;
+}
+
+int exprs_error(const struct exprs *x, struct err *why)
+{
+    switch (x->failed) {
+    case EXPR_OK:
+        return 0;
+    case EXPR_NO_MEMORY:
+        return err_memory(why, "a grammar", 0);
+    case EXPR_CANCELLED:
+        return err_cancelled(why);
+    case EXPR_BYTES:
+        return err_set(why, ERR_LIMIT, "too large: more than %zu MiB of memory",
+                       x->limit.n_byte_max >> 20);
+    case EXPR_STATES:
+        return err_set(why, ERR_LIMIT, "too large: more than %zu states", x->limit.n_row_max);
+    case EXPR_TIME:
+        return err_set(why, ERR_LIMIT, "too large: more than %lld ms of processor time",
+                       (long long)x->limit.us_max / 1000);
+    case EXPR_TOO_DEEP:
+        break;
+    }
+    return err_set(why, ERR_LIMIT, "too large: too much is nested, or open at once");
+}

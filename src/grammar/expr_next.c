@@ -1,0 +1,503 @@
+/* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, and which states still lead to a text.
+ *
+ * A row is computed at once for all bytes: bytes that no operator tells apart form a class (Owens, Reppy, Turon 2009, section 4.2),
+ * and one derivative serves the class. */
+#include "expr.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool expr_nullable(const struct exprs *x, uint32_t e)
+{
+    return x->e[e].nullable;
+}
+
+/* ---- derivatives ---- */
+
+static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
+{
+    size_t mark = x->work.n;
+    bool goes_on = true;
+    while (goes_on && !x->failed) { /* p q: p' q, and q' too if p may be empty */
+        bool cat = x->e[e].op == EX_CAT;
+        uint32_t head = cat ? x->e[e].a : e, rest = cat ? x->e[e].b : EXPR_EPSILON;
+        uint32_t d = expr_cat(x, expr_derive(x, head, byte), rest);
+        if (d != EXPR_EMPTY && !vec_push(&x->work, d)) return expr_fail(x, EXPR_NO_MEMORY);
+        goes_on = cat && x->e[head].nullable;
+        e = rest;
+    }
+    size_t n = x->work.n - mark;
+    uint32_t d = n == 0 ? EXPR_EMPTY : x->work.v[mark];
+    if (n > 1) { /* expr_or_list pushes onto the same stack: give it a copy */
+        uint32_t few[16], *v = n <= 16 ? few : malloc(n * sizeof *v);
+        if (!v) return x->work.n = mark, expr_fail(x, EXPR_NO_MEMORY);
+        memcpy(v, x->work.v + mark, n * sizeof *v);
+        d = expr_or_list(x, v, n);
+        if (v != few) free(v);
+    }
+    x->work.n = mark;
+    return d;
+}
+
+static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
+{
+    enum expr_op op = x->e[e].op;
+    uint32_t at = x->e[e].a, n = x->e[e].b, m = 0, few[32];
+    if (!expr_spend(x, n / 4)) return EXPR_EMPTY;
+    uint32_t *v = n <= 32 ? few : malloc(n * sizeof *v), d = EXPR_EMPTY;
+    if (!v) return expr_fail(x, EXPR_NO_MEMORY);
+    bool empty = false;
+    for (uint32_t i = 0; i < n && !empty; i++) {
+        d = expr_derive(x, x->list.v[at + i], byte);
+        if (op == EX_AND) empty = d == EXPR_EMPTY;
+        if (op == EX_AND || d != EXPR_EMPTY) v[m++] = d;
+    }
+    if (empty)
+        d = EXPR_EMPTY;
+    else
+        d = op == EX_OR ? expr_or_list(x, v, m) : expr_and_list(x, v, m);
+    if (v != few) free(v);
+    return d;
+}
+
+static uint32_t derive_rep(struct exprs *x, const struct expr *e, uint8_t byte)
+{
+    uint32_t max = e->c == EXPR_INF ? e->c : e->c - 1;
+    uint32_t d = expr_derive(x, e->a, byte);
+    return d == EXPR_EMPTY ? d : expr_cat(x, d, expr_rep(x, e->a, e->b ? e->b - 1 : 0, max));
+}
+
+static bool is_multiple(const struct divisor *d, uint64_t r, uint32_t n_digit)
+{
+    for (; n_digit > 0; n_digit--) r = r * 10 % d->m;
+    return r % d->m == 0;
+}
+
+static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t byte)
+{
+    const struct divisor *d = &x->divisor.v[e->a];
+    struct expr next = *e;
+    next.row = NULL;
+    next.alive = ALIVE_UNKNOWN;
+    if (byte == '.' && e->c == 1) {
+        next.c = 2;
+        next.nullable = false;
+        return expr_make(x, next);
+    }
+    if (byte < '0' || byte > '9') return EXPR_EMPTY;
+    uint32_t n_fraction = e->c < 2 ? 0 : e->c - 1; /* with this digit */
+    if (n_fraction > d->scale) {                   /* finer than any multiple, unless it is zero */
+        next.nullable = is_multiple(d, e->b, 0);
+        next.c = d->scale + 3;
+        return byte == '0' ? expr_make(x, next) : EXPR_EMPTY;
+    }
+    next.b = (uint32_t)(((uint64_t)e->b * 10 + (uint64_t)(byte - '0')) % d->m);
+    next.c = e->c < 2 ? 1 : e->c + 1;
+    next.nullable = is_multiple(d, next.b, d->scale - n_fraction);
+    return expr_make(x, next);
+}
+
+static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
+{
+    const struct expr it = x->e[e]; /* a copy: making expressions moves x->e */
+    switch ((enum expr_op)it.op) {
+    case EX_SET:
+        return byteset_has(&x->set.v[it.a], byte) ? EXPR_EPSILON : EXPR_EMPTY;
+    case EX_CAT:
+        return derive_cat(x, e, byte);
+    case EX_OR:
+    case EX_AND:
+        return derive_list(x, e, byte);
+    case EX_NOT:
+        return expr_not(x, expr_derive(x, it.a, byte));
+    case EX_REP:
+        return derive_rep(x, &it, byte);
+    case EX_STRING:
+    case EX_ESCAPE:
+    case EX_HEX:
+        return string_derive(x, &it, byte);
+    case EX_MULTIPLE:
+        return derive_multiple(x, &it, byte);
+    case EX_LEAP:
+        return leap_derive(x, &it, byte);
+    case EX_SCIENTIFIC_INTEGER:
+        return scientific_derive(x, &it, byte);
+    case EX_EMPTY:
+    case EX_EPSILON:
+    case EX_TAG:
+        break;
+    }
+    return EXPR_EMPTY;
+}
+
+/* The derivative of e by byte, computed once per generation of the memo, because operators share operands. */
+uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
+{
+    if (!expr_spend(x, 1)) return EXPR_EMPTY;
+    if (x->e[e].row) return x->e[e].row[byte];
+    if (x->memo_of[e] == x->memo_now) return x->memo[e];
+    uint32_t d = derive(x, e, byte);
+    x->memo[e] = d;
+    x->memo_of[e] = x->memo_now;
+    return d;
+}
+
+/* ---- classes of bytes ---- */
+
+/* Classes that part the 256 bytes, in the order in which they were split off. */
+struct classes {
+    struct byteset v[256];
+    int n;
+};
+
+/* Split each class into its bytes in s and those not in s. */
+static void split(struct classes *c, const struct byteset *s)
+{
+    for (int i = 0, n = c->n; i < n; i++) {
+        struct byteset in, out;
+        uint64_t any_in = 0, any_out = 0;
+        for (int w = 0; w < 4; w++) {
+            any_in |= in.w[w] = c->v[i].w[w] & s->w[w];
+            any_out |= out.w[w] = c->v[i].w[w] & ~s->w[w];
+        }
+        if (!any_in || !any_out) continue;
+        c->v[i] = in;
+        c->v[c->n++] = out;
+    }
+}
+
+static void split_each(struct classes *c, const char *bytes)
+{
+    for (; *bytes; bytes++) {
+        struct byteset s = {{0}};
+        byteset_add(&s, (uint8_t)*bytes);
+        split(c, &s);
+    }
+}
+
+static void classify(struct exprs *x, uint32_t e, struct classes *c)
+{
+    const struct expr *it = &x->e[e];
+    for (; it->op == EX_CAT && !x->failed; it = &x->e[it->b]) {
+        classify(x, it->a, c);
+        if (!x->e[it->a].nullable) return;
+    }
+    if (!expr_spend(x, 1 + (size_t)c->n / 8)) return;
+    static const struct byteset control = {{0xffffffff}};
+    switch ((enum expr_op)it->op) {
+    case EX_SET:
+        split(c, &x->set.v[it->a]);
+        break;
+    case EX_OR:
+    case EX_AND:
+        for (uint32_t i = 0; i < it->b; i++) classify(x, x->list.v[it->a + i], c);
+        break;
+    case EX_NOT:
+    case EX_REP:
+        classify(x, it->a, c);
+        break;
+    case EX_STRING:
+        classify(x, it->a, c);
+        split(c, &control);
+        split_each(c, "\"\\");
+        break;
+    case EX_ESCAPE:
+        split_each(c, "\"\\/bfnrtu");
+        break;
+    case EX_HEX:
+        split_each(c, "0123456789abcdefABCDEF\\u");
+        break;
+    case EX_LEAP:
+        split_each(c, "0123456789:.zZ+-");
+        break;
+    case EX_MULTIPLE:
+    case EX_SCIENTIFIC_INTEGER:
+        split_each(c, "0123456789.eE");
+        break;
+    default:
+        break;
+    }
+}
+
+static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
+{
+    c->v[0] = (struct byteset){{~0ull, ~0ull, ~0ull, ~0ull}};
+    c->n = 1;
+    classify(x, e, c);
+}
+
+/* What class k of e's bytes leads to. */
+static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *c, int k)
+{
+    x->memo_now++;
+    return expr_derive(x, e, byteset_first(&c->v[k]));
+}
+
+/* Count one more state; false: there are too many. */
+static bool count_row(struct exprs *x)
+{
+    if (x->limit.n_row_max && x->n_row >= x->limit.n_row_max)
+        return expr_fail(x, EXPR_STATES), false;
+    x->n_row++;
+    return expr_spend(x, 20);
+}
+
+/* Keep e's row: next[k] for the bytes of class k. */
+static const uint32_t *keep_row(struct exprs *x, uint32_t e, const struct classes *c,
+                                const uint32_t *next)
+{
+    uint32_t *row = x->failed ? NULL : arena_push(&x->arena, 256 * sizeof *row, 64);
+    if (!row) return expr_fail(x, x->arena.limited ? EXPR_BYTES : EXPR_NO_MEMORY), NULL;
+    for (int k = 0; k < c->n; k++)
+        for (int w = 0; w < 4; w++)
+            for (uint64_t bits = c->v[k].w[w]; bits; bits &= bits - 1)
+                row[64 * w + __builtin_ctzll(bits)] = next[k];
+    return x->e[e].row = row;
+}
+
+const uint32_t *expr_row(struct exprs *x, uint32_t e)
+{
+    struct classes c;
+    uint32_t next[256];
+    if (x->e[e].row || x->failed) return x->failed ? NULL : x->e[e].row;
+    if (!count_row(x)) return NULL;
+    classes_of(x, e, &c);
+    for (int k = 0; k < c.n; k++) next[k] = derive_class(x, e, &c, k);
+    return keep_row(x, e, &c, next);
+}
+
+uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte)
+{
+    const uint32_t *row = x->e[e].row ? x->e[e].row : expr_row(x, e);
+    return row ? row[byte] : EXPR_EMPTY;
+}
+
+/* ---- which states lead to a text ---- */
+
+/* What follows from the operands, without a search; ALIVE_UNKNOWN if nothing does. */
+static int alive_of_list(struct exprs *x, const struct expr *e)
+{
+    int all = e->op == EX_OR ? ALIVE_NO : ALIVE_UNKNOWN;
+    expr_spend(x, e->b / 16);
+    for (uint32_t i = 0; i < e->b; i++) {
+        int k = x->e[x->list.v[e->a + i]].alive;
+        if (e->op == EX_OR && k == ALIVE_YES) return ALIVE_YES;
+        if (e->op == EX_AND && k == ALIVE_NO) return ALIVE_NO;
+        if (k == ALIVE_UNKNOWN) all = ALIVE_UNKNOWN;
+    }
+    return all;
+}
+
+/* States found so far, the state that each was reached from, and those whose successors are due. */
+struct search {
+    VEC(uint32_t) v;
+    VEC(uint32_t) from;
+    VEC(uint32_t) due;
+};
+
+static bool reach(struct exprs *x, struct search *s, uint32_t e, uint32_t from)
+{
+    x->seen[e] = x->seen_now;
+    uint32_t i = (uint32_t)s->v.n;
+    if (vec_push(&s->v, e) && vec_push(&s->from, from) && vec_push(&s->due, i)) return true;
+    return expr_fail(x, EXPR_NO_MEMORY), false;
+}
+
+/* The first state on the way to a text: nullable, or known to lead there. */
+static bool is_goal(struct exprs *x, uint32_t e)
+{
+    const struct expr *it = &x->e[e];
+    if (it->nullable || it->alive == ALIVE_YES) return true;
+    return it->op != EX_AND && it->op != EX_NOT && it->op != EX_MULTIPLE && expr_alive(x, e);
+}
+
+static void search_end(struct exprs *x, struct search *s, bool found, uint32_t last)
+{
+    if (found)
+        for (uint32_t i = last;; i = s->from.v[i]) {
+            x->e[s->v.v[i]].alive = ALIVE_YES;
+            if (i == 0) break;
+        }
+    else if (!x->failed) /* all that can be reached was */
+        for (size_t i = 0; i < s->v.n; i++) x->e[s->v.v[i]].alive = ALIVE_NO;
+    vec_deinit(&s->v);
+    vec_deinit(&s->from);
+    vec_deinit(&s->due);
+}
+
+/* Look at a state that another one leads to: is it a goal? If not and it is new, its own successors are due. */
+static bool look(struct exprs *x, struct search *s, uint32_t now, uint32_t d, uint32_t from)
+{
+    if (d == EXPR_EMPTY || x->e[d].alive == ALIVE_NO || x->seen[d] == now) return false;
+    bool goal = is_goal(x, d);
+    x->seen_now = now; /* is_goal may have searched operands */
+    if (!goal && x->e[d].alive != ALIVE_NO) reach(x, s, d, from);
+    return goal;
+}
+
+/* Look at all that state i leads to, until there is a goal. A row that was not there is made on the way, and kept if it is complete. */
+static bool look_behind(struct exprs *x, struct search *s, uint32_t now, uint32_t i)
+{
+    struct classes c;
+    uint32_t next[256], e = s->v.v[i];
+    const uint32_t *row = x->e[e].row;
+    if (!expr_spend(x, 20)) return false;
+    for (int b = 0; row && b < 256; b++)
+        if ((b == 0 || row[b] != row[b - 1]) && look(x, s, now, row[b], i)) return true;
+    if (row || !count_row(x)) return false;
+    classes_of(x, e, &c);
+    for (int k = 0; k < c.n && !x->failed; k++) {
+        next[k] = derive_class(x, e, &c, k);
+        if (look(x, s, now, next[k], i)) return true;
+    }
+    keep_row(x, e, &c, next);
+    return false;
+}
+
+/* Search the states of e, depth first, for one that leads to a text. */
+static bool search(struct exprs *x, uint32_t e)
+{
+    struct search s = {0};
+    uint32_t now = ++x->seen_now, i = 0;
+    bool found = false;
+    reach(x, &s, e, 0);
+    while (s.due.n > 0 && !x->failed && !found) {
+        i = s.due.v[--s.due.n];
+        found = look_behind(x, &s, now, i);
+    }
+    search_end(x, &s, found, i);
+    return found;
+}
+
+static bool decide(struct exprs *x, uint32_t e)
+{
+    const struct expr it = x->e[e];
+    if (it.nullable) return true;
+    switch ((enum expr_op)it.op) {
+    case EX_CAT: /* a chain of any length: no recursion */
+        while (x->e[e].op == EX_CAT && x->e[e].alive == ALIVE_UNKNOWN) {
+            if (!expr_alive(x, x->e[e].a)) return false;
+            e = x->e[e].b;
+        }
+        return expr_alive(x, e);
+    case EX_OR:
+        for (uint32_t i = 0; i < it.b; i++)
+            if (expr_alive(x, x->list.v[it.a + i])) return true;
+        return false;
+    case EX_REP: /* not nullable: at least one is needed */
+    case EX_STRING:
+        return expr_alive(x, it.a);
+    case EX_ESCAPE:
+    case EX_HEX:
+        return string_alive(x, &it);
+    default:
+        return alive_of_list(x, &it) != ALIVE_NO && search(x, e);
+    }
+}
+
+bool expr_alive(struct exprs *x, uint32_t e)
+{
+    if (!expr_spend(x, 1)) return false;
+    if (x->e[e].alive == ALIVE_UNKNOWN) {
+        bool alive = decide(x, e);
+        if (!x->failed) x->e[e].alive = alive ? ALIVE_YES : ALIVE_NO;
+    }
+    return !x->failed && x->e[e].alive == ALIVE_YES;
+}
+
+bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
+{
+    const uint8_t *b = text;
+    for (size_t i = 0; i < n && e != EXPR_EMPTY; i++) {
+        x->memo_now++; /* one byte is asked for: without a row, only its derivative is made */
+        e = expr_derive(x, e, b[i]);
+    }
+    return !x->failed && expr_nullable(x, e);
+}
+
+/* ---- tags ---- */
+
+static bool add_tag(struct tags *out, uint32_t tag)
+{
+    size_t i = out->n;
+    while (i > 0 && out->v[i - 1] > tag) i--;
+    if (i > 0 && out->v[i - 1] == tag) return true;
+    if (!vec_push(out, tag)) return false;
+    memmove(out->v + i + 1, out->v + i, (out->n - 1 - i) * sizeof *out->v);
+    out->v[i] = tag;
+    return true;
+}
+
+bool expr_tags(const struct exprs *x, uint32_t e, struct tags *out)
+{
+    const struct expr *it = &x->e[e];
+    for (; it->op == EX_CAT && it->nullable; it = &x->e[it->b])
+        if (!expr_tags(x, it->a, out)) return false;
+    if (!it->nullable) return true;
+    if (it->op == EX_TAG) return add_tag(out, it->a);
+    if (it->op != EX_OR && it->op != EX_AND) return true;
+    for (uint32_t i = 0; i < it->b; i++)
+        if (!expr_tags(x, x->list.v[it->a + i], out)) return false;
+    return true;
+}
+
+static bool add_reach(struct exprs *x, uint32_t e, struct tags *out);
+
+/* Add the tags of texts `head rest` of a string whose first character is being escaped. Each alternative counts for itself, because another
+ * one's first character is not its own; alternatives part within a character too (expr.c factors what begins alike). */
+static bool reach_escaped(struct exprs *x, const struct expr *state, uint32_t head, uint32_t rest,
+                          int n_head, struct tags *out)
+{
+    const struct expr r = x->e[rest];
+    bool ok = true;
+    if (r.op == EX_OR) {
+        for (uint32_t i = 0; ok && i < r.b; i++)
+            ok = reach_escaped(x, state, head, x->list.v[r.a + i], n_head, out);
+        return ok;
+    }
+    bool wide = r.op == EX_CAT && x->e[r.a].op == EX_SET && n_head < 3 &&
+                byteset_first(&x->set.v[x->e[r.a].a]) >= 0x80;
+    if (wide) return reach_escaped(x, state, expr_cat(x, head, r.a), r.b, n_head + 1, out);
+    uint32_t with = string_with(x, state, expr_cat(x, head, rest));
+    return with == EXPR_EMPTY || !expr_alive(x, with) || add_reach(x, rest, out);
+}
+
+/* Add the tags that texts of e report. */
+static bool add_reach(struct exprs *x, uint32_t e, struct tags *out)
+{
+    while (x->e[e].op == EX_CAT && expr_alive(x, x->e[e].a)) e = x->e[e].b;
+    const struct expr it = x->e[e];
+    bool ok = expr_spend(x, 1);
+    switch ((enum expr_op)it.op) {
+    case EX_TAG:
+        return add_tag(out, it.a);
+    case EX_CAT: /* begins with what has no text */
+        return true;
+    case EX_STRING:
+        return add_reach(x, it.a, out);
+    case EX_OR:
+        for (uint32_t i = 0; ok && i < it.b; i++) ok = add_reach(x, x->list.v[it.a + i], out);
+        return ok;
+    case EX_ESCAPE:
+    case EX_HEX:
+        return reach_escaped(x, &it, EXPR_EPSILON, it.a, 0, out);
+    default:
+        return true;
+    }
+}
+
+const uint32_t *expr_reach(struct exprs *x, uint32_t e)
+{
+    if (x->e[e].reach == 0 && !x->failed) {
+        struct tags tags = {0};
+        bool ok = add_reach(x, e, &tags);
+        if (ok && x->reach.n == 0) ok = vec_push(&x->reach, 0);
+        uint32_t at = (uint32_t)x->reach.n;
+        ok = ok && vec_push(&x->reach, (uint32_t)tags.n);
+        for (size_t i = 0; ok && i < tags.n; i++) ok = vec_push(&x->reach, tags.v[i]);
+        vec_deinit(&tags);
+        if (!ok) return expr_fail(x, EXPR_NO_MEMORY), NULL;
+        x->e[e].reach = at;
+    }
+    return x->failed ? NULL : x->reach.v + x->e[e].reach;
+}

@@ -1,0 +1,245 @@
+/* Goal: a forced span is what must come, its tokens are those that the tokenizer makes of it whatever follows, and masks filled on a pool
+ * are those filled one by one. Method: spans cut from a real text, each forced by a choice of two, with the text's own and other
+ * continuations, over the tokenizers in ../shared/data; the bundled model's tokenizer for the rest. */
+#include "grammar.h"
+#include "base/json.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "../../tests/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct grammar *open_grammar(enum grammar_kind kind, const char *text, size_t n,
+                                    const struct grammar_vocab *v)
+{
+    struct grammar *g = NULL;
+    struct err e = {0};
+    if (grammar_open(&g, kind, text, n, &(struct grammar_options){.vocab = v}, &e))
+        test_fail(__FILE__, __LINE__, "%s", e.text);
+    return g;
+}
+
+/* A grammar that forces s[0..n): it goes on with one of two characters. */
+static struct grammar *forcing(const char *s, size_t n, const struct grammar_vocab *v)
+{
+    struct buf list = {0}, one = {0};
+    buf_add_char(&list, '[');
+    for (int i = 0; i < 2; i++) {
+        buf_clear(&one);
+        buf_add(&one, s, n);
+        buf_add_char(&one, i ? '\x01' : '\x02');
+        json_put_text(&list, one.data, one.n);
+        buf_add_char(&list, i ? ']' : ',');
+    }
+    struct grammar *g = open_grammar(GRAMMAR_CHOICE, list.data, list.n, v);
+    buf_deinit(&one);
+    buf_deinit(&list);
+    return g;
+}
+
+/* The tokens of s[0..n) and a continuation must begin with `ids`. */
+static void check_prefix(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n,
+                         const char *more, size_t n_more)
+{
+    struct buf b = {0};
+    struct ids all = {0};
+    struct err e = {0};
+    buf_add(&b, s, n);
+    buf_add(&b, more, n_more);
+    NEED_OK(tokenizer_encode(t, b.data, b.n, ENCODE_CONTINUE, &all, &e), &e);
+    for (size_t i = 0; i < ids->n; i++)
+        if (i >= all.n || all.v[i] != ids->v[i]) {
+            test_fail(__FILE__, __LINE__, "token %zu of \"%.*s\" + \"%.*s\"", i, (int)n, s,
+                      (int)n_more, more);
+            break;
+        }
+    vec_deinit(&all);
+    buf_deinit(&b);
+}
+
+static void check_tokenizer(const char *path, const char *text, size_t n_text, int n_span)
+{
+    static const char *const more[] = {" ",        "  x", "\n\n", "'s", "ing", "1", "23",
+                                       "\xc3\xa9", "\"}", ".",    "s ", "A",   "\t"};
+    struct tokenizer *t = NULL;
+    struct err e = {0};
+    const char *full = data_path(path);
+    if (!full || tokenizer_open_file(&t, full, NULL, &e) != 0) {
+        test_skip("no tokenizer");
+        return;
+    }
+    struct grammar_vocab *v = grammar_vocab_open(t);
+    NEED(v);
+    size_t n_token = 0, n_settled = 0;
+    uint64_t rng = 7;
+    for (int i = 0; i < n_span; i++) {
+        size_t at = rng_below(&rng, n_text - 200), n = 1 + rng_below(&rng, 60);
+        while (at > 0 && ((uint8_t)text[at] & 0xc0) == 0x80) at--;
+        while (((uint8_t)text[at + n] & 0xc0) == 0x80) n++;
+        struct ids ids = {0}, plain = {0};
+        struct grammar *g = forcing(text + at, n, v);
+        NEED_OK(grammar_forced_tokens(g, grammar_begin(g), &ids, &e), &e);
+        NEED_OK(tokenizer_encode(t, text + at, n, ENCODE_CONTINUE, &plain, &e), &e);
+        check_prefix(t, &ids, text + at, n, text + at + n, 60);
+        for (size_t k = 0; k < sizeof more / sizeof *more; k++)
+            check_prefix(t, &ids, text + at, n, more[k], strlen(more[k]));
+        n_token += plain.n, n_settled += ids.n;
+        vec_deinit(&ids);
+        vec_deinit(&plain);
+        grammar_close(g);
+    }
+    test_note("%s: %zu of %zu tokens of forced spans", path, n_settled, n_token);
+    EXPECT(n_settled * 2 > n_token);
+    grammar_vocab_close(v);
+    tokenizer_close(t);
+}
+
+TEST(forced_tokens_are_the_tokenizers_own)
+{
+    static const char *const path[] = {"tokenizers/tiktoken/o200k_base.tiktoken",
+                                       "tokenizers/tiktoken/cl100k_base.tiktoken",
+                                       "tokenizers/llama3/tokenizer.model",
+                                       "tokenizers/hf/llama2/tokenizer.json",
+                                       "tokenizers/hf/phi-3-mini/tokenizer.json",
+                                       "tokenizers/llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
+                                       "tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf",
+                                       "tokenizers/llama.cpp-vocab/ggml-vocab-deepseek-coder.gguf"};
+    const char *book = data_path("text/tinyshakespeare.txt");
+    FILE *f = book ? fopen(book, "r") : NULL;
+    char *text = malloc(200000);
+    size_t n = f ? fread(text, 1, 200000, f) : 0;
+    if (f) fclose(f);
+    if (n < 1000)
+        test_skip("no text");
+    else
+        for (size_t i = 0; i < sizeof path / sizeof *path; i++)
+            if (data_path(path[i])) check_tokenizer(path[i], text, n, test_long() ? 3000 : 60);
+    free(text);
+}
+
+static struct tokenizer *bundled(void)
+{
+    struct tokenizer *t = NULL;
+    struct err e = {0};
+    if (tokenizer_open_file(&t, "models/quoth-tiny/quoth-tiny-q8_0.gguf", NULL, &e))
+        test_fail(__FILE__, __LINE__, "%s", e.text);
+    return t;
+}
+
+TEST(forced_bytes_are_what_must_come)
+{
+    static const struct {
+        const char *regex, *forced;
+    } c[] = {{"abc(d|e)f", "abc"},
+             {"abc?", "ab"},
+             {"", ""},
+             {"[ab]c", ""},
+             {"\xc3\xa9[\xc3\xa9\xc3\xa8]", "\xc3\xa9\xc3"},
+             {"(xy|xz)", "x"},
+             {"abc", "abc"}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct grammar *g = open_grammar(GRAMMAR_REGEX, c[i].regex, strlen(c[i].regex), NULL);
+        struct buf b = {0};
+        uint32_t state = grammar_begin(g), end = grammar_forced(g, state, &b);
+        EXPECT_INT(b.n, strlen(c[i].forced));
+        EXPECT(b.n == 0 || memcmp(b.data, c[i].forced, b.n) == 0);
+        EXPECT_INT(end, grammar_accept(g, state, c[i].forced, b.n, NULL));
+        buf_deinit(&b);
+        grammar_close(g);
+    }
+}
+
+TEST(grammar_tokens_named_by_rules)
+{
+    struct tokenizer *t = bundled();
+    struct grammar_vocab *v = grammar_vocab_open(t);
+    int32_t end = tokenizer_eos(t);
+    char text[100];
+    NEED(v && end >= 0);
+    int n = snprintf(text, sizeof text, "root ::= \"a\" <[%d]> !<[%d]>", end, end);
+    struct grammar *g = open_grammar(GRAMMAR_GBNF, text, (size_t)n, v);
+    uint64_t *mask = calloc((size_t)tokenizer_n_vocab(t) / 64 + 1, sizeof *mask);
+    uint32_t state = grammar_accept(g, grammar_begin(g), "a", 1, NULL);
+    NEED(mask && grammar_mask(g, state, mask));
+    for (int32_t i = 0; i < tokenizer_n_vocab(t); i++)
+        if ((mask[i >> 6] >> (i & 63) & 1) != (i == end))
+            test_fail(__FILE__, __LINE__, "token %d", i);
+    state = grammar_accept_token(g, state, end);
+    NEED(state != GRAMMAR_DEAD && grammar_mask(g, state, mask));
+    for (int32_t i = 0; i < tokenizer_n_vocab(t); i++)
+        if ((mask[i >> 6] >> (i & 63) & 1) != (i != end))
+            test_fail(__FILE__, __LINE__, "not token %d", i);
+    EXPECT(!grammar_ends(g, state));
+    EXPECT(grammar_ends(g, grammar_accept_token(g, state, tokenizer_bos(t) == end ? 5 : 7)));
+    free(mask);
+    grammar_close(g);
+    grammar_vocab_close(v);
+    tokenizer_close(t);
+}
+
+enum { N_GRAMMAR = 4, N_JOB = 24 };
+
+/* Take random tokens that a mask allows, n times; states[0..n] are what was passed. */
+static void wander(struct grammar *g, int n_vocab, uint64_t *mask, uint64_t seed, uint32_t *states,
+                   int n)
+{
+    states[0] = grammar_begin(g);
+    for (int i = 0; i < n; i++) {
+        NEED(grammar_mask(g, states[i], mask));
+        int32_t token = (int32_t)rng_below(&seed, (uint64_t)n_vocab), left = n_vocab;
+        while (left-- > 0 && !(mask[token >> 6] >> (token & 63) & 1)) token = (token + 1) % n_vocab;
+        states[i + 1] = left < 0 ? states[i] : grammar_accept_token(g, states[i], token);
+        EXPECT(states[i + 1] != GRAMMAR_DEAD);
+    }
+}
+
+TEST(grammar_masks_on_a_pool_are_those_one_by_one)
+{
+    static const char *const schema[N_GRAMMAR] = {
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"},\"b\":{\"type\":"
+        "\"integer\"}}}",
+        "{\"type\":\"array\",\"items\":{\"enum\":[\"x\",\"yes\",12]}}",
+        "{\"type\":\"string\",\"maxLength\":40}", "{\"type\":\"number\",\"minimum\":3}"};
+    struct tokenizer *t = bundled();
+    struct grammar_vocab *v = grammar_vocab_open(t);
+    struct pool *pool = NULL;
+    struct err e = {0};
+    NEED_OK(pool_open(&pool, 4, &e), &e);
+    size_t n_word = (size_t)(tokenizer_n_vocab(t) + 63) / 64;
+    uint64_t *mask = calloc(n_word * (N_JOB + 1), sizeof *mask), *one = mask + n_word * N_JOB;
+    NEED(v && mask);
+    for (int round = 0; round < 3; round++) {
+        struct grammar *g[N_GRAMMAR], *plain[N_GRAMMAR];
+        struct grammar_job job[N_JOB];
+        uint32_t states[N_GRAMMAR][N_JOB];
+        for (int i = 0; i < N_GRAMMAR; i++) {
+            g[i] = open_grammar(GRAMMAR_SCHEMA, schema[i], strlen(schema[i]), v);
+            plain[i] = open_grammar(GRAMMAR_SCHEMA, schema[i], strlen(schema[i]), v);
+            wander(plain[i], tokenizer_n_vocab(t), one, (uint64_t)(round * 10 + i), states[i],
+                   N_JOB - 1);
+            uint32_t same[N_JOB]; /* the same way leads to the same numbers */
+            wander(g[i], tokenizer_n_vocab(t), one, (uint64_t)(round * 10 + i), same,
+                   round == 0 ? 0 : N_JOB - 1);
+        }
+        for (int k = 0; k < N_JOB; k++) /* round 0: the first state of all, several times */
+            job[k] = (struct grammar_job){g[k % N_GRAMMAR],
+                                          round == 0 ? grammar_begin(g[k % N_GRAMMAR])
+                                                     : states[k % N_GRAMMAR][k],
+                                          mask + n_word * (size_t)k, false};
+        grammar_masks(job, N_JOB, pool);
+        for (int k = 0; k < N_JOB; k++) {
+            NEED(job[k].ok &&
+                 grammar_mask(plain[k % N_GRAMMAR],
+                              round == 0 ? states[k % N_GRAMMAR][0] : states[k % N_GRAMMAR][k],
+                              one));
+            EXPECT(memcmp(job[k].mask, one, n_word * sizeof *one) == 0);
+        }
+        for (int i = 0; i < N_GRAMMAR; i++) grammar_close(g[i]), grammar_close(plain[i]);
+    }
+    free(mask);
+    pool_close(pool);
+    grammar_vocab_close(v);
+    tokenizer_close(t);
+}

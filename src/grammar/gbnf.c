@@ -1,0 +1,348 @@
+/* gbnf.c - a recursive descent over GBNF (llama.cpp's grammars/README.md):
+ *
+ *   rules    name ::= either          either   sequence | sequence ...       sequence   part part ...
+ *   part     "text"  [class]  .  name  (either)  <token>  <[id]>  !<token>   each with * + ? {n} {n,} {n,m}
+ *
+ * A rule ends at a line that begins another one; inside parentheses lines do not matter. # begins a comment. */
+#include "gbnf.h"
+
+#include "base/utf8.h"
+#include "charset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 200, REPEAT_MAX = 10000, RULE_REPEAT_MAX = 2000 };
+
+struct parser {
+    struct cfg *g;
+    const char *s;
+    size_t n, at;
+    token_id_fn *token;
+    const void *arg;
+    int depth;
+    struct err *e;
+};
+
+static int fail(const struct parser *p, int code, const char *why)
+{
+    int line = 1;
+    for (size_t i = 0; i < p->at && i < p->n; i++) line += p->s[i] == '\n';
+    return err_set(p->e, code, "grammar, line %d: %s", line, why);
+}
+
+/* ---- characters ---- */
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+}
+
+static char peek(const struct parser *p)
+{
+    return p->at < p->n ? p->s[p->at] : 0;
+}
+
+static void skip_space(struct parser *p, bool lines)
+{
+    for (; p->at < p->n; p->at++) {
+        char c = p->s[p->at];
+        if (c == '#') {
+            while (p->at < p->n && p->s[p->at] != '\n') p->at++;
+            p->at--;
+        } else if (c != ' ' && c != '\t' && !(lines && (c == '\n' || c == '\r'))) {
+            return;
+        }
+    }
+}
+
+static bool take(struct parser *p, const char *text)
+{
+    size_t n = strlen(text);
+    if (p->n - p->at < n || memcmp(p->s + p->at, text, n) != 0) return false;
+    p->at += n;
+    return true;
+}
+
+static int read_hex(struct parser *p, int n, uint32_t *cp)
+{
+    for (*cp = 0; n > 0; n--, p->at++) {
+        char c = peek(p), low = (char)(c | 32);
+        bool digit = c >= '0' && c <= '9';
+        if (!digit && (low < 'a' || low > 'f'))
+            return fail(p, ERR_FORMAT, "expected hexadecimal digits");
+        *cp = *cp << 4 | (uint32_t)(digit ? c - '0' : low - 'a' + 10);
+    }
+    return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "no such code point") : 0;
+}
+
+static int read_char(struct parser *p, uint32_t *cp)
+{
+    static const char from[] = "tnr\\\"[]", to[] = "\t\n\r\\\"[]";
+    if (!take(p, "\\")) {
+        int k = utf8_decode(p->s + p->at, p->n - p->at, cp);
+        if (k <= 0) return fail(p, ERR_FORMAT, "not UTF-8");
+        p->at += (size_t)k;
+        return 0;
+    }
+    char c = peek(p);
+    const char *at = c ? strchr(from, c) : NULL;
+    p->at++;
+    if (at) return *cp = (uint8_t)to[at - from], 0;
+    if (c == 'x') return read_hex(p, 2, cp);
+    if (c == 'u') return read_hex(p, 4, cp);
+    if (c == 'U') return read_hex(p, 8, cp);
+    return fail(p, ERR_FORMAT, "unknown escape");
+}
+
+/* ---- parts ---- */
+
+static int parse_either(struct parser *p, struct part *out);
+
+static int parse_text(struct parser *p, struct part *out)
+{
+    struct exprs *x = &p->g->m.x;
+    VEC(uint32_t) v = {0};
+    uint32_t cp, e = EXPR_EPSILON;
+    int rc = 0;
+    while (rc == 0 && !take(p, "\"")) {
+        rc = p->at < p->n ? read_char(p, &cp)
+                          : fail(p, ERR_FORMAT, "a text without its closing quote");
+        if (rc == 0 && !vec_push(&v, cp)) rc = err_memory(p->e, "a grammar", 0);
+    }
+    for (size_t i = v.n; rc == 0 && i > 0; i--)
+        e = expr_cat(x, expr_chars(x, v.v[i - 1], v.v[i - 1]), e);
+    vec_deinit(&v);
+    *out = (struct part){false, e};
+    return rc;
+}
+
+static int parse_class(struct parser *p, struct part *out)
+{
+    struct charset c = {0};
+    bool negated = take(p, "^");
+    int rc = 0;
+    while (rc == 0 && !take(p, "]")) {
+        uint32_t lo, hi;
+        rc = p->at < p->n ? read_char(p, &lo) : fail(p, ERR_FORMAT, "a class without its ]");
+        hi = lo;
+        if (rc == 0 && peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
+            p->at++;
+            rc = read_char(p, &hi);
+        }
+        if (rc == 0 && lo > hi) rc = fail(p, ERR_FORMAT, "a range that descends");
+        if (rc == 0) charset_add(&c, lo, hi);
+    }
+    if (negated) charset_invert(&c);
+    if (rc == 0) *out = (struct part){false, charset_expr(&c, &p->g->m.x)};
+    charset_deinit(&c);
+    return rc;
+}
+
+uint32_t gbnf_token_expr(struct exprs *x, uint32_t id, bool negated)
+{
+    uint8_t b[5] = {TOKEN_MARK, (uint8_t)(id >> 24), (uint8_t)(id >> 16), (uint8_t)(id >> 8),
+                    (uint8_t)id};
+    uint32_t one = expr_bytes(x, b, 5);
+    if (!negated) return one;
+    uint32_t any = expr_cat(x, expr_range(x, TOKEN_MARK, TOKEN_MARK),
+                            expr_rep(x, expr_range(x, 0, 255), 4, 4));
+    return expr_or(x, expr_any_char(x), expr_and(x, any, expr_not(x, one)));
+}
+
+int64_t gbnf_token_id(const char *text, size_t n, token_id_fn *token, const void *arg)
+{
+    if (n < 4 || text[1] != '[') return token ? token(arg, text, n) : -1;
+    int64_t id = 0;
+    size_t i = 2;
+    for (; i < n && text[i] >= '0' && text[i] <= '9'; i++)
+        id = id > 1 << 27 ? id : id * 10 + (text[i] - '0');
+    return i > 2 && n - i == 2 && memcmp(text + i, "]>", 2) == 0 ? id : -1;
+}
+
+/* <[id]> or <name>; the < is read. */
+static int parse_token(struct parser *p, bool negated, struct part *out)
+{
+    size_t from = p->at - 1;
+    const char *end = memchr(p->s + from, '>', p->n - from);
+    if (!end) return fail(p, ERR_FORMAT, "a token without its >");
+    p->at = (size_t)(end - p->s) + 1;
+    int64_t id = gbnf_token_id(p->s + from, p->at - from, p->token, p->arg);
+    if (id < 0) return fail(p, ERR_FORMAT, "this tokenizer has no such token");
+    *out = (struct part){false, gbnf_token_expr(&p->g->m.x, (uint32_t)id, negated)};
+    return 0;
+}
+
+static int parse_group(struct parser *p, struct part *out)
+{
+    if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply");
+    skip_space(p, true);
+    int rc = parse_either(p, out);
+    skip_space(p, true);
+    if (rc == 0 && !take(p, ")")) rc = fail(p, ERR_FORMAT, "a group without its )");
+    p->depth--;
+    return rc;
+}
+
+static int parse_atom(struct parser *p, struct part *out)
+{
+    if (take(p, "\"")) return parse_text(p, out);
+    if (take(p, "[")) return parse_class(p, out);
+    if (take(p, "(")) return parse_group(p, out);
+    if (take(p, ".")) return *out = (struct part){false, expr_any_char(&p->g->m.x)}, 0;
+    if (take(p, "!<")) return parse_token(p, true, out);
+    if (take(p, "<")) return parse_token(p, false, out);
+    size_t from = p->at;
+    while (is_word(peek(p))) p->at++;
+    if (p->at == from) return fail(p, ERR_FORMAT, "expected a text, a class, a rule or a group");
+    *out = (struct part){true, cfg_rule_named(p->g, p->s + from, p->at - from)};
+    return 0;
+}
+
+/* ---- repetition, sequence, choice ---- */
+
+static bool read_number(struct parser *p, uint32_t *x)
+{
+    size_t from = p->at;
+    for (*x = 0; peek(p) >= '0' && peek(p) <= '9'; p->at++)
+        *x = *x > REPEAT_MAX ? *x : *x * 10 + (uint32_t)(peek(p) - '0');
+    return p->at > from;
+}
+
+static int read_counts(struct parser *p, uint32_t *min, uint32_t *max)
+{
+    skip_space(p, false);
+    if (!read_number(p, min)) return fail(p, ERR_FORMAT, "expected a number");
+    *max = *min;
+    skip_space(p, false);
+    if (take(p, ",")) {
+        skip_space(p, false);
+        if (!read_number(p, max)) *max = EXPR_INF;
+        skip_space(p, false);
+    }
+    if (!take(p, "}")) return fail(p, ERR_FORMAT, "expected }");
+    if (*max < *min) return fail(p, ERR_FORMAT, "a repetition that descends");
+    return *min > REPEAT_MAX || (*max != EXPR_INF && *max > REPEAT_MAX)
+               ? fail(p, ERR_LIMIT, "a repetition above 10000")
+               : 0;
+}
+
+static int parse_repeated(struct parser *p, struct part *out)
+{
+    int rc = parse_atom(p, out);
+    while (rc == 0) {
+        uint32_t min = 0, max = EXPR_INF;
+        if (take(p, "+"))
+            min = 1;
+        else if (take(p, "?"))
+            max = 1;
+        else if (take(p, "{"))
+            rc = read_counts(p, &min, &max);
+        else if (!take(p, "*"))
+            break;
+        if (rc == 0 && out->is_rule &&
+            (min > RULE_REPEAT_MAX || (max != EXPR_INF && max > RULE_REPEAT_MAX)))
+            rc = fail(p, ERR_LIMIT, "a repetition of a rule above 2000");
+        if (rc == 0) *out = cfg_repeat(p->g, *out, min, max);
+    }
+    return rc;
+}
+
+/* Does a new rule begin here: a name and ::= ? */
+static bool at_rule(const struct parser *p)
+{
+    size_t i = p->at;
+    while (i < p->n && is_word(p->s[i])) i++;
+    if (i == p->at) return false;
+    while (i < p->n && (p->s[i] == ' ' || p->s[i] == '\t')) i++;
+    return p->n - i >= 3 && memcmp(p->s + i, "::=", 3) == 0;
+}
+
+/* Go to the next part of a sequence; lines end it only where another rule begins, as in llama.cpp after an operator. */
+static bool at_part(struct parser *p)
+{
+    size_t before = p->at;
+    skip_space(p, true);
+    if (p->at >= p->n || peek(p) == '|' || peek(p) == ')') return false;
+    if (!at_rule(p)) return true;
+    if (p->depth == 0) p->at = before;
+    return false;
+}
+
+static int parse_sequence(struct parser *p, struct part *out)
+{
+    VEC(struct part) v = {0};
+    int rc = 0;
+    while (rc == 0 && at_part(p)) {
+        struct part one;
+        rc = parse_repeated(p, &one);
+        if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
+    }
+    *out = (struct part){false, EXPR_EPSILON};
+    if (rc == 0 && v.n > 0) *out = cfg_sequence(p->g, v.v, v.n);
+    vec_deinit(&v);
+    return rc;
+}
+
+static int parse_either(struct parser *p, struct part *out)
+{
+    VEC(struct part) v = {0};
+    int rc;
+    do {
+        struct part one = {0};
+        rc = parse_sequence(p, &one);
+        if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
+        if (rc == 0) skip_space(p, true);
+    } while (rc == 0 && take(p, "|"));
+    if (rc == 0) *out = cfg_either(p->g, v.v, v.n);
+    vec_deinit(&v);
+    return rc;
+}
+
+static int parse_rule(struct parser *p)
+{
+    size_t from = p->at;
+    while (is_word(peek(p))) p->at++;
+    size_t n = p->at - from;
+    struct part body;
+    if (n == 0) return fail(p, ERR_FORMAT, "expected the name of a rule");
+    skip_space(p, false);
+    if (!take(p, "::=")) return fail(p, ERR_FORMAT, "expected ::=");
+    uint32_t rule = cfg_rule_named(p->g, p->s + from, n);
+    if (p->g->rule.v[rule].defined) return fail(p, ERR_FORMAT, "this rule is defined twice");
+    skip_space(p, true);
+    int rc = parse_either(p, &body);
+    if (rc == 0) cfg_add(p->g, rule, &body, 1);
+    return rc;
+}
+
+int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
+              uint32_t *root, struct err *e)
+{
+    struct parser p = {.g = g, .s = text, .n = n, .token = token, .arg = arg, .e = e};
+    int rc = utf8_valid(text, n) ? 0 : fail(&p, ERR_FORMAT, "not UTF-8");
+    struct strmap outer = g->name_of; /* its names are its own */
+    size_t first = g->rule.n;
+    struct err why;
+    g->name_of = (struct strmap){0};
+    *root = cfg_rule_named(g, "root", 4);
+    for (skip_space(&p, true); rc == 0 && p.at < n; skip_space(&p, true)) {
+        rc = parse_rule(&p);
+        if (rc == 0 && g->m.x.failed) rc = fail(&p, exprs_error(&g->m.x, &why), why.text);
+    }
+    strmap_deinit(&g->name_of);
+    g->name_of = outer;
+    for (size_t i = first; rc == 0 && i < g->rule.n; i++)
+        if (!g->rule.v[i].defined)
+            rc = err_set(e, ERR_FORMAT, "grammar: rule %s is not defined", g->rule.v[i].name);
+    return rc;
+}
+
+int gbnf_parse(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
+               struct err *e)
+{
+    uint32_t root; /* number 0 */
+    int rc = gbnf_read(g, text, n, token, arg, &root, e);
+    return rc ? rc : cfg_finish(g, e);
+}

@@ -1,0 +1,283 @@
+/* grammar.c - one door to the front ends and the machine; see grammar.h. */
+#include "grammar_in.h"
+
+#include "gbnf.h"
+#include "lark.h"
+#include "mask.h"
+#include "regex.h"
+#include "schema.h"
+#include "tag.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_CONFIG_MAX = 1000000, N_THREAD_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 64 << 20 };
+static const struct grammar_limits GRAMMAR_LIMITS = {
+    .n_text_max = 4 << 20, .n_byte_max = 256 << 20, .n_state_max = 200000, .us_max = 1000000};
+
+/* ---- vocabulary ---- */
+
+/* NULL for what no text contains: special tokens, and the byte FF, which stands for marks of tokens (gbnf.h). */
+static const char *token_bytes(const void *arg, int32_t id, size_t *n)
+{
+    const struct tokenizer *t = arg;
+    *n = 0;
+    if (tokenizer_is_special(t, id) || tokenizer_is_eog(t, id)) return NULL;
+    const char *text = tokenizer_bytes(t, id, n);
+    if (text && memchr(text, TOKEN_MARK, *n)) *n = 0;
+    return *n ? text : NULL;
+}
+
+struct grammar_vocab *grammar_vocab_open(const struct tokenizer *t)
+{
+    struct grammar_vocab *v = calloc(1, sizeof *v);
+    if (!v) return NULL;
+    v->t = t;
+    if (vocab_open(&v->v, tokenizer_n_vocab(t), token_bytes, t)) return v;
+    free(v);
+    return NULL;
+}
+
+void grammar_vocab_close(struct grammar_vocab *v)
+{
+    if (v) vocab_close(&v->v);
+    free(v);
+}
+
+static int32_t token_id(const void *arg, const char *text, size_t n)
+{
+    const struct grammar_vocab *v = arg;
+    return v ? tokenizer_find(v->t, text, n) : -1;
+}
+
+/* ---- front ends ---- */
+
+static int open_regex(struct cfg *g, const char *text, size_t n, struct err *e)
+{
+    struct regex_langs l;
+    int rc = regex_parse(&g->m.x, text, n, REGEX_RUST, &l, e);
+    if (rc) return rc;
+    cfg_add(g, cfg_rule_new(g), (struct part[]){{false, l.whole}}, 1);
+    return cfg_finish(g, e);
+}
+
+static int open_choice(struct cfg *g, const char *text, size_t n, struct err *e)
+{
+    struct json *list = NULL;
+    int rc = json_parse(&list, text, n, NULL, e);
+    if (rc) return rc;
+    if (json_kind(list) != JK_LIST || json_count(list) == 0)
+        rc = err_set(e, ERR_FORMAT, "choice: expected a list of strings");
+    VEC(uint32_t) v = {0};
+    for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
+        size_t n_one;
+        const char *one = json_text(json_item(list, i), &n_one);
+        if (!one)
+            rc = err_set(e, ERR_FORMAT, "choice[%zu]: expected a string", i);
+        else if (!vec_push(&v, expr_bytes(&g->m.x, one, n_one)))
+            rc = err_memory(e, "a choice", n);
+    }
+    if (rc == 0)
+        cfg_add(g, cfg_rule_new(g), (struct part[]){{false, expr_or_list(&g->m.x, v.v, v.n)}}, 1);
+    vec_deinit(&v);
+    json_drop(list);
+    return rc ? rc : cfg_finish(g, e);
+}
+
+static int open_lark(struct grammar *g, const char *text, size_t n, const struct grammar_options *o,
+                     struct err *e)
+{
+    struct lark_options l = {o->start, token_id, g->vocab, o->import, o->import_arg};
+    return lark_parse(&g->cfg, text, n, &l, e);
+}
+
+static struct schema_options schema_options(const struct grammar_options *o)
+{
+    return (struct schema_options){.any_order = o->any_order,
+                                   .no_white_space = o->no_white_space,
+                                   .no_additional = o->no_additional,
+                                   .plain_numbers = o->plain_numbers,
+                                   .check_format = true,
+                                   .draft = DRAFT_2020};
+}
+
+static int open_cfg(struct grammar *g, enum grammar_kind kind, const char *text, size_t n,
+                    const struct grammar_options *o, struct expr_limits x, struct machine_limits m,
+                    struct err *e)
+{
+    if (!cfg_open(&g->cfg, x, m)) return err_memory(e, "a grammar", n);
+    g->m = &g->cfg.m;
+    if (kind == GRAMMAR_REGEX) return open_regex(&g->cfg, text, n, e);
+    if (kind == GRAMMAR_CHOICE) return open_choice(&g->cfg, text, n, e);
+    if (kind == GRAMMAR_TAG) {
+        struct tag_options t = {schema_options(o), m, token_id, g->vocab};
+        return tag_parse(&g->cfg, text, n, &t, e);
+    }
+    if (kind == GRAMMAR_LARK) return open_lark(g, text, n, o, e);
+    return gbnf_parse(&g->cfg, text, n, token_id, g->vocab, e);
+}
+
+static int open_schema(struct grammar *g, const char *text, size_t n,
+                       const struct grammar_options *o, struct expr_limits x,
+                       struct machine_limits m, struct err *e)
+{
+    struct schema_options opt = schema_options(o);
+    g->is_schema = true;
+    int rc = schema_open(&g->schema, text, n, &opt, x, m, e);
+    g->m = rc == 0 ? &g->schema.m : NULL;
+    return rc;
+}
+
+static struct grammar_limits limits_of(const struct grammar_limits *asked)
+{
+    struct grammar_limits l = *asked;
+    if (!l.n_text_max) l.n_text_max = GRAMMAR_LIMITS.n_text_max;
+    if (!l.n_byte_max) l.n_byte_max = GRAMMAR_LIMITS.n_byte_max;
+    if (!l.n_state_max) l.n_state_max = GRAMMAR_LIMITS.n_state_max;
+    if (!l.us_max) l.us_max = GRAMMAR_LIMITS.us_max;
+    return l;
+}
+
+int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text, size_t n,
+                 const struct grammar_options *o, struct err *e)
+{
+    static const char object[] = "{\"type\": \"object\"}";
+    struct grammar *g = calloc(1, sizeof *g);
+    *out = NULL;
+    if (!g) return err_memory(e, "a grammar", sizeof *g);
+    const struct grammar_limits limit = limits_of(&o->limits);
+    struct expr_limits x = {limit.n_byte_max, limit.n_state_max, limit.us_max};
+    struct machine_limits m = {N_CONFIG_MAX, N_CONFIG_MAX, N_THREAD_MAX, STACK_MAX};
+    g->vocab = o->vocab;
+    if (kind == GRAMMAR_OBJECT) text = object, n = sizeof object - 1;
+    if (n > limit.n_text_max) {
+        grammar_close(g);
+        return err_set(e, ERR_LIMIT, "a constraint of %zu bytes: the most is %zu", n,
+                       limit.n_text_max);
+    }
+    bool is_schema = kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT;
+    int rc =
+        is_schema ? open_schema(g, text, n, o, x, m, e) : open_cfg(g, kind, text, n, o, x, m, e);
+    if (rc == 0)
+        *out = g;
+    else
+        grammar_close(g);
+    return rc;
+}
+
+void grammar_close(struct grammar *g)
+{
+    if (!g) return;
+    if (g->is_schema)
+        schema_close(&g->schema);
+    else
+        cfg_close(&g->cfg);
+    for (size_t i = 0; i < g->cap_mask; i++) free(g->mask[i]);
+    free(g->mask);
+    free(g);
+}
+
+/* ---- states ---- */
+
+uint32_t grammar_begin(struct grammar *g)
+{
+    exprs_resume(&g->m->x);
+    return machine_begin(g->m, g->is_schema ? schema_root(&g->schema) : 0);
+}
+
+uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, size_t n,
+                        size_t *n_used)
+{
+    size_t i = 0;
+    exprs_resume(&g->m->x);
+    for (; i < n && state != GRAMMAR_DEAD; i++) {
+        uint32_t next = machine_next(g->m, state, (uint8_t)text[i]);
+        if (next == CONFIG_DEAD) break;
+        state = next;
+    }
+    if (n_used) *n_used = i;
+    return i == n ? state : GRAMMAR_DEAD;
+}
+
+/* The state after a token that a rule names by its id (gbnf.h); GRAMMAR_DEAD: no rule does. */
+static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
+{
+    const uint8_t mark[5] = {TOKEN_MARK, (uint8_t)(token >> 24), (uint8_t)(token >> 16),
+                             (uint8_t)(token >> 8), (uint8_t)token};
+    for (int i = 0; i < 5 && state != GRAMMAR_DEAD; i++) state = machine_next(g->m, state, mark[i]);
+    return state;
+}
+
+uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token)
+{
+    exprs_resume(&g->m->x);
+    uint32_t as_text = mask_accept(g->m, &g->vocab->v, state, token);
+    uint32_t as_mark = g->is_schema ? GRAMMAR_DEAD : accept_mark(g, state, token);
+    if (as_text == GRAMMAR_DEAD || as_mark == GRAMMAR_DEAD)
+        return as_text == GRAMMAR_DEAD ? as_mark : as_text;
+    return machine_union(g->m, as_text, as_mark);
+}
+
+/* Add the tokens that rules name by their ids: [first, first + step) share the bytes of a mark read so far. */
+static void add_marks(struct grammar *g, uint32_t state, int64_t first, int64_t step,
+                      uint64_t *mask)
+{
+    if (state == GRAMMAR_DEAD || first >= g->vocab->v.n_vocab) return;
+    if (step == 1) {
+        mask[first >> 6] |= 1ull << (first & 63);
+        return;
+    }
+    for (int b = 0; b < 256; b++)
+        add_marks(g, machine_next(g->m, state, (uint8_t)b), first + b * (step >> 8), step >> 8,
+                  mask);
+}
+
+bool grammar_ends(const struct grammar *g, uint32_t state)
+{
+    return state != GRAMMAR_DEAD && machine_accepts(g->m, state);
+}
+
+/* A place for the mask of a state, kept for the next time; NULL: no more are kept, or no memory. */
+static uint64_t *keep_mask(struct grammar *g, uint32_t state)
+{
+    size_t n = (size_t)g->vocab->v.n_word * sizeof(uint64_t);
+    if ((g->n_mask + 1) * n > MASK_BYTES_MAX) return NULL;
+    size_t cap = g->cap_mask;
+    while (cap <= state) cap = cap ? 2 * cap : 256;
+    if (cap > g->cap_mask) {
+        uint64_t **mask = realloc(g->mask, cap * sizeof *mask);
+        if (!mask) return NULL;
+        memset(mask + g->cap_mask, 0, (cap - g->cap_mask) * sizeof *mask);
+        g->mask = mask, g->cap_mask = cap;
+    }
+    g->mask[state] = malloc(n);
+    g->n_mask += g->mask[state] != NULL;
+    return g->mask[state];
+}
+
+bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)
+{
+    size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
+    if (state < g->cap_mask && g->mask[state]) return memcpy(mask, g->mask[state], n), true;
+    exprs_resume(&g->m->x);
+    if (!mask_fill(g->m, &g->vocab->v, state, mask)) return false;
+    if (!g->is_schema)
+        add_marks(g, machine_next(g->m, state, TOKEN_MARK), 0, (int64_t)1 << 32, mask);
+    if (g->m->x.failed) return false;
+    uint64_t *kept = keep_mask(g, state);
+    if (kept) memcpy(kept, mask, n);
+    return true;
+}
+
+size_t grammar_bytes(const struct grammar *g)
+{
+    size_t masks = g->n_mask * (size_t)(g->vocab ? g->vocab->v.n_word : 0) * sizeof **g->mask;
+    return sizeof *g + exprs_bytes(&g->m->x) + g->cap_mask * sizeof *g->mask + masks;
+}
+
+int grammar_failure(const struct grammar *g, struct err *e)
+{
+    struct err why;
+    int rc = exprs_error(&g->m->x, &why);
+    return rc ? err_set(e, rc, "grammar: %s", why.text) : 0;
+}

@@ -1,0 +1,862 @@
+/* lark.c - Lark's grammars; see lark.h.
+ *
+ *   text --scan--> definitions (name, place of the body) --build, from the start on--> rules of a cfg
+ *
+ * A body is parsed when its name is first reached: a rule's from a queue, a terminal's at once, a template's once for each list of
+ * arguments. So what is not reached costs nothing, and may even be something that cannot be kept. */
+#include "lark.h"
+
+#include "base/utf8.h"
+#include "charset.h"
+#include "regex.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DEPTH_MAX = 200,
+    REPEAT_MAX = 2000,
+    N_MODULE_MAX = 32,
+    N_RULE_MAX = 100000,
+    N_PARAM_MAX = 16
+};
+
+struct span {
+    size_t at, n;
+};
+
+enum def_state { DEF_NEW, DEF_OPEN, DEF_DONE };
+
+/* A rule, a template or a terminal, as a module defines it. */
+struct def {
+    struct span name;
+    size_t params, body, end; /* places in the module's text; params: 0, or behind the { */
+    bool terminal, declared, imported;
+    uint32_t from_module, from_def; /* where it is imported from */
+    uint8_t state;                  /* of a terminal */
+    bool lazy, greedy;
+    uint32_t expr;
+};
+
+struct module {
+    const char *path; /* NULL: the grammar itself */
+    const char *s;
+    char *owned;
+    size_t n;
+    struct strmap of;
+    VEC(struct def) def;
+};
+
+struct binding {
+    const char *name;
+    size_t n;
+    struct part part;
+};
+
+/* A rule whose body is still to be parsed. */
+struct job {
+    uint32_t rule, module, def, n_bound;
+    struct binding *bound; /* in the cfg's arena */
+};
+
+/* Where the parser is. */
+struct place {
+    uint32_t module;
+    size_t at, end;
+    const struct binding *bound;
+    uint32_t n_bound;
+    bool terminal;     /* within a terminal's definition */
+    bool lazy, greedy; /* repetitions of the terminal so far */
+};
+
+struct parser {
+    struct cfg *g;
+    const struct lark_options *o;
+    struct module module[N_MODULE_MAX];
+    uint32_t n_module;
+    VEC(struct job) job;
+    VEC(struct span) ignored;
+    uint32_t ignore; /* what may stand after a terminal */
+    struct place in;
+    int depth;
+    struct err *e;
+};
+
+/* Lark's library of terminals, by what they match. */
+static const char COMMON[] = "DIGIT: /[0-9]/\nHEXDIGIT: /[a-fA-F0-9]/\nINT: /[0-9]+/\n"
+                             "SIGNED_INT: /[+-]?[0-9]+/\nDECIMAL: /[0-9]+\\.[0-9]*|\\.[0-9]+/\n"
+                             "_EXP: /[eE][+-]?[0-9]+/\nFLOAT: INT _EXP | DECIMAL _EXP?\n"
+                             "SIGNED_FLOAT: /[+-]?/ FLOAT\nNUMBER: FLOAT | INT\n"
+                             "SIGNED_NUMBER: /[+-]?/ NUMBER\n"
+                             "ESCAPED_STRING: /\"([^\"\\\\\\n]|\\\\[^\\n])*\"/\n"
+                             "LCASE_LETTER: /[a-z]/\nUCASE_LETTER: /[A-Z]/\nLETTER: /[A-Za-z]/\n"
+                             "WORD: /[A-Za-z]+/\nCNAME: /[_A-Za-z][_A-Za-z0-9]*/\n"
+                             "WS_INLINE: /[ \\t]+/\nWS: /[ \\t\\f\\r\\n]+/\nCR: /\\r/\nLF: /\\n/\n"
+                             "NEWLINE: /(\\r?\\n)+/\nSH_COMMENT: /#[^\\n]*/\n"
+                             "CPP_COMMENT: /\\/\\/[^\\n]*/\n"
+                             "C_COMMENT: /\\/\\*([^*]|\\*+[^*\\/])*\\*+\\//\n"
+                             "SQL_COMMENT: /--[^\\n]*/\n";
+static const char UNICODE[] = "WS_INLINE: /[ \\t\\xa0]+/\nWS: /[ \\t\\xa0\\f\\r\\n]+/\n";
+
+static struct module *here(struct parser *p)
+{
+    return &p->module[p->in.module];
+}
+
+static int fail(struct parser *p, int code, const char *why, const char *name, size_t n)
+{
+    const struct module *m = here(p);
+    int line = 1, column = 1;
+    for (size_t i = 0; i < p->in.at && i < m->n; i++, column++)
+        if (m->s[i] == '\n') line++, column = 0;
+    return err_set(p->e, code, "Lark grammar%s%s, line %d, column %d: %s%s%.*s", m->path ? " " : "",
+                   m->path ? m->path : "", line, column, why, n ? " " : "", (int)(n < 60 ? n : 60),
+                   name);
+}
+
+static int bad(struct parser *p, const char *why)
+{
+    return fail(p, ERR_FORMAT, why, "", 0);
+}
+
+static int no_memory(struct parser *p)
+{
+    expr_fail(&p->g->m.x, EXPR_NO_MEMORY);
+    return err_memory(p->e, "a grammar", 0);
+}
+
+/* ---- characters ---- */
+
+static char peek(struct parser *p)
+{
+    return p->in.at < p->in.end ? here(p)->s[p->in.at] : 0;
+}
+
+static bool take(struct parser *p, const char *text)
+{
+    size_t n = strlen(text);
+    if (p->in.end - p->in.at < n || memcmp(here(p)->s + p->in.at, text, n) != 0) return false;
+    p->in.at += n;
+    return true;
+}
+
+static void skip_line(struct parser *p)
+{
+    while (p->in.at < p->in.end && peek(p) != '\n') p->in.at++;
+}
+
+static void skip_space(struct parser *p, bool lines)
+{
+    for (;;) {
+        char c = peek(p);
+        bool comment =
+            c == '#' || (c == '/' && p->in.at + 1 < p->in.end && here(p)->s[p->in.at + 1] == '/');
+        if (comment)
+            skip_line(p);
+        else if (c == ' ' || c == '\t' || c == '\f' || c == '\r' || (lines && c == '\n'))
+            p->in.at++;
+        else
+            return;
+    }
+}
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static struct span take_word(struct parser *p)
+{
+    struct span w = {p->in.at, 0};
+    while (is_word(peek(p))) p->in.at++;
+    w.n = p->in.at - w.at;
+    return w;
+}
+
+/* Names of terminals begin with a capital letter, after any _. */
+static bool is_terminal_name(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && s[i] == '_') i++;
+    return i < n && s[i] >= 'A' && s[i] <= 'Z';
+}
+
+/* Read past a literal or a regular expression that begins here; its flags are left. */
+static int skip_quoted(struct parser *p, char quote)
+{
+    size_t from = p->in.at++;
+    for (; p->in.at < p->in.end; p->in.at++) {
+        char c = peek(p);
+        if (c == '\n') break;
+        if (c == '\\') p->in.at++;
+        if (c == quote) return p->in.at++, 0;
+    }
+    p->in.at = from;
+    return bad(p, quote == '"' ? "a literal without its closing quote"
+                               : "a regular expression without its /");
+}
+
+/* Read past a body: to the line end behind which no | follows. *end: where it ends. */
+static int skip_body(struct parser *p, size_t *end)
+{
+    int depth = 0, rc = 0;
+    while (rc == 0 && p->in.at < p->in.end) {
+        skip_space(p, false);
+        *end = p->in.at;
+        char c = peek(p);
+        if (c == '\n') {
+            skip_space(p, true);
+            if (depth == 0 && peek(p) != '|') return 0;
+        } else if (c == '"' || c == '/') {
+            rc = skip_quoted(p, c);
+        } else {
+            depth += (c == '(' || c == '[' || c == '{') - (c == ')' || c == ']' || c == '}');
+            p->in.at += p->in.at < p->in.end;
+        }
+        *end = p->in.at;
+    }
+    return rc;
+}
+
+/* ---- definitions ---- */
+
+static int add_def(struct parser *p, struct def d, const char *name, size_t n)
+{
+    struct module *m = here(p);
+    if (strmap_get(&m->of, name, n)) return fail(p, ERR_FORMAT, "defined twice:", name, n);
+    if (!strmap_put(&m->of, name, n, (uint32_t)m->def.n) || !vec_push(&m->def, d))
+        return no_memory(p);
+    return 0;
+}
+
+/* Follow imports to the definition itself. */
+static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *def)
+{
+    const struct def *d = &p->module[*module].def.v[*def];
+    for (; d->imported; d = &p->module[*module].def.v[*def])
+        *module = d->from_module, *def = d->from_def;
+    return d;
+}
+
+static int scan_module(struct parser *p, uint32_t module);
+
+static int open_module(struct parser *p, const char *path, uint32_t *out)
+{
+    struct module m = {.path = path};
+    for (*out = 0; *out < p->n_module; ++*out)
+        if (p->module[*out].path && strcmp(p->module[*out].path, path) == 0) return 0;
+    if (p->n_module == N_MODULE_MAX) return fail(p, ERR_LIMIT, "more than 32 modules", "", 0);
+    if (strcmp(path, "common") == 0)
+        m.s = COMMON, m.n = sizeof COMMON - 1;
+    else if (strcmp(path, "unicode") == 0)
+        m.s = UNICODE, m.n = sizeof UNICODE - 1;
+    else if (p->o->import) {
+        int rc = p->o->import(p->o->import_arg, path, &m.owned, &m.n, p->e);
+        if (rc) return rc;
+        m.s = m.owned;
+    }
+    if (!m.s)
+        return fail(p, ERR_UNSUPPORTED, "only common and unicode can be imported here, not", path,
+                    strlen(path));
+    p->module[p->n_module] = m;
+    return scan_module(p, p->n_module++);
+}
+
+/* Import `name` of a module under another name. */
+static int import_name(struct parser *p, const char *path, struct span name, struct span as)
+{
+    const char *s = here(p)->s;
+    uint32_t module = 0;
+    size_t at = p->in.at;
+    int rc = open_module(p, path, &module);
+    if (rc) return rc;
+    const uint32_t *i = strmap_get(&p->module[module].of, s + name.at, name.n);
+    p->in.at = name.at;
+    if (!i) return fail(p, ERR_FORMAT, "this module does not define", s + name.at, name.n);
+    struct def d = {.name = as,
+                    .imported = true,
+                    .from_module = module,
+                    .from_def = *i,
+                    .terminal = is_terminal_name(s + as.at, as.n)};
+    rc = add_def(p, d, s + as.at, as.n);
+    p->in.at = at;
+    return rc;
+}
+
+/* The path of a module: names joined by /, with ".lark" if it is a file beside this one. */
+static char *module_path(struct parser *p, size_t at, size_t end, bool relative)
+{
+    size_t n = end - at;
+    char *path = arena_push(&p->g->arena, n + 6, 1);
+    if (!path) return NULL;
+    for (size_t i = 0; i < n; i++) path[i] = here(p)->s[at + i] == '.' ? '/' : here(p)->s[at + i];
+    memcpy(path + n, relative ? ".lark" : "", relative ? 6 : 1);
+    return path;
+}
+
+static int scan_import(struct parser *p)
+{
+    skip_space(p, false);
+    bool relative = take(p, ".");
+    size_t from = p->in.at, end = from;
+    struct span name = take_word(p);
+    while (name.n && take(p, ".")) end = p->in.at - 1, name = take_word(p);
+    if (name.n == 0) return bad(p, "expected the name of a module");
+    bool list = (skip_space(p, false), take(p, "("));
+    char *path = module_path(p, from, list ? name.at + name.n : end, relative);
+    if (!path) return no_memory(p);
+    if (!list && end == from) return bad(p, "expected a name after the module's");
+    int rc = 0;
+    while (rc == 0 && list) {
+        skip_space(p, true);
+        name = take_word(p);
+        if (name.n == 0) return bad(p, "expected a name");
+        rc = import_name(p, path, name, name);
+        skip_space(p, true);
+        if (take(p, ")")) return rc;
+        if (rc == 0 && !take(p, ",")) rc = bad(p, "expected , or )");
+    }
+    struct span as = name;
+    if (take(p, "->")) {
+        skip_space(p, false);
+        as = take_word(p);
+        if (as.n == 0) return bad(p, "expected a name");
+    }
+    return rc ? rc : import_name(p, path, name, as);
+}
+
+static int scan_declare(struct parser *p)
+{
+    int rc = 0;
+    while (rc == 0) {
+        skip_space(p, false);
+        struct span name = take_word(p);
+        if (name.n == 0) break;
+        rc = add_def(p, (struct def){.name = name, .declared = true, .terminal = true},
+                     here(p)->s + name.at, name.n);
+    }
+    return rc;
+}
+
+static int scan_statement(struct parser *p)
+{
+    if (take(p, "%import")) return scan_import(p);
+    if (take(p, "%declare")) return scan_declare(p);
+    if (take(p, "%ignore")) {
+        struct span body = {p->in.at, 0};
+        size_t end = 0;
+        int rc = skip_body(p, &end);
+        body.n = end - body.at;
+        if (rc == 0 && p->in.module == 0 && !vec_push(&p->ignored, body)) rc = no_memory(p);
+        return rc;
+    }
+    size_t n = 1;
+    while (p->in.at + n < p->in.end && is_word(here(p)->s[p->in.at + n])) n++;
+    return fail(p, ERR_UNSUPPORTED, "not supported:", here(p)->s + p->in.at, n);
+}
+
+static int scan_definition(struct parser *p)
+{
+    struct def d = {0};
+    while (peek(p) == '?' || peek(p) == '!') p->in.at++;
+    d.name = take_word(p);
+    const char *name = here(p)->s + d.name.at;
+    if (d.name.n == 0) return bad(p, "expected the name of a rule or terminal");
+    d.terminal = is_terminal_name(name, d.name.n);
+    if (take(p, "{")) {
+        d.params = p->in.at;
+        while (p->in.at < p->in.end && peek(p) != '}' && peek(p) != '\n') p->in.at++;
+        if (!take(p, "}")) return bad(p, "parameters without their }");
+        if (d.terminal)
+            return fail(p, ERR_UNSUPPORTED, "templates of terminals are not supported", "", 0);
+    }
+    if (take(p, "."))
+        for (take(p, "-"); peek(p) >= '0' && peek(p) <= '9';) p->in.at++; /* a priority */
+    skip_space(p, false);
+    if (peek(p) == '[') return fail(p, ERR_UNSUPPORTED, "attributes are not supported", "", 0);
+    if (!take(p, ":")) return bad(p, "expected :");
+    d.body = p->in.at;
+    int rc = skip_body(p, &d.end);
+    size_t at = p->in.at;
+    p->in.at = d.name.at;
+    if (rc == 0) rc = add_def(p, d, name, d.name.n);
+    if (rc == 0) p->in.at = at;
+    return rc;
+}
+
+static int scan_module(struct parser *p, uint32_t module)
+{
+    struct place before = p->in;
+    p->in = (struct place){.module = module, .end = p->module[module].n};
+    int rc = utf8_valid(here(p)->s, here(p)->n) ? 0 : bad(p, "not UTF-8");
+    if (rc == 0 && ++p->depth > DEPTH_MAX) rc = fail(p, ERR_LIMIT, "nested too deeply", "", 0);
+    for (skip_space(p, true); rc == 0 && p->in.at < p->in.end; skip_space(p, true))
+        rc = peek(p) == '%' ? scan_statement(p) : scan_definition(p);
+    p->depth--;
+    if (rc == 0) p->in = before;
+    return rc;
+}
+
+/* ---- atoms ---- */
+
+static int parse_either(struct parser *p, struct part *out);
+
+/* A terminal's expression as a rule uses it: its shortest texts if it is lazy, and what is ignored after it. */
+static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
+{
+    struct exprs *x = &p->g->m.x;
+    if (lazy && greedy)
+        return fail(p, ERR_UNSUPPORTED,
+                    "lazy and greedy repetitions in one terminal are not supported", "", 0);
+    uint32_t any = expr_rep(x, expr_any_char(x), 1, EXPR_INF);
+    if (lazy) e = expr_and(x, e, expr_not(x, expr_cat(x, e, any)));
+    *out = (struct part){false, expr_cat(x, e, p->ignore)};
+    return 0;
+}
+
+/* An expression that stands in the grammar itself: within a terminal as it is, in a rule as a terminal without a name. */
+static int finish_atom(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
+{
+    if (!p->in.terminal) return finish_terminal(p, e, lazy, greedy, out);
+    p->in.lazy |= lazy, p->in.greedy |= greedy;
+    *out = (struct part){false, e};
+    return 0;
+}
+
+static int read_hex(struct parser *p, int n, uint32_t *cp)
+{
+    for (*cp = 0; n > 0; n--, p->in.at++) {
+        char c = peek(p), low = (char)(c | 32);
+        bool digit = c >= '0' && c <= '9';
+        if (!digit && (low < 'a' || low > 'f')) return bad(p, "expected hexadecimal digits");
+        *cp = *cp << 4 | (uint32_t)(digit ? c - '0' : low - 'a' + 10);
+    }
+    return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "no such character") : 0;
+}
+
+static int read_char(struct parser *p, uint32_t *cp)
+{
+    static const char from[] = "tnrfvab\\\"/'0", to[] = "\t\n\r\f\v\a\b\\\"/'";
+    if (!take(p, "\\")) {
+        int k = utf8_decode(here(p)->s + p->in.at, p->in.end - p->in.at, cp);
+        if (k <= 0) return bad(p, "not UTF-8");
+        p->in.at += (size_t)k;
+        return 0;
+    }
+    char c = peek(p);
+    const char *at = c ? strchr(from, c) : NULL;
+    p->in.at++;
+    if (at) return *cp = (uint8_t)to[at - from], 0;
+    if (c == 'x') return read_hex(p, 2, cp);
+    if (c == 'u') return read_hex(p, 4, cp);
+    if (c == 'U') return read_hex(p, 8, cp);
+    return bad(p, "unknown escape");
+}
+
+struct text {
+    VEC(uint32_t) cp;
+    bool fold;
+};
+
+static int read_text(struct parser *p, struct text *t)
+{
+    int rc = take(p, "\"") ? 0 : bad(p, "expected a literal");
+    while (rc == 0 && !take(p, "\"")) {
+        uint32_t cp;
+        rc = peek(p) && peek(p) != '\n' ? read_char(p, &cp)
+                                        : bad(p, "a literal without its closing quote");
+        if (rc == 0 && !vec_push(&t->cp, cp)) rc = no_memory(p);
+    }
+    t->fold = rc == 0 && !is_word(p->in.at + 1 < p->in.end ? here(p)->s[p->in.at + 1] : 0) &&
+              take(p, "i");
+    return rc;
+}
+
+static uint32_t text_expr(struct parser *p, const struct text *t)
+{
+    struct exprs *x = &p->g->m.x;
+    uint32_t e = EXPR_EPSILON;
+    for (size_t i = t->cp.n; i > 0; i--) {
+        struct charset one = {0};
+        charset_add(&one, t->cp.v[i - 1], t->cp.v[i - 1]);
+        if (t->fold) charset_fold(&one);
+        e = expr_cat(x, charset_expr(&one, x), e);
+        charset_deinit(&one);
+    }
+    return e;
+}
+
+/* "text", "text"i or "a".."z" */
+static int parse_text(struct parser *p, struct part *out)
+{
+    struct text a = {0}, b = {0};
+    int rc = read_text(p, &a);
+    uint32_t e = rc == 0 ? text_expr(p, &a) : EXPR_EMPTY;
+    size_t at = p->in.at;
+    skip_space(p, false);
+    if (rc == 0 && take(p, "..")) {
+        skip_space(p, false);
+        rc = read_text(p, &b);
+        if (rc == 0 && (a.cp.n != 1 || b.cp.n != 1 || a.cp.v[0] > b.cp.v[0]))
+            rc = bad(p, "a range is of one character to a later one");
+        if (rc == 0) e = expr_chars(&p->g->m.x, a.cp.v[0], b.cp.v[0]);
+    } else {
+        p->in.at = at;
+    }
+    vec_deinit(&a.cp);
+    vec_deinit(&b.cp);
+    return rc ? rc : finish_atom(p, e, false, false, out);
+}
+
+/* /expression/imsxu */
+static int parse_regex(struct parser *p, struct part *out)
+{
+    size_t from = p->in.at + 1;
+    int rc = skip_quoted(p, '/');
+    if (rc) return rc;
+    size_t n = p->in.at - 1 - from, flags = p->in.at;
+    while (peek(p) && strchr("imslux", peek(p))) p->in.at++;
+    struct buf b = {0};
+    struct regex_langs l;
+    struct err e = {0};
+    if (memchr(here(p)->s + flags, 'l', p->in.at - flags))
+        return fail(p, ERR_UNSUPPORTED, "the flag l is not supported", "", 0);
+    buf_addf(&b, "(?%.*s:", (int)(p->in.at - flags), here(p)->s + flags);
+    buf_add(&b, here(p)->s + from, n);
+    buf_add_char(&b, ')');
+    rc = b.failed ? no_memory(p) : regex_parse(&p->g->m.x, b.data, b.n, REGEX_RUST, &l, &e);
+    buf_deinit(&b);
+    p->in.at = from;
+    if (rc && e.text[0]) return fail(p, rc, e.text, "", 0);
+    if (rc) return rc;
+    if (l.asserts)
+        return fail(p, ERR_UNSUPPORTED, "^, $ and \\b are not supported in a terminal", "", 0);
+    p->in.at += n + 1;
+    while (peek(p) && strchr("imslux", peek(p))) p->in.at++;
+    return finish_atom(p, l.whole, l.lazy, l.greedy, out);
+}
+
+/* <[id]> or <name> */
+static int parse_token(struct parser *p, struct part *out)
+{
+    size_t from = p->in.at, n = 0;
+    while (from + n < p->in.end && here(p)->s[from + n] != '>' && here(p)->s[from + n] != '\n') n++;
+    if (p->in.terminal) return bad(p, "a token within a terminal");
+    if (from + n >= p->in.end || here(p)->s[from + n] != '>')
+        return bad(p, "a token without its >");
+    int64_t id = gbnf_token_id(here(p)->s + from, n + 1, p->o->token, p->o->token_arg);
+    if (id < 0) return bad(p, "this tokenizer has no such token");
+    p->in.at += n + 1;
+    return finish_atom(p, gbnf_token_expr(&p->g->m.x, (uint32_t)id, false), false, false, out);
+}
+
+static int parse_group(struct parser *p, const char *close, struct part *out)
+{
+    if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply", "", 0);
+    int rc = parse_either(p, out);
+    skip_space(p, true);
+    if (rc == 0 && !take(p, close)) rc = fail(p, ERR_FORMAT, "expected", close, 1);
+    p->depth--;
+    return rc;
+}
+
+/* ---- names ---- */
+
+/* The expression of a terminal's definition, parsed when it is first needed. */
+static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
+{
+    struct def *d = &p->module[module].def.v[def];
+    struct place before = p->in;
+    struct part body;
+    if (d->state == DEF_DONE) return 0;
+    if (d->state == DEF_OPEN) return bad(p, "this terminal contains itself");
+    if (d->declared)
+        return fail(p, ERR_UNSUPPORTED,
+                    "declared without a text:", p->module[module].s + d->name.at, d->name.n);
+    if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply", "", 0);
+    d->state = DEF_OPEN;
+    p->in = (struct place){.module = module, .at = d->body, .end = d->end, .terminal = true};
+    int rc = parse_either(p, &body);
+    skip_space(p, true);
+    if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
+    if (rc) return rc;
+    d->state = DEF_DONE;
+    d->expr = body.id, d->lazy = p->in.lazy, d->greedy = p->in.greedy;
+    p->in = before;
+    p->depth--;
+    return 0;
+}
+
+/* The rule of a definition with these arguments; its body is parsed later, once. */
+static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct binding *bound,
+                   uint32_t n_bound, struct part *out)
+{
+    struct buf key = {0};
+    buf_addf(&key, "%u.%u", module, def);
+    for (uint32_t i = 0; i < n_bound; i++)
+        buf_addf(&key, "%c%u", bound[i].part.is_rule ? 'r' : 'e', bound[i].part.id);
+    if (key.failed) return buf_deinit(&key), no_memory(p);
+    size_t n_before = p->g->rule.n;
+    *out = (struct part){true, cfg_rule_named(p->g, key.data, key.n)};
+    buf_deinit(&key);
+    if (p->g->rule.n == n_before) return 0;
+    if (n_before > N_RULE_MAX) return fail(p, ERR_LIMIT, "more than 100000 rules", "", 0);
+    struct job j = {out->id, module, def, n_bound, NULL};
+    if (n_bound) j.bound = arena_push(&p->g->arena, n_bound * sizeof *bound, 8);
+    if ((n_bound && !j.bound) || !vec_push(&p->job, j)) return no_memory(p);
+    for (uint32_t i = 0; i < n_bound; i++) j.bound[i] = bound[i];
+    return 0;
+}
+
+/* Bind the arguments of a template in the text, { read, to the names of its parameters. */
+static int parse_arguments(struct parser *p, uint32_t module, const struct def *d,
+                           struct binding *bound, uint32_t *n_bound)
+{
+    struct place name = {.module = module, .at = d->params, .end = d->body};
+    int rc = 0;
+    for (*n_bound = 0; rc == 0; ++*n_bound) {
+        struct place before = p->in;
+        p->in = name;
+        skip_space(p, true);
+        struct span w = take_word(p);
+        skip_space(p, true);
+        bool last = !take(p, ",");
+        name = p->in;
+        p->in = before;
+        if (w.n == 0 || *n_bound == N_PARAM_MAX) return bad(p, "expected a parameter's name");
+        struct binding *b = &bound[*n_bound];
+        *b = (struct binding){p->module[module].s + w.at, w.n, {0}};
+        rc = parse_either(p, &b->part);
+        skip_space(p, true);
+        if (rc == 0 && !take(p, last ? "}" : ","))
+            rc = bad(p, "another number of arguments than the template has");
+        if (last) return ++*n_bound, rc;
+    }
+    return rc;
+}
+
+static int use_definition(struct parser *p, uint32_t module, uint32_t def, struct part *out)
+{
+    const struct def *d = resolve(p, &module, &def);
+    struct binding bound[N_PARAM_MAX];
+    uint32_t n_bound = 0;
+    if (d->terminal) {
+        int rc = terminal_of(p, module, def);
+        d = &p->module[module].def.v[def];
+        return rc ? rc : finish_atom(p, d->expr, d->lazy, d->greedy, out);
+    }
+    if (p->in.terminal) return bad(p, "a rule within a terminal");
+    int rc = 0;
+    if (d->params && !take(p, "{")) rc = bad(p, "this template needs arguments");
+    if (d->params && rc == 0)
+        rc = ++p->depth > DEPTH_MAX ? fail(p, ERR_LIMIT, "nested too deeply", "", 0)
+                                    : parse_arguments(p, module, d, bound, &n_bound);
+    if (d->params && rc == 0) p->depth--;
+    if (rc) return rc;
+    return rule_of(p, module, def, bound, n_bound, out);
+}
+
+static int parse_name(struct parser *p, struct part *out)
+{
+    struct span w = take_word(p);
+    const char *s = here(p)->s + w.at;
+    if (w.n == 0) return bad(p, "expected a literal, a regular expression, a name or a group");
+    for (uint32_t i = 0; i < p->in.n_bound; i++)
+        if (p->in.bound[i].n == w.n && memcmp(p->in.bound[i].name, s, w.n) == 0)
+            return *out = p->in.bound[i].part, 0;
+    const uint32_t *def = strmap_get(&here(p)->of, s, w.n);
+    if (def) return use_definition(p, p->in.module, *def, out);
+    p->in.at = w.at;
+    return fail(p, ERR_FORMAT, "not defined:", s, w.n);
+}
+
+static int parse_atom(struct parser *p, struct part *out)
+{
+    if (take(p, "(")) return parse_group(p, ")", out);
+    if (take(p, "[")) {
+        int rc = parse_group(p, "]", out);
+        if (rc == 0) *out = cfg_repeat(p->g, *out, 0, 1);
+        return rc;
+    }
+    if (peek(p) == '"') return parse_text(p, out);
+    if (peek(p) == '/') return parse_regex(p, out);
+    if (peek(p) == '<') return parse_token(p, out);
+    return parse_name(p, out);
+}
+
+/* ---- repetition, sequence, choice ---- */
+
+static int read_count(struct parser *p, uint32_t *n)
+{
+    size_t from = p->in.at;
+    skip_space(p, false);
+    for (*n = 0; peek(p) >= '0' && peek(p) <= '9' && *n <= REPEAT_MAX; p->in.at++)
+        *n = *n * 10 + (uint32_t)(peek(p) - '0');
+    if (p->in.at == from) return bad(p, "expected a number");
+    return *n > REPEAT_MAX ? fail(p, ERR_LIMIT, "a repetition above 2000", "", 0) : 0;
+}
+
+static int parse_repeated(struct parser *p, struct part *out)
+{
+    int rc = parse_atom(p, out);
+    uint32_t min = 0, max = EXPR_INF;
+    if (rc) return rc;
+    size_t at = p->in.at;
+    skip_space(p, false);
+    if (take(p, "+")) {
+        min = 1;
+    } else if (take(p, "?")) {
+        max = 1;
+    } else if (take(p, "~")) {
+        rc = read_count(p, &min);
+        max = min;
+        if (rc == 0) skip_space(p, false);
+        if (rc == 0 && take(p, "..")) rc = read_count(p, &max);
+        if (rc == 0 && max < min) rc = bad(p, "a repetition that descends");
+    } else if (!take(p, "*")) {
+        return p->in.at = at, 0;
+    }
+    p->in.greedy |= p->in.terminal && min != max;
+    if (rc == 0) *out = cfg_repeat(p->g, *out, min, max);
+    return rc;
+}
+
+static bool at_item(struct parser *p)
+{
+    size_t before = p->in.at;
+    skip_space(p, true);
+    if (peek(p) && !strchr("|)]},", peek(p)) && !(peek(p) == '-' && p->in.at + 1 < p->in.end))
+        return true;
+    if (peek(p) != '-') p->in.at = before;
+    return false;
+}
+
+static int parse_sequence(struct parser *p, struct part *out)
+{
+    VEC(struct part) v = {0};
+    int rc = 0;
+    while (rc == 0 && at_item(p)) {
+        struct part one = {0};
+        rc = parse_repeated(p, &one);
+        if (rc == 0 && !vec_push(&v, one)) rc = no_memory(p);
+    }
+    *out = (struct part){false, EXPR_EPSILON};
+    if (rc == 0 && v.n > 0) *out = cfg_sequence(p->g, v.v, v.n);
+    vec_deinit(&v);
+    if (rc == 0 && take(p, "->")) { /* an alias */
+        skip_space(p, false);
+        if (take_word(p).n == 0) rc = bad(p, "expected a name");
+    }
+    struct err why;
+    if (rc == 0 && p->g->m.x.failed) rc = fail(p, exprs_error(&p->g->m.x, &why), why.text, "", 0);
+    return rc;
+}
+
+static int parse_either(struct parser *p, struct part *out)
+{
+    VEC(struct part) v = {0};
+    int rc;
+    do {
+        struct part one = {0};
+        skip_space(p, true);
+        rc = parse_sequence(p, &one);
+        if (rc == 0 && !vec_push(&v, one)) rc = no_memory(p);
+        if (rc == 0) skip_space(p, true);
+    } while (rc == 0 && take(p, "|"));
+    if (rc == 0) *out = cfg_either(p->g, v.v, v.n);
+    vec_deinit(&v);
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+static int build_ignored(struct parser *p)
+{
+    struct exprs *x = &p->g->m.x;
+    uint32_t all = EXPR_EMPTY;
+    for (size_t i = 0; i < p->ignored.n; i++) {
+        struct part one;
+        p->in = (struct place){.at = p->ignored.v[i].at,
+                               .end = p->ignored.v[i].at + p->ignored.v[i].n,
+                               .terminal = true};
+        p->ignore = EXPR_EPSILON;
+        int rc = parse_either(p, &one);
+        skip_space(p, true);
+        if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
+        bool lazy = p->in.lazy, greedy = p->in.greedy;
+        if (rc == 0) rc = finish_terminal(p, one.id, lazy, greedy, &one);
+        if (rc) return rc;
+        all = expr_or(x, all, one.id);
+    }
+    p->ignore = expr_rep(x, all, 0, EXPR_INF);
+    return 0;
+}
+
+static int build_rules(struct parser *p)
+{
+    for (size_t i = 0; i < p->job.n; i++) {
+        const struct job j = p->job.v[i];
+        const struct def *d = &p->module[j.module].def.v[j.def];
+        struct part body;
+        p->in = (struct place){.module = j.module,
+                               .at = d->body,
+                               .end = d->end,
+                               .bound = j.bound,
+                               .n_bound = j.n_bound};
+        int rc = parse_either(p, &body);
+        if (rc == 0) skip_space(p, true);
+        if (rc == 0 && p->in.at < p->in.end) rc = bad(p, "unexpected text");
+        if (rc) return rc;
+        cfg_add(p->g, j.rule, &body, 1);
+    }
+    return 0;
+}
+
+/* The definition to start from. */
+static int find_start(struct parser *p, uint32_t *def)
+{
+    const char *name = p->o->start ? p->o->start : "start";
+    const uint32_t *known = strmap_get(&p->module[0].of, name, strlen(name));
+    p->in = (struct place){.end = p->module[0].n};
+    *def = known ? *known : 0;
+    if (known) return 0;
+    if (p->o->start || p->module[0].def.n == 0)
+        return fail(p, ERR_FORMAT, "there is no rule", name, strlen(name));
+    while (*def + 1 < p->module[0].def.n && p->module[0].def.v[*def].terminal) ++*def;
+    if (p->module[0].def.v[*def].terminal) *def = 0;
+    return 0;
+}
+
+static int build(struct parser *p)
+{
+    uint32_t root = cfg_rule_new(p->g), def; /* number 0 */
+    struct part part[2] = {{false, EXPR_EPSILON}, {0}};
+    int rc = scan_module(p, 0);
+    if (rc == 0) rc = build_ignored(p);
+    if (rc == 0) rc = find_start(p, &def);
+    if (rc) return rc;
+    p->in = (struct place){.end = p->module[0].n};
+    rc = use_definition(p, 0, def, &part[1]);
+    part[0].id = p->ignore;
+    if (rc == 0) cfg_add(p->g, root, part, 2);
+    return rc ? rc : build_rules(p);
+}
+
+int lark_parse(struct cfg *g, const char *text, size_t n, const struct lark_options *o,
+               struct err *e)
+{
+    struct parser *p = calloc(1, sizeof *p);
+    if (!p) return err_memory(e, "a grammar", sizeof *p);
+    p->g = g, p->o = o, p->e = e, p->n_module = 1, p->ignore = EXPR_EPSILON;
+    p->module[0].s = text, p->module[0].n = n;
+    int rc = build(p);
+    for (uint32_t i = 0; i < p->n_module; i++) {
+        free(p->module[i].owned);
+        strmap_deinit(&p->module[i].of);
+        vec_deinit(&p->module[i].def);
+    }
+    vec_deinit(&p->job);
+    vec_deinit(&p->ignored);
+    free(p);
+    return rc ? rc : cfg_finish(g, e);
+}

@@ -1,0 +1,360 @@
+/* machine.c - threads, stacks and configs; see machine.h.
+ *
+ * Invariants: (1) every thread's expression is alive (expr_alive), so every config but CONFIG_DEAD has a thread or accepts; whether the
+ * stack below can be finished is the front end's promise: it offers no alternative without a text. (2) A config's threads ascend by
+ * expression and stack, each once. */
+#include "machine.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rule_span {
+    uint32_t first, n; /* alternatives; n = UINT32_MAX: not expanded yet */
+};
+
+enum { N_SLOT = 1024 };
+
+bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
+                  expand_fn *expand, void *front)
+{
+    *m = (struct machine){.limit = limit, .expand = expand, .front = front};
+    m->rows.n_byte_max = x.n_byte_max;
+    m->cell_slot = calloc(N_SLOT, sizeof *m->cell_slot);
+    m->config_slot = calloc(N_SLOT, sizeof *m->config_slot);
+    m->n_cell_slot = m->n_config_slot = N_SLOT;
+    bool ok = m->cell_slot && m->config_slot && exprs_open(&m->x, x) &&
+              vec_push(&m->cell, ((struct stack_cell){0})) &&
+              vec_push(&m->config, ((struct config){0}));
+    if (!ok) machine_close(m);
+    return ok;
+}
+
+void machine_close(struct machine *m)
+{
+    exprs_close(&m->x);
+    arena_deinit(&m->rows);
+    free(m->cell_slot);
+    free(m->config_slot);
+    vec_deinit(&m->alts.sym);
+    vec_deinit(&m->alts.end);
+    vec_deinit(&m->rule);
+    vec_deinit(&m->cell);
+    vec_deinit(&m->config);
+    vec_deinit(&m->thread);
+    vec_deinit(&m->next);
+    vec_deinit(&m->due);
+    vec_deinit(&m->seen);
+    free(m->open.slot);
+    free(m->open.open);
+    free(m->walk.of);
+    free(m->walk.to);
+    free(m->room.n_char);
+    free(m->room.need);
+    *m = (struct machine){0};
+}
+
+static uint32_t too_deep(struct machine *m)
+{
+    return expr_fail(&m->x, EXPR_TOO_DEEP);
+}
+
+static bool no_memory(struct machine *m)
+{
+    expr_fail(&m->x, EXPR_NO_MEMORY);
+    return false;
+}
+
+/* ---- stacks ---- */
+
+static uint64_t cell_hash(const struct stack_cell *c)
+{
+    return hash_bytes(c, offsetof(struct stack_cell, depth), 0);
+}
+
+static bool grow_cell_slots(struct machine *m)
+{
+    uint32_t n = 2 * m->n_cell_slot, *slot = calloc(n, sizeof *slot);
+    if (!slot) return no_memory(m);
+    for (uint32_t i = 1; i < m->cell.n; i++) {
+        uint32_t at = (uint32_t)cell_hash(&m->cell.v[i]) & (n - 1);
+        while (slot[at]) at = (at + 1) & (n - 1);
+        slot[at] = i;
+    }
+    free(m->cell_slot);
+    m->cell_slot = slot;
+    m->n_cell_slot = n;
+    return true;
+}
+
+/* The stack with sym on top of `below`; STACK_EMPTY if failed. */
+static uint32_t push(struct machine *m, struct symbol sym, uint32_t below)
+{
+    if (m->x.failed) return STACK_EMPTY;
+    struct stack_cell c = {.sym = sym, .below = below, .depth = m->cell.v[below].depth + 1};
+    if (c.depth > m->limit.depth_max) return too_deep(m);
+    if (m->cell.n >= m->limit.n_stack_max) return expr_fail(&m->x, EXPR_STATES);
+    if (m->cell.n * 2 > m->n_cell_slot && !grow_cell_slots(m)) return STACK_EMPTY;
+    uint32_t at = (uint32_t)cell_hash(&c) & (m->n_cell_slot - 1);
+    for (; m->cell_slot[at]; at = (at + 1) & (m->n_cell_slot - 1))
+        if (memcmp(&m->cell.v[m->cell_slot[at]], &c, offsetof(struct stack_cell, depth)) == 0)
+            return m->cell_slot[at];
+    if (!vec_push(&m->cell, c)) return no_memory(m), STACK_EMPTY;
+    m->x.n_byte_other += 2 * (sizeof c + sizeof *m->cell_slot);
+    return m->cell_slot[at] = (uint32_t)m->cell.n - 1;
+}
+
+/* ---- rules ---- */
+
+bool alts_begin(struct alts *a)
+{
+    return vec_push(&a->end, (uint32_t)a->sym.n);
+}
+
+static bool add_symbol(struct alts *a, struct symbol s)
+{
+    if (!vec_push(&a->sym, s)) return false;
+    a->end.v[a->end.n - 1] = (uint32_t)a->sym.n;
+    return true;
+}
+
+bool alts_add(struct alts *a, enum symbol_kind kind, uint32_t id)
+{
+    return add_symbol(a, (struct symbol){kind, id, 0});
+}
+
+bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg)
+{
+    return add_symbol(a, (struct symbol){SYM_CHOICE, expr, arg});
+}
+
+static bool expand_rule(struct machine *m, uint32_t rule)
+{
+    while (m->rule.n <= rule)
+        if (!vec_push(&m->rule, ((struct rule_span){0, UINT32_MAX}))) return no_memory(m);
+    if (m->rule.v[rule].n != UINT32_MAX) return true;
+    struct rule_span s = {.first = (uint32_t)m->alts.end.n};
+    if (!m->expand(m->front, m, rule, &m->alts)) {
+        if (!m->x.failed) no_memory(m);
+        return false;
+    }
+    s.n = (uint32_t)m->alts.end.n - s.first;
+    m->rule.v[rule] = s;
+    return true;
+}
+
+/* The stack with the symbols of alternative i on top of `below`. */
+static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
+{
+    uint32_t first = i == 0 ? 0 : m->alts.end.v[i - 1];
+    for (uint32_t k = m->alts.end.v[i]; k > first; k--)
+        below = push(m, m->alts.sym.v[k - 1], below);
+    return below;
+}
+
+/* ---- closure ---- */
+
+/* Stacks whose top is to be entered. A stack is entered once per closure. */
+static bool enter(struct machine *m, uint32_t stack)
+{
+    if (!expr_spend(&m->x, 2 + m->seen.n / 16)) return false;
+    for (size_t i = 0; i < m->seen.n; i++)
+        if (m->seen.v[i] == stack) return true;
+    return (vec_push(&m->seen, stack) && vec_push(&m->due, stack)) || no_memory(m);
+}
+
+static bool add_thread(struct machine *m, struct thread t);
+
+static bool enter_rule(struct machine *m, uint32_t rule, uint32_t below)
+{
+    if (!expand_rule(m, rule)) return false;
+    struct rule_span s = m->rule.v[rule];
+    for (uint32_t i = 0; i < s.n && !m->x.failed; i++)
+        if (!enter(m, push_alt(m, s.first + i, below))) return false;
+    return !m->x.failed;
+}
+
+static bool enter_top(struct machine *m, uint32_t stack)
+{
+    if (stack == STACK_EMPTY) return m->accepts = true;
+    const struct stack_cell c = m->cell.v[stack];
+    if (c.sym.kind == SYM_RULE) return enter_rule(m, c.sym.id, c.below);
+    bool choice = c.sym.kind == SYM_CHOICE;
+    return add_thread(m, (struct thread){c.sym.id, choice ? stack : c.below, choice});
+}
+
+/* Go on behind a thread whose expression matches the empty text: with the rules that its tags choose, or with the stack. */
+static bool finish(struct machine *m, struct thread t)
+{
+    if (!t.choice) return enter(m, t.stack);
+    const struct stack_cell top = m->cell.v[t.stack];
+    struct tags tags = {0};
+    bool ok = expr_tags(&m->x, t.expr, &tags) || no_memory(m);
+    for (size_t i = 0; ok && i < tags.n; i++) {
+        uint32_t rule = m->choose(m->front, top.sym.arg, tags.v[i]);
+        ok = rule == NO_RULE || enter_rule(m, rule, top.below);
+    }
+    vec_deinit(&tags);
+    return ok;
+}
+
+bool machine_alive(struct machine *m, struct thread t)
+{
+    if (!t.choice) return expr_alive(&m->x, t.expr);
+    const uint32_t *reach = expr_reach(&m->x, t.expr);
+    uint32_t arg = m->cell.v[t.stack].sym.arg;
+    for (uint32_t i = 1; reach && i <= reach[0]; i++)
+        if (m->choose(m->front, arg, reach[i]) != NO_RULE) return true;
+    return false;
+}
+
+static bool add_thread(struct machine *m, struct thread t)
+{
+    uint8_t op = m->x.e[t.expr].op;
+    bool over = op == EX_EPSILON || op == EX_TAG; /* matches nothing but the empty text */
+    if (!over && machine_alive(m, t)) {
+        if (!expr_spend(&m->x, 2 + m->next.n / 16)) return false;
+        for (size_t i = 0; i < m->next.n; i++)
+            if (m->next.v[i].expr == t.expr && m->next.v[i].stack == t.stack) return true;
+        if (m->next.n >= m->limit.n_thread_max) return too_deep(m), false;
+        if (!vec_push(&m->next, t)) return no_memory(m);
+    }
+    return !m->x.failed && (!expr_nullable(&m->x, t.expr) || finish(m, t));
+}
+
+static bool close_over(struct machine *m)
+{
+    while (m->due.n > 0)
+        if (!enter_top(m, m->due.v[--m->due.n])) return false;
+    return true;
+}
+
+static void begin_config(struct machine *m)
+{
+    m->next.n = m->due.n = m->seen.n = 0;
+    m->accepts = false;
+}
+
+/* ---- configs ---- */
+
+static int by_expr(const void *p, const void *q)
+{
+    const struct thread *a = p, *b = q;
+    if (a->expr != b->expr) return a->expr < b->expr ? -1 : 1;
+    return (a->stack > b->stack) - (a->stack < b->stack);
+}
+
+static uint64_t config_hash(const struct thread *t, uint32_t n, bool accepts)
+{
+    uint64_t h = accepts;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t key[2] = {t[i].expr, t[i].stack};
+        h = hash_bytes(key, sizeof key, h);
+    }
+    return h;
+}
+
+static bool is_config(const struct machine *m, const struct config *c)
+{
+    if (c->n_thread != m->next.n || c->accepts != m->accepts) return false;
+    for (uint32_t i = 0; i < c->n_thread; i++) {
+        const struct thread *a = &m->thread.v[c->thread + i], *b = &m->next.v[i];
+        if (a->expr != b->expr || a->stack != b->stack) return false;
+    }
+    return true;
+}
+
+static bool grow_config_slots(struct machine *m)
+{
+    uint32_t n = 2 * m->n_config_slot, *slot = calloc(n, sizeof *slot);
+    if (!slot) return no_memory(m);
+    for (uint32_t i = 1; i < m->config.n; i++) {
+        const struct config *c = &m->config.v[i];
+        uint32_t at =
+            (uint32_t)config_hash(m->thread.v + c->thread, c->n_thread, c->accepts) & (n - 1);
+        while (slot[at]) at = (at + 1) & (n - 1);
+        slot[at] = i;
+    }
+    free(m->config_slot);
+    m->config_slot = slot;
+    m->n_config_slot = n;
+    return true;
+}
+
+/* The number of the config under construction. */
+static uint32_t end_config(struct machine *m)
+{
+    if (!close_over(m) || m->x.failed) return CONFIG_DEAD;
+    uint32_t n = (uint32_t)m->next.n;
+    if (n == 0 && !m->accepts) return CONFIG_DEAD;
+    if (n > 1) qsort(m->next.v, n, sizeof *m->next.v, by_expr);
+    if (m->config.n * 2 > m->n_config_slot && !grow_config_slots(m)) return CONFIG_DEAD;
+    uint32_t at = (uint32_t)config_hash(m->next.v, n, m->accepts) & (m->n_config_slot - 1);
+    for (; m->config_slot[at]; at = (at + 1) & (m->n_config_slot - 1))
+        if (is_config(m, &m->config.v[m->config_slot[at]])) return m->config_slot[at];
+    if (m->config.n >= m->limit.n_config_max) return expr_fail(&m->x, EXPR_STATES), CONFIG_DEAD;
+    m->x.n_byte_other += sizeof(struct config) + 4 * sizeof(uint32_t) + n * sizeof *m->next.v;
+    struct config c = {
+        .thread = (uint32_t)m->thread.n,
+        .n_thread = n,
+        .accepts = m->accepts,
+    };
+    for (uint32_t i = 0; i < n; i++)
+        if (!vec_push(&m->thread, m->next.v[i])) return no_memory(m), CONFIG_DEAD;
+    if (!vec_push(&m->config, c)) return no_memory(m), CONFIG_DEAD;
+    return m->config_slot[at] = (uint32_t)m->config.n - 1;
+}
+
+uint32_t machine_begin(struct machine *m, uint32_t rule)
+{
+    begin_config(m);
+    return enter_rule(m, rule, STACK_EMPTY) ? end_config(m) : CONFIG_DEAD;
+}
+
+uint32_t machine_config(struct machine *m, struct thread t)
+{
+    begin_config(m);
+    return add_thread(m, t) ? end_config(m) : CONFIG_DEAD;
+}
+
+uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b)
+{
+    const struct config c[2] = {m->config.v[a], m->config.v[b]};
+    if (a == b) return a;
+    begin_config(m);
+    for (int k = 0; k < 2; k++)
+        for (uint32_t i = 0; i < c[k].n_thread && !m->x.failed; i++)
+            add_thread(m, m->thread.v[c[k].thread + i]);
+    m->accepts |= c[0].accepts || c[1].accepts;
+    return end_config(m);
+}
+
+static uint32_t compute_next(struct machine *m, uint32_t config, uint8_t byte)
+{
+    const struct config c = m->config.v[config];
+    begin_config(m);
+    for (uint32_t i = 0; i < c.n_thread && !m->x.failed; i++) {
+        struct thread t = m->thread.v[c.thread + i];
+        t.expr = expr_next(&m->x, t.expr, byte);
+        if (t.expr != EXPR_EMPTY && !add_thread(m, t)) return CONFIG_DEAD;
+    }
+    return end_config(m);
+}
+
+uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte)
+{
+    uint32_t *row = m->config.v[config].row;
+    if (row && row[byte] != CONFIG_UNKNOWN) return row[byte];
+    if (m->x.failed || config == CONFIG_DEAD) return CONFIG_DEAD;
+    if (!row) {
+        row = arena_push(&m->rows, 256 * sizeof *row, 64);
+        if (!row) return expr_fail(&m->x, m->rows.limited ? EXPR_BYTES : EXPR_NO_MEMORY);
+        m->x.n_byte_other += 256 * sizeof *row;
+        memset(row, 0xff, 256 * sizeof *row);
+        m->config.v[config].row = row;
+    }
+    uint32_t next = compute_next(m, config, byte);
+    if (!m->x.failed) row[byte] = next;
+    return next;
+}

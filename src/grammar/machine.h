@@ -1,0 +1,121 @@
+/* machine.h - private to grammar: a recursive transition network over bytes, run with shared stacks.
+ *
+ * A text is matched by rules; a rule is a list of alternatives, an alternative a list of symbols, a symbol an expression (expr.h),
+ * a rule, or a choice: an expression whose tags say which rule follows it. A front end may make rules while the machine runs
+ * (`expand`), so that a state which no text reaches costs nothing.
+ *
+ *   front end --expand--> alternatives --push--> stacks --closure--> config --byte--> config --> mask
+ *
+ * A stack is a hash-consed list of symbols (equal stacks have equal numbers); a thread is an expression in progress on a stack; a
+ * config is a set of threads, hash-consed too. A config's number therefore is the whole state of a match: to fork is to copy it, to
+ * roll back is to keep an old one, and what is known of it (next configs, masks) is known for every request that reaches it.
+ *
+ * Left recursion must be removed by the front end: the closure of a left-recursive rule exceeds `stack_max` and fails.
+ * Failure is sticky (x.failed). One thread at a time. */
+#ifndef QUOTH_GRAMMAR_MACHINE_H
+#define QUOTH_GRAMMAR_MACHINE_H
+
+#include "expr.h"
+
+enum { CONFIG_DEAD = 0, CONFIG_UNKNOWN = UINT32_MAX, STACK_EMPTY = 0 };
+
+enum symbol_kind { SYM_EXPR, SYM_RULE, SYM_CHOICE };
+
+struct symbol {
+    uint32_t kind;
+    uint32_t id;  /* an expression (SYM_EXPR, SYM_CHOICE) or a rule */
+    uint32_t arg; /* SYM_CHOICE: what choose_fn gets */
+};
+
+/* Alternatives of a rule, filled by alts_begin and alts_add. */
+struct alts {
+    VEC(struct symbol) sym;
+    VEC(uint32_t) end; /* alternative i is sym[end[i - 1] .. end[i]) */
+};
+
+struct machine;
+/* Add the alternatives of a rule to `out`; false: failed (set m->x.failed). Called once per rule, when it is first reached. */
+typedef bool expand_fn(void *front, struct machine *m, uint32_t rule, struct alts *out);
+
+/* The rule that goes on after a choice's expression has reported `tag`; NO_RULE: this tag may not come here. So that one expression, and
+ * its automaton, serves all places where some of its alternatives are excluded (the names of an object's members). */
+typedef uint32_t choose_fn(void *front, uint32_t arg, uint32_t tag);
+enum { NO_RULE = UINT32_MAX };
+
+struct machine_limits {
+    uint32_t n_config_max, n_stack_max; /* numbers handed out */
+    uint32_t n_thread_max;              /* of one config */
+    uint32_t depth_max;                 /* of the stack */
+};
+
+struct machine {
+    struct exprs x;
+    expand_fn *expand;
+    choose_fn *choose; /* NULL: no rule has a choice */
+    void *front;       /* borrowed */
+    struct machine_limits limit;
+    struct alts alts;
+    VEC(struct rule_span) rule;  /* by rule number */
+    VEC(struct stack_cell) cell; /* [0] is the empty stack */
+    VEC(struct config) config;   /* [0] is dead */
+    VEC(struct thread) thread;
+    uint32_t *cell_slot, n_cell_slot, *config_slot, n_config_slot; /* owned; open addressing */
+    VEC(struct thread) next; /* the config under construction */
+    VEC(uint32_t) due, seen; /* stacks in a closure */
+    bool accepts;
+    struct arena rows;
+    struct {
+        uint64_t *slot; /* owned; open addressing: expression << 32 | tag, + 1 */
+        bool *open;     /* owned; by slot */
+        uint32_t n, n_slot;
+    } open; /* mask.c's: expressions that take any plain characters, whatever they are */
+    struct {
+        uint32_t *of, *to; /* owned; by expression: the walk that was there, and where it went */
+        uint32_t now, cap;
+    } walk; /* mask.c's */
+    struct {
+        uint8_t *n_char, *need; /* owned; by expression: mask.c's struct room + 1, 0: not known */
+        uint32_t cap;
+    } room;
+};
+
+struct thread {
+    uint32_t expr, stack; /* of a choice: the stack with the choice on top */
+    bool choice;
+};
+
+struct stack_cell {
+    struct symbol sym;
+    uint32_t below, depth;
+};
+
+struct config {
+    uint32_t thread, n_thread; /* machine.thread[thread ..] */
+    bool accepts;              /* the text may end here */
+    uint32_t *row; /* [256] next configs, CONFIG_UNKNOWN where not computed; NULL: none is */
+};
+
+bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
+                  expand_fn *expand, void *front);
+void machine_close(struct machine *m); /* safe on a zeroed struct */
+
+/* The config before the first byte of a text of `rule`. CONFIG_DEAD: there is no such text, or failed. */
+uint32_t machine_begin(struct machine *m, uint32_t rule);
+uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte);
+/* Does a text lead on from a thread? Of a choice: one whose tag may come. */
+bool machine_alive(struct machine *m, struct thread t);
+/* The config of a thread and of what may follow it if its expression matches the empty text. */
+uint32_t machine_config(struct machine *m, struct thread t);
+/* The config of the threads of two: either may go on. */
+uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b);
+static inline bool machine_accepts(const struct machine *m, uint32_t config)
+{
+    return m->config.v[config].accepts;
+}
+
+/* For expand_fn: begin an alternative, then add its symbols. false: no memory. */
+bool alts_begin(struct alts *a);
+bool alts_add(struct alts *a, enum symbol_kind kind, uint32_t id);
+bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg);
+
+#endif

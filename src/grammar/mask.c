@@ -1,0 +1,497 @@
+/* mask.c - masks by walks over tries of tokens; see mask.h.
+ *
+ * Most configs are one thread within an expression. Then a walk follows the expression's own automaton, a table look-up a byte, and
+ * makes configs only where the expression may end. Configs of several threads are walked as they are. */
+#include "mask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DEPTH_MAX = 1024,
+    CHAIN_MAX = 64,
+    OPEN_STATES_MAX = 4096,
+    OPEN_TAGS_MAX = 4,
+    ROOM_STATES_MAX = 256,
+    NEED_MAX = 8,
+    LOOP_STEPS_MAX = 100
+};
+static const uint32_t NO_TAG = UINT32_MAX;
+
+static void set_values(const int32_t *token, uint32_t n, uint64_t *mask)
+{
+    for (uint32_t i = 0; i < n; i++) mask[token[i] >> 6] |= 1ull << (token[i] & 63);
+}
+
+static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
+{
+    for (int i = 0; i < n_word; i++) mask[i] |= more[i];
+}
+
+/* ---- places: an expression of the thread that is walked, or a config ---- */
+
+struct place {
+    uint32_t id;
+    bool is_config;
+};
+static const struct place DEAD = {CONFIG_DEAD, true};
+
+/* What a walk keeps: the thread that it began with. Places within its expression differ from it in `expr` alone. */
+struct walker {
+    struct machine *m;
+    struct thread t;
+};
+
+enum { WALK_DEAD = 0, WALK_INSIDE = UINT32_MAX }; /* else: a config */
+
+static bool walk_room(struct machine *m)
+{
+    if (m->walk.cap >= m->x.n) return true;
+    uint32_t cap = m->x.cap, *of = realloc(m->walk.of, cap * sizeof *of);
+    if (of) m->walk.of = of;
+    uint32_t *to = realloc(m->walk.to, cap * sizeof *to);
+    if (to) m->walk.to = to;
+    if (!of || !to) return expr_fail(&m->x, EXPR_NO_MEMORY), false;
+    memset(of + m->walk.cap, 0, (cap - m->walk.cap) * sizeof *of);
+    m->walk.cap = cap;
+    return true;
+}
+
+/* Where the thread is at expression e. Worked out once a walk. */
+static struct place place_at(const struct walker *w, uint32_t e)
+{
+    struct machine *m = w->m;
+    if (!walk_room(m)) return DEAD;
+    if (m->walk.of[e] != m->walk.now) {
+        struct thread t = w->t;
+        t.expr = e;
+        uint32_t to = WALK_INSIDE;
+        if (expr_nullable(&m->x, e))
+            to = machine_config(m, t);
+        else if (!machine_alive(m, t))
+            to = WALK_DEAD;
+        if (!walk_room(m)) return DEAD;
+        m->walk.of[e] = m->walk.now;
+        m->walk.to[e] = to;
+    }
+    uint32_t to = m->walk.to[e];
+    return to == WALK_INSIDE ? (struct place){e, false} : (struct place){to, true};
+}
+
+static struct place step(const struct walker *w, struct place p, uint8_t byte)
+{
+    struct machine *m = w->m;
+    if (p.is_config) {
+        const uint32_t *row = m->config.v[p.id].row;
+        uint32_t next = row ? row[byte] : CONFIG_UNKNOWN;
+        return (struct place){next == CONFIG_UNKNOWN ? machine_next(m, p.id, byte) : next, true};
+    }
+    uint32_t e = expr_next(&m->x, p.id, byte);
+    return e == EXPR_EMPTY ? DEAD : place_at(w, e);
+}
+
+static bool is_dead(struct place p)
+{
+    return p.is_config && p.id == CONFIG_DEAD;
+}
+
+/* The place after a byte, by look-ups alone where all is known: the inner loop of every walk. */
+static inline struct place quick_step(const struct walker *w, struct place p, uint8_t byte)
+{
+    const struct machine *m = w->m;
+    const uint32_t *row = p.is_config ? m->config.v[p.id].row : m->x.e[p.id].row;
+    uint32_t next = row ? row[byte] : CONFIG_UNKNOWN;
+    if (p.is_config) return next == CONFIG_UNKNOWN ? step(w, p, byte) : (struct place){next, true};
+    if (row && next == EXPR_EMPTY) return DEAD;
+    bool known = row && next < m->walk.cap && m->walk.of[next] == m->walk.now;
+    if (known && m->walk.to[next] == WALK_INSIDE) return (struct place){next, false};
+    return step(w, p, byte);
+}
+
+/* Set the tokens of a trie that can be taken from a place on. */
+static void walk(const struct walker *w, const struct trie *t, struct place from, uint64_t *mask)
+{
+    struct place place[DEPTH_MAX];
+    uint32_t end[DEPTH_MAX];
+    int depth = 0;
+    place[0] = from;
+    end[0] = t->n;
+    for (uint32_t i = 0; i < t->n;) {
+        const struct trie_node *d = &t->node[i];
+        while (end[depth] <= i) depth--;
+        struct place next = quick_step(w, place[depth], (uint8_t)d->byte);
+        if (is_dead(next) || depth + 1 == DEPTH_MAX) {
+            i += d->size;
+            continue;
+        }
+        if (d->n == 1) {
+            int32_t token = t->value[d->first];
+            mask[token >> 6] |= 1ull << (token & 63);
+        } else if (d->n > 1) {
+            set_values(t->value + d->first, (uint32_t)d->n, mask);
+        }
+        i++;
+        if (d->size == 1) continue;
+        place[++depth] = next;
+        end[depth] = i - 1 + d->size;
+    }
+}
+
+/* ---- expressions that take any plain character ---- */
+
+/* Lead bytes of characters and their second bytes, of which E0, ED, F0 and F4 restrict some; then n more. */
+static const struct {
+    uint8_t lo, hi, second_lo, second_hi, n;
+} LEAD[] = {{0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1},
+            {0xed, 0xed, 0x80, 0x9f, 1}, {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2},
+            {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
+enum { N_LEAD = sizeof LEAD / sizeof *LEAD };
+
+/* A search of what plain characters lead to. */
+struct plain_search {
+    struct machine *m;
+    uint32_t tag, now;
+    bool
+        decoded; /* states of a decoded string, which may be complete, rather than of its spellings */
+    VEC(uint32_t) found; /* at characters' starts */
+};
+
+/* Is e, at a character's start, on a way to a text (that reports the tag)? Note it as found. */
+static bool find(struct plain_search *s, uint32_t e)
+{
+    struct exprs *x = &s->m->x;
+    if (e == EXPR_EMPTY || (!s->decoded && expr_nullable(x, e))) return false;
+    if (x->seen[e] == s->now) return true;
+    if (s->tag == NO_TAG) {
+        if (!expr_alive(x, e)) return false;
+    } else {
+        const uint32_t *reach = expr_reach(x, e);
+        bool has = false;
+        for (uint32_t i = reach ? reach[0] : 0; i > 0 && !has; i--) has = reach[i] == s->tag;
+        if (!has) return false;
+    }
+    x->seen[e] = s->now;
+    return s->found.n < OPEN_STATES_MAX && vec_push(&s->found, e);
+}
+
+/* Do n more bytes after one of [lo, hi] lead on, whatever they are? */
+static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n)
+{
+    const uint32_t *row = expr_row(&s->m->x, e);
+    uint32_t last = EXPR_EMPTY;
+    for (int b = lo; row && b <= hi; b++) {
+        uint32_t d = row[b];
+        if (d == EXPR_EMPTY) return false;
+        if (d == last) continue;
+        last = d;
+        if (n == 0 ? !find(s, d) : !find_after(s, d, 0x80, 0xbf, n - 1)) return false;
+    }
+    return row != NULL;
+}
+
+static bool find_all(struct plain_search *s, uint32_t e)
+{
+    const uint32_t *row = expr_row(&s->m->x, e);
+    uint32_t last = EXPR_EMPTY;
+    for (int b = ' '; row && b < 0x80; b++) {
+        if (b == '"' || b == '\\' || (row[b] == last && last != EXPR_EMPTY)) continue;
+        last = row[b];
+        if (!find(s, last)) return false;
+    }
+    for (int i = 0; row && i < N_LEAD; i++)
+        for (int b = LEAD[i].lo; b <= LEAD[i].hi; b++) {
+            uint32_t d = row[b];
+            if (d == EXPR_EMPTY) return false;
+            if (d != last && !find_after(s, d, LEAD[i].second_lo, LEAD[i].second_hi, LEAD[i].n))
+                return false;
+            last = d;
+        }
+    return row != NULL;
+}
+
+/* The slot of a key; *known: it is there. */
+static uint32_t open_slot(const struct machine *m, uint64_t key, bool *known)
+{
+    uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40) & (m->open.n_slot - 1);
+    while (m->open.slot[at] && m->open.slot[at] != key) at = (at + 1) & (m->open.n_slot - 1);
+    *known = m->open.slot[at] != 0;
+    return at;
+}
+
+static bool open_put(struct machine *m, uint64_t key, bool value)
+{
+    bool known;
+    if (2 * (m->open.n + 1) > m->open.n_slot) {
+        uint32_t n = m->open.n_slot ? 2 * m->open.n_slot : 1024, n_old = m->open.n_slot;
+        uint64_t *slot = calloc(n, sizeof *slot), *old = m->open.slot;
+        bool *open = calloc(n, sizeof *open), *old_open = m->open.open;
+        if (!slot || !open) return free(slot), free(open), expr_fail(&m->x, EXPR_NO_MEMORY), false;
+        m->open.slot = slot, m->open.open = open, m->open.n_slot = n;
+        for (uint32_t i = 0; i < n_old; i++) {
+            if (!old[i]) continue;
+            uint32_t at = open_slot(m, old[i], &known);
+            slot[at] = old[i], open[at] = old_open[i];
+        }
+        free(old), free(old_open);
+    }
+    uint32_t at = open_slot(m, key, &known);
+    m->open.n += !known;
+    m->open.slot[at] = key, m->open.open[at] = value;
+    return true;
+}
+
+/* Does the same character again and again come to a state that it leaves no more? Where it does not, the number of characters is limited,
+ * and a search of all states would be long and in vain. */
+static bool has_loop(struct machine *m, uint32_t e)
+{
+    for (int i = 0; i < LOOP_STEPS_MAX && e != EXPR_EMPTY; i++) {
+        uint32_t next = expr_next(&m->x, e, 'a');
+        if (next == e) return true;
+        e = next;
+    }
+    return false;
+}
+
+/* Whatever plain characters follow e, is there a text (that reports the tag, if it is not NO_TAG)? A property of the expression, so it
+ * is kept for every place where it occurs; what holds of e holds of all that plain characters lead to. */
+static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
+{
+    uint64_t key = (uint64_t)(e + 1) << 32 | tag;
+    bool known = false;
+    uint32_t at = m->open.n_slot ? open_slot(m, key, &known) : 0;
+    if (known) return m->open.open[at];
+    expr_row(&m->x, e);
+    struct plain_search s = {.m = m, .tag = tag, .now = ++m->x.seen_now};
+    bool open = !m->x.failed && has_loop(m, e) && find(&s, e);
+    for (size_t i = 0; open && i < s.found.n; i++) {
+        m->x.seen_now = s.now > m->x.seen_now ? s.now : m->x.seen_now;
+        open = find_all(&s, s.found.v[i]);
+    }
+    for (size_t i = 0; open && i < s.found.n; i++)
+        open_put(m, (uint64_t)(s.found.v[i] + 1) << 32 | tag, true);
+    if (!open) open_put(m, key, false);
+    vec_deinit(&s.found);
+    return open && !m->x.failed;
+}
+
+/* May any plain tokens come next in a thread? */
+static bool thread_open(struct machine *m, struct thread t)
+{
+    if (!t.choice) return is_open(m, t.expr, NO_TAG);
+    const uint32_t *reach = expr_reach(&m->x, t.expr);
+    uint32_t arg = m->cell.v[t.stack].sym.arg, tag[OPEN_TAGS_MAX], n = 0;
+    for (uint32_t i = reach ? reach[0] : 0; i > 0 && n < OPEN_TAGS_MAX;
+         i--) /* classes of names have the highest tags */
+        if (m->choose(m->front, arg, reach[i]) != NO_RULE) tag[n++] = reach[i];
+    for (uint32_t i = 0; i < n; i++)
+        if (is_open(m, t.expr, tag[i])) return true;
+    return false;
+}
+
+/* ---- how many plain characters, where not any number of them ---- */
+
+/* The place after any plain character, if it is one and the same for all of them; DEAD if not. */
+static struct place after_plain(const struct walker *w, struct place p)
+{
+    struct place next = step(w, p, 'a');
+    for (int b = ' '; !is_dead(next) && b < 0x80; b++) {
+        if (b == '"' || b == '\\') continue;
+        struct place other = step(w, p, (uint8_t)b);
+        if (other.id != next.id || other.is_config != next.is_config) return DEAD;
+    }
+    return next;
+}
+
+static bool wide_too(const struct walker *w, struct place p, struct place next, int n, int lo,
+                     int hi)
+{
+    struct place last = DEAD;
+    for (int b = lo; b <= hi; b++) {
+        struct place to = step(w, p, (uint8_t)b);
+        if (is_dead(to)) return false;
+        if (to.id == last.id && to.is_config == last.is_config) continue;
+        if (n == 0 ? to.id != next.id || to.is_config != next.is_config
+                   : !wide_too(w, to, next, n - 1, 0x80, 0xbf))
+            return false;
+        last = to;
+    }
+    return true;
+}
+
+static bool wide_chars(const struct walker *w, struct place p, struct place next)
+{
+    uint32_t last = UINT32_MAX;
+    for (int i = 0; i < N_LEAD; i++)
+        for (int b = LEAD[i].lo; b <= LEAD[i].hi; b++) {
+            struct place to = step(w, p, (uint8_t)b);
+            if (is_dead(to)) return false;
+            if (to.id != last &&
+                !wide_too(w, to, next, LEAD[i].n, LEAD[i].second_lo, LEAD[i].second_hi))
+                return false;
+            last = to.id;
+        }
+    return true;
+}
+
+/* How many plain characters in a row a place takes whatever they are, up to CHAIN_MAX; *same: it is back at itself after each. */
+static int plain_chain(const struct walker *w, struct place p, bool *same)
+{
+    *same = false;
+    for (int n = 0; n < CHAIN_MAX; n++) {
+        struct place next = after_plain(w, p);
+        if (is_dead(next) || !wide_chars(w, p, next)) return n;
+        if (next.id == p.id && next.is_config == p.is_config) return *same = n == 0, CHAIN_MAX;
+        p = next;
+    }
+    return CHAIN_MAX;
+}
+
+/* ---- strings of limited length ----
+ *
+ * The state of a string of at most n characters that a pattern holds is an intersection, another one after every character, so that nothing
+ * known of one is known of the next. Its parts are asked one by one: how many characters are left, and how many the pattern takes
+ * whatever they are. */
+
+struct room {
+    int n_char; /* so many plain characters may come, whatever they are */
+    int need;   /* after that many or fewer the text is complete in so many bytes more */
+    bool ends;  /* it is complete after each of them */
+    bool limited;
+};
+
+/* The least number of bytes that complete e, up to NEED_MAX; NEED_MAX + 1: more. */
+static int shortest(struct machine *m, uint32_t e)
+{
+    uint32_t v[ROOM_STATES_MAX], n = 1, from = 0;
+    v[0] = e;
+    for (int bytes = 0; bytes <= NEED_MAX; bytes++) {
+        uint32_t to = n;
+        for (uint32_t i = from; i < to; i++) {
+            if (expr_nullable(&m->x, v[i])) return bytes;
+            const uint32_t *row = expr_row(&m->x, v[i]);
+            for (int b = 0; row && b < 256; b++) {
+                uint32_t k = from;
+                if (row[b] == EXPR_EMPTY || (b > 0 && row[b] == row[b - 1])) continue;
+                while (k < n && v[k] != row[b]) k++;
+                if (k == n && n < ROOM_STATES_MAX) v[n++] = row[b];
+            }
+        }
+        from = to;
+    }
+    return NEED_MAX + 1;
+}
+
+/* How many plain characters a pattern takes whatever they are: level by level, until one is refused or no new state is found. */
+static void search_room(struct machine *m, uint32_t e, struct room *out)
+{
+    struct plain_search s = {.m = m, .tag = NO_TAG, .now = ++m->x.seen_now, .decoded = true};
+    size_t from = 0;
+    bool ok = find(&s, e);
+    *out = (struct room){0};
+    while (ok && out->n_char < CHAIN_MAX) {
+        size_t to = s.found.n;
+        for (size_t i = from; ok && i < to; i++) ok = find_all(&s, s.found.v[i]);
+        for (size_t i = to; ok && i < s.found.n; i++) {
+            int need = shortest(m, s.found.v[i]);
+            if (need > out->need) out->need = need;
+            ok = need <= NEED_MAX && i < ROOM_STATES_MAX;
+        }
+        out->n_char += ok;
+        if (ok && s.found.n == to) out->n_char = CHAIN_MAX; /* they all lead back */
+        from = to;
+    }
+    vec_deinit(&s.found);
+}
+
+static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
+{
+    if (m->room.cap < m->x.n) {
+        uint32_t cap = m->x.cap, old = m->room.cap;
+        uint8_t *n_char = realloc(m->room.n_char, cap), *need;
+        if (n_char) m->room.n_char = n_char;
+        need = realloc(m->room.need, cap);
+        if (need) m->room.need = need;
+        if (!n_char || !need) return expr_fail(&m->x, EXPR_NO_MEMORY), false;
+        memset(n_char + old, 0, cap - old);
+        m->room.cap = cap;
+    }
+    if (m->room.n_char[e] == 0) {
+        search_room(m, e, out);
+        if (m->x.failed) return false;
+        m->room.n_char[e] = (uint8_t)(out->n_char + 1), m->room.need[e] = (uint8_t)out->need;
+    }
+    *out = (struct room){.n_char = m->room.n_char[e] - 1, .need = m->room.need[e]};
+    return true;
+}
+
+/* What the state e of a JSON string has room for; false: not known. */
+static bool room_of(struct machine *m, uint32_t e, struct room *out)
+{
+    struct exprs *x = &m->x;
+    if (x->e[e].op == EX_CAT) e = x->e[e].a;
+    if (x->e[e].op != EX_STRING) return false;
+    uint32_t a = x->e[e].a, n = 1, most = EXPR_INF, least = 0, pattern = EXPR_EMPTY;
+    const uint32_t *v = &a;
+    if (x->e[a].op == EX_AND) v = x->list.v + x->e[a].a, n = x->e[a].b;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct expr *it = &x->e[v[i]];
+        bool counts = it->op == EX_REP && it->a == x->any_char;
+        if (!counts && (pattern != EXPR_EMPTY || !it->simple)) return false;
+        if (!counts) pattern = v[i];
+        if (counts && it->c < most) most = it->c;
+        if (counts && it->b > least) least = it->b;
+    }
+    if (pattern != EXPR_EMPTY && (least > 0 || !room_of_pattern(m, pattern, out))) return false;
+    if (pattern == EXPR_EMPTY) *out = (struct room){.n_char = INT32_MAX, .ends = least == 0};
+    uint32_t left = most > (uint32_t)out->need ? most - (uint32_t)out->need : 0;
+    out->limited = most != EXPR_INF;
+    if (out->n_char == CHAIN_MAX) out->n_char = INT32_MAX;
+    if (left < (uint32_t)out->n_char) out->n_char = (int)left;
+    return true;
+}
+
+/* ---- masks ---- */
+
+bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64_t *mask)
+{
+    memset(mask, 0, (size_t)v->n_word * sizeof *mask);
+    if (config == CONFIG_DEAD || m->x.failed) return !m->x.failed;
+    const struct config c = m->config.v[config];
+    struct walker w = {.m = m};
+    struct place from = {config, true};
+    struct room room = {0};
+    bool same = false, open = false, known = false;
+    m->walk.now++;
+    if (c.n_thread == 1) {
+        w.t = m->thread.v[c.thread];
+        if (!expr_nullable(&m->x, w.t.expr)) from = (struct place){w.t.expr, false};
+        known = !from.is_config && !w.t.choice && room_of(m, w.t.expr, &room);
+        open = !from.is_config && !room.limited && thread_open(m, w.t);
+    }
+    int n_char = known ? room.n_char : plain_chain(&w, from, &same);
+    same |= known && room.ends && n_char >= v->n_closing_max;
+    for (int k = 0; k < PLAIN_CLASSES; k++)
+        if (open || (same && !known) || v->plain[k].n_char_max <= n_char)
+            or_mask(mask, v->plain[k].mask, v->n_word);
+        else
+            walk(&w, &v->plain[k].trie, from, mask);
+    struct place closed = same ? step(&w, from, '"') : DEAD;
+    if (same && !is_dead(closed)) {
+        set_values(v->closing_rests.value, v->closing_rests.n_empty, mask);
+        walk(&w, &v->closing_rests, closed, mask);
+    } else if (!same) {
+        walk(&w, &v->closing, from, mask);
+    }
+    walk(&w, &v->other, from, mask);
+    return !m->x.failed;
+}
+
+uint32_t mask_accept(struct machine *m, const struct vocab *v, uint32_t config, int32_t token)
+{
+    size_t n;
+    const char *text = vocab_bytes(v, token, &n);
+    if (n == 0) return CONFIG_DEAD;
+    for (size_t i = 0; i < n && config != CONFIG_DEAD; i++)
+        config = machine_next(m, config, (uint8_t)text[i]);
+    return config;
+}

@@ -1,0 +1,139 @@
+/* Goal: a mask has exactly the tokens that the machine takes byte by byte, whatever the shortcuts of mask.c. Method: a vocabulary of
+ * every kind of token; expressions with strings free, bounded, of a pattern; every config that some text reaches. */
+#include "mask.h"
+#include "../../tests/unit.h"
+
+#include <stdlib.h>
+
+static const char *const TOKEN[] = {
+    "",
+    "a",
+    "b",
+    "ab",
+    "abc",
+    "hello world",
+    "hello wide world of text",
+    "\"",
+    "\",",
+    "\":",
+    "a\"",
+    "ab\",\"",
+    "abc\": ",
+    "\\",
+    "\\n",
+    "\\\"",
+    "\\u",
+    "00",
+    "0061",
+    "\\u00e9",
+    "\xc3",
+    "\xa9",
+    "\xc3\xa9",
+    "\xe4\xb8\xad",
+    "\xf0\x9f\x98\x80",
+    "\xf0\x9f",
+    "\x98\x80",
+    "\n",
+    " ",
+    "{",
+    "}",
+    "[1",
+    "12",
+    ".5",
+    "e3",
+    "\"}",
+    "\"\n}",
+    "\x7f",
+    "{\"a",
+    "\"a\"",
+    "{\"a\":\"",
+    "a\\",
+    "b\\\"c",
+    "\xc3\"",
+    "1\"",
+};
+enum { N_TOKEN = sizeof TOKEN / sizeof *TOKEN };
+
+static const char *token(const void *arg, int32_t id, size_t *n)
+{
+    (void)arg;
+    *n = strlen(TOKEN[id]);
+    return TOKEN[id];
+}
+
+static uint32_t ROOT;
+static bool expand(void *front, struct machine *m, uint32_t rule, struct alts *out)
+{
+    (void)front, (void)m, (void)rule;
+    return alts_begin(out) && alts_add(out, SYM_EXPR, ROOT);
+}
+
+static uint32_t quoted(struct exprs *x, uint32_t body)
+{
+    return expr_cat(x, expr_bytes(x, "\"", 1), expr_string(x, body));
+}
+
+/* (\S+\s){min,max}\S+, blanks being the only space */
+static uint32_t words(struct exprs *x, uint32_t min, uint32_t max)
+{
+    uint32_t blank = expr_range(x, ' ', ' ');
+    uint32_t some = expr_or(x, expr_chars(x, 0, ' ' - 1), expr_chars(x, ' ' + 1, 0x10ffff));
+    uint32_t word = expr_rep(x, some, 1, EXPR_INF);
+    return expr_cat(x, expr_rep(x, expr_cat(x, word, blank), min, max), word);
+}
+
+static void compare(struct machine *m, const struct vocab *v)
+{
+    uint64_t mask[(N_TOKEN + 63) / 64];
+    NEED(machine_begin(m, 0) != CONFIG_DEAD);
+    for (uint32_t c = 1; c < m->config.n && c < 300; c++) { /* more come as tokens are taken */
+        NEED(mask_fill(m, v, c, mask));
+        for (int32_t t = 0; t < N_TOKEN; t++) {
+            bool want = mask_accept(m, v, c, t) != CONFIG_DEAD, got = mask[t >> 6] >> (t & 63) & 1;
+            if (want != got)
+                test_fail(__FILE__, __LINE__, "config %u: token \"%s\" is %d, not %d", c, TOKEN[t],
+                          got, want);
+        }
+    }
+}
+
+TEST(mask_has_exactly_what_the_machine_takes)
+{
+    struct vocab v;
+    NEED(vocab_open(&v, N_TOKEN, token, NULL));
+    for (int kind = 0; kind < 11; kind++) {
+        struct machine m;
+        NEED(machine_open(&m, (struct expr_limits){.n_byte_max = 64u << 20, .n_row_max = 100000},
+                          (struct machine_limits){10000, 10000, 100, 100}, expand, NULL));
+        struct exprs *x = &m.x;
+        uint32_t any = expr_any_char(x), letter = expr_range(x, 'a', 'c');
+        uint32_t body[] = {expr_rep(x, any, 0, EXPR_INF),
+                           expr_rep(x, any, 2, 5),
+                           expr_rep(x, letter, 1, EXPR_INF),
+                           expr_rep(x, any, 0, 40),
+                           expr_not(x, expr_bytes(x, "abc", 3)),
+                           0,
+                           0,
+                           0,
+                           0,
+                           0,
+                           0};
+        body[4] = expr_and(x, body[4], body[0]);
+        uint32_t most[] = {expr_rep(x, any, 0, 30), expr_rep(x, any, 0, 9),
+                           expr_rep(x, any, 3, 20)};
+        body[5] = expr_and(x, most[0], words(x, 0, 3));
+        body[6] = expr_and(x, most[1], words(x, 0, EXPR_INF));
+        body[7] = expr_and(x, most[2], words(x, 1, 4));
+        body[8] = words(x, 2, 5);
+        body[9] = expr_and(x, most[1], expr_cat(x, words(x, 0, 2), expr_bytes(x, "abc", 3)));
+        uint32_t ending = expr_cat(x, expr_range(x, ' ', ' '), expr_bytes(x, "abcabcabcabc", 12));
+        body[10] = expr_cat(x, words(x, 0, 0), expr_rep(x, ending, 0, 1));
+        body[10] = expr_and(x, expr_rep(x, any, 0, 15), body[10]);
+        ROOT = expr_cat(x, expr_bytes(x, "{\"a\":", 5),
+                        expr_cat(x, quoted(x, body[kind]), expr_bytes(x, "}", 1)));
+        compare(&m, &v);
+        EXPECT(m.x.failed == EXPR_OK);
+        machine_close(&m);
+    }
+    vocab_close(&v);
+}

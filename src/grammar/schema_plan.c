@@ -1,0 +1,513 @@
+/* schema_plan.c - states of arrays and objects, the moves between them, and which of them lead to a value; see schema.h.
+ *
+ * A state is offered only if it can be completed, so that no mask leads into a dead end. For recursive schemas "has a value" is a least
+ * fixed point: a set that is met again while it is being decided is assumed to have none, and what was refused under that assumption
+ * is not remembered (n_assumed). */
+#include "schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASSES_MAX = 6, STATES_MAX = 200000, NESTED_MAX = 1000 };
+
+/* ---- plans ---- */
+
+static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
+{
+    uint32_t i = 0;
+    while (i < p->name.n && p->name.v[i] != name) i++;
+    return i;
+}
+
+static bool plan_name(struct schema *s, struct form_plan *p, uint32_t name, bool required)
+{
+    uint32_t i = index_of_name(p, name);
+    if (i == p->name.n) {
+        if (i >= NAMES_MAX)
+            return schema_fail(s, ERR_UNSUPPORTED, s->at, NULL, "more than %d names of members",
+                               NAMES_MAX);
+        if (!vec_push(&p->name, name) || !vec_push(&p->name_set, SET_ANY) ||
+            !vec_push(&p->name_required, false))
+            return schema_no_memory(s);
+    }
+    p->name_required.v[i] |= required;
+    return true;
+}
+
+/* Does an atom speak of this name? */
+bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name)
+{
+    if (a->name != NONE) return a->name == name;
+    const char *text = s->name.v[name];
+    uint32_t n = s->name_n.v[name];
+    if (a->except && json_field_n(a->except, text, n)) return false;
+    return a->lang == lang_universe(s, T_STRING) || expr_matches(&s->m.x, a->lang, text, n);
+}
+
+static void plan_sets(struct schema *s, const struct form *f, struct form_plan *p)
+{
+    for (uint32_t i = 0; i < p->name.n; i++)
+        for (size_t k = 0; k < f->member.n; k++) {
+            const struct name_atom *a = &f->member.v[k];
+            if (name_atom_holds(s, a, p->name.v[i]))
+                p->name_set.v[i] = set_add(s, p->name_set.v[i], a->lit);
+        }
+}
+
+/* The languages that tell other names apart, that of all names aside; *n of them, false: too many. */
+static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang[CLASSES_MAX],
+                           int *n)
+{
+    *n = 0;
+    for (size_t k = 0; k < f->member.n + f->witness.n; k++) {
+        const struct name_atom *a =
+            k < f->member.n ? &f->member.v[k] : &f->witness.v[k - f->member.n];
+        int i = 0;
+        if (a->name != NONE || a->lang == lang_universe(s, T_STRING)) continue;
+        while (i < *n && lang[i] != a->lang) i++;
+        if (i < *n) continue;
+        if (*n == CLASSES_MAX)
+            return schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
+                               "more than %d patterns of names that meet", CLASSES_MAX);
+        lang[(*n)++] = a->lang;
+    }
+    return true;
+}
+
+/* Does an atom speak of the class of other names that are in the languages of `bits`? */
+static bool in_class(const struct name_atom *a, uint32_t all, const uint32_t *lang, int n,
+                     uint32_t bits)
+{
+    int i = 0;
+    while (i < n && a->lang != lang[i]) i++;
+    return a->name == NONE && (a->lang == all || (i < n && (bits >> i & 1)));
+}
+
+/* Other names, divided by which of the languages hold them. */
+static bool plan_others(struct schema *s, const struct form *f, struct form_plan *p)
+{
+    struct exprs *x = &s->m.x;
+    uint32_t lang[CLASSES_MAX], known = EXPR_EMPTY;
+    int n;
+    if (!distinct_langs(s, f, lang, &n)) return false;
+    for (uint32_t i = 0; i < p->name.n; i++)
+        known =
+            expr_or(x, known, expr_bytes(x, s->name.v[p->name.v[i]], s->name_n.v[p->name.v[i]]));
+    known = expr_not(x, known);
+    uint32_t all = lang_universe(s, T_STRING);
+    for (uint32_t bits = 0; bits < 1u << n; bits++) {
+        struct name_class c = {.lang = all, .set = SET_ANY};
+        for (int i = 0; i < n; i++)
+            c.lang = expr_and(x, c.lang, bits >> i & 1 ? lang[i] : expr_not(x, lang[i]));
+        bool some = c.lang == all; /* names without end: whatever is known, there are others */
+        if (!some && !expr_alive(x, c.lang)) continue; /* sooner found without the known names */
+        c.lang = expr_and(x, c.lang, known);
+        if (!some && !expr_alive(x, c.lang)) continue;
+        for (size_t k = 0; k < f->member.n; k++)
+            if (in_class(&f->member.v[k], all, lang, n, bits))
+                c.set = set_add(s, c.set, f->member.v[k].lit);
+        for (size_t k = 0; k < f->witness.n; k++)
+            if (in_class(&f->witness.v[k], all, lang, n, bits)) c.witness |= 1u << k;
+        if (!vec_push(&p->other, c)) return schema_no_memory(s);
+    }
+    return schema_ok(s);
+}
+
+/* Names that an atom leaves out are known ones: no other name is among them. */
+static bool plan_except(struct schema *s, struct form_plan *p, const struct json *except)
+{
+    bool ok = true;
+    size_t n;
+    for (void *it = json_first(except); ok && it; it = json_next(except, it)) {
+        const char *key = json_it_key(it, &n);
+        ok = plan_name(s, p, name_number(s, key, n), false);
+    }
+    return ok;
+}
+
+static bool plan_object(struct schema *s, const struct form *f, struct form_plan *p)
+{
+    bool ok = f->witness.n <= WITNESSES_MAX ||
+              schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
+                          "more than %d negations of member schemas", WITNESSES_MAX);
+    for (size_t k = 0; ok && k < f->member.n; k++)
+        if (f->member.v[k].name != NONE) ok = plan_name(s, p, f->member.v[k].name, false);
+    for (size_t k = 0; ok && k < f->required.n; k++) ok = plan_name(s, p, f->required.v[k], true);
+    ok = ok && expr_spend(&s->m.x, p->name.n * f->member.n / 4);
+    for (size_t k = 0; ok && k < f->member.n; k++) ok = plan_except(s, p, f->member.v[k].except);
+    for (size_t k = 0; ok && k < f->witness.n; k++) ok = plan_except(s, p, f->witness.v[k].except);
+    if (ok) plan_sets(s, f, p);
+    return ok && plan_others(s, f, p);
+}
+
+static bool plan_array(struct schema *s, const struct form *f, struct form_plan *p)
+{
+    if (f->count.n > COUNTS_MAX)
+        return schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
+                           "more than %d conditions on counts of items", COUNTS_MAX);
+    if (f->unique != NONE && f->max > 1)
+        return schema_fail(s, ERR_UNSUPPORTED, f->unique, "uniqueItems", "is not supported");
+    p->n_item = f->max == NONE ? f->min : f->max;
+    for (size_t k = 0; f->max == NONE && k < f->item.n; k++) {
+        uint32_t border = f->item.v[k].to == NONE ? f->item.v[k].from : f->item.v[k].to;
+        if (border > p->n_item) p->n_item = border;
+    }
+    for (size_t k = 0; f->max == NONE && k < f->count.n; k++)
+        if (f->count.v[k].from > p->n_item) p->n_item = f->count.v[k].from;
+    return true;
+}
+
+bool plan_form(struct schema *s, uint32_t form)
+{
+    struct form_plan p = {.names = NONE};
+    struct form *f = &s->form.v[form];
+    bool ok = f->is_object ? plan_object(s, f, &p) : plan_array(s, f, &p);
+    s->plan.v[form] = p; /* owned by s now, complete or not */
+    return ok;
+}
+
+/* ---- states ---- */
+
+uint32_t state_number(struct schema *s, const struct state *t)
+{
+    struct state key = *t;
+    key.sat = 0;
+    const uint32_t *known = strmap_get(&s->state_of, (const char *)&key, sizeof key);
+    if (known) return *known;
+    uint32_t i = (uint32_t)s->state.n;
+    if (i >= STATES_MAX)
+        return schema_fail(s, ERR_LIMIT, s->at, NULL, "more than %d states", STATES_MAX), 0;
+    const char *copy = arena_text(&s->arena, (const char *)&key, sizeof key);
+    if (!copy || !vec_push(&s->state, key) || !strmap_put(&s->state_of, copy, sizeof key, i))
+        schema_no_memory(s);
+    return i;
+}
+
+static bool is_seen(const struct state *t, uint32_t i)
+{
+    return t->seen[i / 64] >> (i % 64) & 1;
+}
+
+static bool counts_met(const struct form *f, const struct state *t)
+{
+    for (size_t k = 0; k < f->count.n; k++)
+        if (t->seen[k] < f->count.v[k].min || t->seen[k] > f->count.v[k].max) return false;
+    return true;
+}
+
+bool state_complete(const struct schema *s, uint32_t state)
+{
+    const struct state *t = &s->state.v[state];
+    const struct form *f = &s->form.v[t->form];
+    const struct form_plan *p = &s->plan.v[t->form];
+    if (t->n < f->min) return false;
+    if (!f->is_object) return counts_met(f, t);
+    for (uint32_t i = 0; i < p->name.n; i++)
+        if (p->name_required.v[i] && !is_seen(t, i)) return false;
+    return t->met == (1u << f->witness.n) - 1;
+}
+
+/* ---- moves ---- */
+
+static bool add_move(struct schema *s, struct moves *out, struct move m)
+{
+    if (!schema_ok(s)) return false;
+    if (!set_sat(s, m.set) || !state_sat(s, m.to)) return schema_ok(s);
+    return vec_push(out, m) || schema_no_memory(s);
+}
+
+/* The bits of form.witness that hold a name and are not met. */
+static uint32_t witnesses_of(struct schema *s, const struct form *f, uint32_t name, uint32_t met)
+{
+    uint32_t bits = 0;
+    for (size_t k = 0; k < f->witness.n; k++)
+        if (!(met >> k & 1) && name_atom_holds(s, &f->witness.v[k], name)) bits |= 1u << k;
+    return bits;
+}
+
+/* A member of the name or class `index` with a value of `set`, as a witness of any of `bits` or of none. */
+static bool add_members(struct schema *s, struct moves *out, uint32_t index, uint32_t set,
+                        struct state t, uint32_t bits)
+{
+    for (uint32_t some = bits;; some = (some - 1) & bits) {
+        struct move one = {.tag = member_tag(index, some), .set = set};
+        struct state to = t;
+        to.met |= some;
+        for (uint32_t k = 0; k < WITNESSES_MAX; k++)
+            if (some >> k & 1) one.set = set_add(s, one.set, s->form.v[t.form].witness.v[k].lit);
+        one.to = state_number(s, &to);
+        if (!add_move(s, out, one)) return false;
+        if (some == 0) return true;
+    }
+}
+
+static uint32_t step_count(const struct form *f, uint32_t n)
+{
+    uint32_t most = f->max == NONE ? f->min : f->max;
+    return n < most ? n + 1 : n;
+}
+
+static bool member_moves(struct schema *s, const struct state *from, struct moves *out)
+{
+    const struct form f = s->form.v[from->form]; /* copies: the tables may move */
+    const struct form_plan p = s->plan.v[from->form];
+    bool ok = true, all_required = true;
+    struct state t = *from;
+    if (f.max != NONE && from->n >= f.max) return true;
+    t.n = step_count(&f, t.n);
+    for (uint32_t i = from->next; ok && i < p.name.n; i++) {
+        if (is_seen(from, i)) continue;
+        struct state to = t;
+        to.seen[i / 64] |= 1ull << (i % 64);
+        to.next = s->opt.any_order ? 0 : i + 1;
+        ok = add_members(s, out, i, p.name_set.v[i], to,
+                         witnesses_of(s, &f, p.name.v[i], from->met));
+        all_required = all_required && !p.name_required.v[i];
+        if (!s->opt.any_order && p.name_required.v[i]) break;
+    }
+    if (!s->opt.any_order && !all_required) return ok;
+    if (!s->opt.any_order) t.next = (uint32_t)p.name.n;
+    for (size_t k = 0; ok && k < p.other.n; k++)
+        ok = add_members(s, out, (uint32_t)(NAMES_MAX + k), p.other.v[k].set, t,
+                         p.other.v[k].witness & ~from->met);
+    return ok;
+}
+
+/* An item that is counted by the count_atoms in `bits` and not by the others. */
+static bool add_item(struct schema *s, const struct state *from, const struct form *f, uint32_t set,
+                     uint32_t bits, struct moves *out)
+{
+    struct state t = *from;
+    for (uint32_t k = 0; k < f->count.n; k++) {
+        const struct count_atom *c = &f->count.v[k];
+        bool here = from->n >= c->from;
+        if (bits >> k & 1) {
+            if (!here || t.seen[k] == c->max) return true; /* not counted, or one too many */
+            if (c->max == NONE && t.seen[k] >= c->min) return true; /* no need to count it */
+            t.seen[k]++;
+            set = set_add(s, set, c->lit);
+        } else if (here && c->max != NONE) {
+            set = set_add(s, set, c->lit ^ 1);
+        }
+    }
+    if (t.n < s->plan.v[t.form].n_item) t.n++;
+    return add_move(s, out, (struct move){0, set, state_number(s, &t)});
+}
+
+static bool item_moves(struct schema *s, const struct state *from, struct moves *out)
+{
+    const struct form f = s->form.v[from->form];
+    uint32_t set = SET_ANY;
+    bool ok = true;
+    if (f.max != NONE && from->n >= f.max) return true;
+    for (size_t k = 0; k < f.item.n; k++)
+        if (from->n >= f.item.v[k].from && from->n < f.item.v[k].to)
+            set = set_add(s, set, f.item.v[k].lit);
+    for (uint32_t bits = 0; ok && bits < 1u << f.count.n; bits++)
+        ok = add_item(s, from, &f, set, bits, out);
+    return ok;
+}
+
+bool state_moves(struct schema *s, uint32_t state, struct moves *out)
+{
+    const struct state from = s->state.v[state];
+    const struct form *f = &s->form.v[from.form];
+    return f->is_object ? member_moves(s, &from, out) : item_moves(s, &from, out);
+}
+
+/* The tags of a name, one for each set of witnesses that it may be found as. */
+static uint32_t all_tags(struct schema *s, uint32_t index, uint32_t bits)
+{
+    uint32_t e = EXPR_EMPTY;
+    for (uint32_t some = bits;; some = (some - 1) & bits) {
+        e = expr_or(&s->m.x, e, expr_tag(&s->m.x, member_tag(index, some)));
+        if (some == 0) return e;
+    }
+}
+
+uint32_t form_names(struct schema *s, uint32_t form)
+{
+    struct exprs *x = &s->m.x;
+    const struct form_plan *p = &s->plan.v[form];
+    if (p->names != NONE) return p->names;
+    uint32_t n = (uint32_t)(p->name.n + p->other.n), *v = malloc((n + 1) * sizeof *v);
+    if (!v) return schema_no_memory(s), EXPR_EMPTY;
+    for (uint32_t i = 0; i < n; i++) {
+        bool known = i < p->name.n;
+        const struct name_class *c = known ? NULL : &p->other.v[i - p->name.n];
+        uint32_t name = known ? p->name.v[i] : 0,
+                 index = known ? i : NAMES_MAX + i - (uint32_t)p->name.n;
+        uint32_t bits = known ? witnesses_of(s, &s->form.v[form], name, 0) : c->witness;
+        uint32_t lang = known ? expr_bytes(x, s->name.v[name], s->name_n.v[name]) : c->lang;
+        v[i] = expr_cat(x, lang, all_tags(s, index, bits));
+    }
+    uint32_t e = expr_string(x, expr_or_list(x, v, n));
+    free(v);
+    return s->plan.v[form].names = e;
+}
+
+/* ---- which states and sets have a value ---- */
+
+/* How many members are still possible, up to `enough`. */
+static uint32_t possible_members(struct schema *s, const struct state *t, uint32_t enough)
+{
+    const struct form_plan p = s->plan.v[t->form];
+    for (size_t k = 0; k < p.other.n; k++)
+        if (set_sat(s, p.other.v[k].set)) return enough; /* names without end */
+    uint32_t n = 0;
+    for (uint32_t i = t->next; i < p.name.n && n < enough; i++)
+        n += !is_seen(t, i) && set_sat(s, p.name_set.v[i]);
+    return n;
+}
+
+/* Can witness k still be found, by a member that is required anyway (*free) or by another one? */
+static bool has_witness(struct schema *s, const struct state *t, const struct form *f, uint32_t k,
+                        bool *free)
+{
+    const struct form_plan p = s->plan.v[t->form];
+    bool any = false;
+    uint32_t lit = f->witness.v[k].lit;
+    *free = false;
+    for (uint32_t i = t->next; i < p.name.n; i++) {
+        if (is_seen(t, i) || !name_atom_holds(s, &f->witness.v[k], p.name.v[i])) continue;
+        if (!set_sat(s, set_add(s, p.name_set.v[i], lit))) continue;
+        any = true;
+        *free = *free || p.name_required.v[i];
+    }
+    for (size_t c = 0; c < p.other.n && !any; c++)
+        any = (p.other.v[c].witness >> k & 1) && set_sat(s, set_add(s, p.other.v[c].set, lit));
+    return any;
+}
+
+static bool go_deeper(struct schema *s)
+{
+    if (!expr_spend(&s->m.x, 4)) return false;
+    if (++s->depth <= NESTED_MAX) return true;
+    s->depth--;
+    return schema_fail(s, ERR_LIMIT, s->at, NULL, "values nested more than %d deep", NESTED_MAX);
+}
+
+static bool object_sat(struct schema *s, const struct state *t)
+{
+    const struct form f = s->form.v[t->form];
+    const struct form_plan p = s->plan.v[t->form];
+    uint32_t n_due = 0, n_more = 0;
+    for (uint32_t i = 0; i < p.name.n; i++) {
+        if (!p.name_required.v[i] || is_seen(t, i)) continue;
+        if (i < t->next || !set_sat(s, p.name_set.v[i])) return false;
+        n_due++;
+    }
+    for (uint32_t k = 0; k < f.witness.n; k++) {
+        bool free;
+        if (t->met >> k & 1) continue;
+        if (!has_witness(s, t, &f, k, &free)) return false;
+        n_more += !free;
+    }
+    if (f.max != NONE && (t->n > f.max || n_due + n_more > f.max - t->n)) return false;
+    return t->n >= f.min || possible_members(s, t, f.min - t->n) >= f.min - t->n;
+}
+
+/* An array without conditions on counts has a value if all items up to the least number have one. */
+static bool items_sat(struct schema *s, const struct state *t, const struct form *f)
+{
+    for (uint32_t i = t->n, border; i < f->min; i = border) {
+        uint32_t set = SET_ANY;
+        border = f->min;
+        for (size_t k = 0; k < f->item.n; k++) {
+            const struct items_atom a = f->item.v[k];
+            if (i >= a.from && i < a.to) set = set_add(s, set, a.lit);
+            if (a.from > i && a.from < border) border = a.from;
+            if (a.to > i && a.to < border) border = a.to;
+        }
+        if (!expr_spend(&s->m.x, 4 + f->item.n / 8) || !set_sat(s, set)) return false;
+    }
+    return t->n <= f->max;
+}
+
+static bool array_sat(struct schema *s, uint32_t state)
+{
+    if (state_complete(s, state)) return true;
+    const struct state t = s->state.v[state];
+    const struct form f = s->form.v[t.form];
+    if (f.count.n == 0) return items_sat(s, &t, &f);
+    struct moves moves = {0};
+    bool ok = state_moves(s, state, &moves) && moves.n > 0;
+    vec_deinit(&moves);
+    return ok;
+}
+
+bool state_sat(struct schema *s, uint32_t state)
+{
+    if (!schema_ok(s)) return false;
+    uint32_t known = s->state.v[state].sat;
+    if (known == SAT_YES || known == SAT_NO) return known == SAT_YES;
+    if (known == SAT_BUSY) return s->n_assumed++, false;
+    uint32_t before = s->n_assumed;
+    if (!go_deeper(s)) return false;
+    s->state.v[state].sat = SAT_BUSY;
+    const struct state t = s->state.v[state];
+    bool yes = s->form.v[t.form].is_object ? object_sat(s, &t) : array_sat(s, state);
+    s->state.v[state].sat = yes ? SAT_YES : s->n_assumed == before ? SAT_NO : SAT_UNKNOWN;
+    s->depth--;
+    return yes;
+}
+
+static bool form_sat(struct schema *s, uint32_t form)
+{
+    struct state t;
+    memset(&t, 0, sizeof t);
+    t.form = form;
+    uint32_t first = state_number(s, &t);
+    return schema_ok(s) && state_sat(s, first);
+}
+
+/* Move the forms of one type into s->form, with their plans. */
+static bool keep_forms(struct schema *s, uint32_t set, unsigned type)
+{
+    struct forms f = {0};
+    const struct lit_set *it = &s->set.v[set];
+    s->at = it->n ? s->lit.v[it->first + it->n - 1] / 2 : 0;
+    bool ok = forms_of_set(s, set, type, &f);
+    for (size_t i = 0; i < f.n; i++) {
+        if (!ok || !vec_reserve(&s->form, s->form.n + 1) ||
+            !vec_push(&s->plan, ((struct form_plan){0}))) {
+            if (ok) ok = schema_no_memory(s);
+            form_free(&f.v[i]);
+            continue;
+        }
+        vec_push(&s->form, f.v[i]);
+        ok = plan_form(s, (uint32_t)s->form.n - 1);
+    }
+    vec_deinit(&f);
+    return ok;
+}
+
+bool set_forms(struct schema *s, uint32_t set)
+{
+    if (s->set.v[set].has_forms) return schema_ok(s);
+    if (!schema_ok(s)) return false;
+    uint32_t first = (uint32_t)s->form.n, scalar = set_scalar(s, set);
+    bool ok = schema_ok(s) && keep_forms(s, set, T_ARRAY) && keep_forms(s, set, T_OBJECT);
+    struct lit_set *it = &s->set.v[set];
+    it->has_forms = true;
+    it->scalar = scalar;
+    it->form = first, it->n_form = (uint32_t)s->form.n - first;
+    return ok;
+}
+
+bool set_sat(struct schema *s, uint32_t set)
+{
+    if (!schema_ok(s)) return false;
+    uint8_t known = s->set.v[set].sat;
+    if (known == SAT_YES || known == SAT_NO) return known == SAT_YES;
+    if (known == SAT_BUSY) return s->n_assumed++, false;
+    uint32_t before = s->n_assumed;
+    if (!go_deeper(s)) return false;
+    s->set.v[set].sat = SAT_BUSY;
+    bool yes = set_forms(s, set) && expr_alive(&s->m.x, s->set.v[set].scalar);
+    for (uint32_t i = 0; !yes && schema_ok(s) && i < s->set.v[set].n_form; i++)
+        yes = form_sat(s, s->set.v[set].form + i);
+    s->set.v[set].sat = yes ? SAT_YES : s->n_assumed == before ? SAT_NO : SAT_UNKNOWN;
+    s->depth--;
+    return yes && schema_ok(s);
+}

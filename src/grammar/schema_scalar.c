@@ -1,0 +1,390 @@
+/* schema_scalar.c - null, booleans, numbers and strings: what a schema says of them is a regular language; see schema.h.
+ *
+ * Each type has a universe (all its values, in one spelling or, for strings, decoded), within which "not valid" is the complement. */
+#include "decimal.h"
+#include "format.h"
+#include "regex.h"
+#include "schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int index_of(unsigned type)
+{
+    return __builtin_ctz(type);
+}
+
+static uint32_t make_universe(struct schema *s, unsigned type)
+{
+    struct exprs *x = &s->m.x;
+    if (type == T_NULL) return expr_bytes(x, "null", 4);
+    if (type == T_BOOL) return expr_or(x, expr_bytes(x, "true", 4), expr_bytes(x, "false", 5));
+    if (type == T_NUMBER && s->scientific) return expr_or(x, number_any(x), number_scientific(x));
+    if (type == T_NUMBER) return number_any(x);
+    return expr_rep(x, expr_any_char(x), 0, EXPR_INF);
+}
+
+uint32_t lang_universe(struct schema *s, unsigned type)
+{
+    uint32_t *u = &s->universe[index_of(type)];
+    if (*u == 0) *u = make_universe(s, type);
+    return *u;
+}
+
+/* The intersection of two languages within the universe of a type, which says nothing itself. */
+static uint32_t both(struct schema *s, unsigned type, uint32_t a, uint32_t b)
+{
+    uint32_t all = lang_universe(s, type);
+    return a == all ? b : b == all ? a : expr_and(&s->m.x, a, b);
+}
+
+/* What the universe holds besides e; of such a rest it is what was left out. */
+static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
+{
+    struct exprs *x = &s->m.x;
+    uint32_t all = lang_universe(s, type);
+    const struct expr *it = &x->e[e];
+    if (e == all || e == EXPR_EMPTY) return e == all ? EXPR_EMPTY : all;
+    for (uint32_t i = 0; it->op == EX_AND && it->b == 2 && i < 2; i++) {
+        uint32_t one = x->list.v[it->a + i], other = x->list.v[it->a + 1 - i];
+        if (one == all && x->e[other].op == EX_NOT) return x->e[other].a;
+    }
+    return expr_and(x, all, expr_not(x, e));
+}
+
+/* ---- values ---- */
+
+static unsigned type_of(const struct json *j)
+{
+    static const unsigned of[] = {
+        [JK_NONE] = 0,        [JK_NULL] = T_NULL,   [JK_BOOL] = T_BOOL,  [JK_INT] = T_NUMBER,
+        [JK_REAL] = T_NUMBER, [JK_TEXT] = T_STRING, [JK_LIST] = T_ARRAY, [JK_OBJECT] = T_OBJECT};
+    return of[json_kind(j)];
+}
+
+/* The value of a number as the schema's text has it, whatever an integer or a double holds of it. */
+static bool schema_decimal(struct schema *s, const struct json *j, struct decimal *d)
+{
+    const uint32_t *known = strmap_get(&s->number_of, (const char *)&j, sizeof j);
+    struct buf b = {0};
+    if (known) return decimal_read(d, s->number.v[*known], strlen(s->number.v[*known]));
+    json_put(&b, j);
+    bool ok = !b.failed && decimal_read(d, b.data, b.n);
+    buf_deinit(&b);
+    return ok;
+}
+
+static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v, unsigned type)
+{
+    struct exprs *x = &s->m.x;
+    struct decimal d;
+    size_t n;
+    if (type_of(v) != type) return EXPR_EMPTY;
+    if (type == T_NULL) return lang_universe(s, T_NULL);
+    if (type == T_BOOL)
+        return json_bool(v, false) ? expr_bytes(x, "true", 4) : expr_bytes(x, "false", 5);
+    if (type == T_STRING) {
+        const char *t = json_text(v, &n);
+        return expr_bytes(x, t, n);
+    }
+    if (!schema_decimal(s, v, &d))
+        return schema_fail(s, ERR_LIMIT, sub, NULL, "a number of more than %d digits",
+                           DECIMAL_DIGITS_MAX),
+               EXPR_EMPTY;
+    return number_equal(x, &d, s->scientific);
+}
+
+static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *list, unsigned type)
+{
+    VEC(uint32_t) v = {0};
+    if (json_kind(list) != JK_LIST)
+        return schema_fail(s, ERR_FORMAT, sub, "enum", "expected a list"), EXPR_EMPTY;
+    bool ok = true;
+    for (size_t i = 0; ok && i < json_count(list); i++)
+        ok = vec_push(&v, lang_value(s, sub, json_item(list, i), type));
+    uint32_t e = ok ? expr_or_list(&s->m.x, v.v, v.n) : (schema_no_memory(s), EXPR_EMPTY);
+    vec_deinit(&v);
+    return e;
+}
+
+/* ---- numbers ---- */
+
+/* Read a number keyword; false: absent, or failed. */
+static bool number_field(struct schema *s, uint32_t sub, const char *key, struct decimal *d)
+{
+    const struct json *j = sub_field(s, sub, key);
+    if (!j) return false;
+    if (json_kind(j) != JK_INT && json_kind(j) != JK_REAL)
+        return schema_fail(s, ERR_FORMAT, sub, key, "expected a number, got %s",
+                           json_kind_name(json_kind(j)));
+    return schema_decimal(s, j, d) ||
+           schema_fail(s, ERR_LIMIT, sub, key, "more than %d digits", DECIMAL_DIGITS_MAX);
+}
+
+/* Is every integer a multiple of d, and is nothing but integers asked for? */
+static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decimal *d)
+{
+    bool integer;
+    sub_types(s, sub, &integer);
+    if (!integer || d->n_digit > 0 || d->n_fraction != 1) return false;
+    return d->fraction[0] == '1' || d->fraction[0] == '2' || d->fraction[0] == '5';
+}
+
+bool schema_wants_multiples(struct schema *s)
+{
+    struct decimal d;
+    for (uint32_t i = 1; i < s->sub.n && schema_ok(s); i++)
+        if (number_field(s, i, "multipleOf", &d) && !multiple_is_idle(s, i, &d)) return true;
+    return false;
+}
+
+static uint32_t lang_number(struct schema *s, uint32_t sub)
+{
+    struct exprs *x = &s->m.x;
+    struct decimal d;
+    bool draft4_open = s->draft == DRAFT_4, too_fine = false;
+    uint32_t e = lang_universe(s, T_NUMBER);
+    if (number_field(s, sub, "minimum", &d)) {
+        bool open = draft4_open && json_bool(sub_field(s, sub, "exclusiveMinimum"), false);
+        e = both(s, T_NUMBER, e, number_above(x, &d, !open, s->scientific));
+    }
+    if (number_field(s, sub, "maximum", &d)) {
+        bool open = draft4_open && json_bool(sub_field(s, sub, "exclusiveMaximum"), false);
+        e = both(s, T_NUMBER, e, complement(s, T_NUMBER, number_above(x, &d, open, s->scientific)));
+    }
+    if (!draft4_open && number_field(s, sub, "exclusiveMinimum", &d))
+        e = both(s, T_NUMBER, e, number_above(x, &d, false, s->scientific));
+    if (!draft4_open && number_field(s, sub, "exclusiveMaximum", &d))
+        e = both(s, T_NUMBER, e, complement(s, T_NUMBER, number_above(x, &d, true, s->scientific)));
+    if (number_field(s, sub, "multipleOf", &d) && !multiple_is_idle(s, sub, &d)) {
+        e = both(s, T_NUMBER, e, number_multiple(x, &d, &too_fine));
+        if (too_fine)
+            schema_fail(s, ERR_UNSUPPORTED, sub, "multipleOf",
+                        "must be above 0 and have at most 9 digits");
+    }
+    return e;
+}
+
+/* ---- strings ---- */
+
+static bool count_field(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
+{
+    const struct json *j = sub_field(s, sub, key);
+    if (!j) return false;
+    int64_t k = json_int(j, -1);
+    if (k < 0) return schema_fail(s, ERR_FORMAT, sub, key, "expected a number of at least 0");
+    *n = k >= EXPR_INF ? EXPR_INF : (uint32_t)k;
+    return true;
+}
+
+static uint32_t lang_pattern(struct schema *s, uint32_t sub, const char *keyword,
+                             const char *pattern, size_t n)
+{
+    struct regex_langs l;
+    struct err e = {0};
+    int rc = regex_parse(&s->m.x, pattern, n, REGEX_ECMA, &l, &e);
+    if (rc) return schema_fail(s, rc, sub, keyword, "%.200s", e.text), EXPR_EMPTY;
+    return l.found;
+}
+
+/* draft 7 lets contentEncoding and contentMediaType be assertions, later drafts make them annotations. A text that is JSON itself is no
+ * regular language. */
+static uint32_t lang_content(struct schema *s, uint32_t sub)
+{
+    static const char base64[] = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
+    const char *encoding = json_text(sub_field(s, sub, "contentEncoding"), NULL),
+               *type = json_text(sub_field(s, sub, "contentMediaType"), NULL);
+    if (s->draft != DRAFT_7 || !s->opt.check_format) return lang_universe(s, T_STRING);
+    if (type && strcmp(type, "application/json") == 0)
+        schema_fail(s, ERR_UNSUPPORTED, sub, "contentMediaType",
+                    "JSON in a string is not supported");
+    if (!encoding || strcmp(encoding, "base64") != 0) return lang_universe(s, T_STRING);
+    return lang_pattern(s, sub, "contentEncoding", base64, sizeof base64 - 1);
+}
+
+/* An unknown format is an annotation. */
+static uint32_t lang_format(struct schema *s, uint32_t sub, const char *name)
+{
+    struct exprs *x = &s->m.x;
+    struct regex_langs head;
+    const char *known = format_pattern(name), *before = format_before_time(name);
+    if (!known) return lang_universe(s, T_STRING);
+    uint32_t e = lang_pattern(s, sub, "format", known, strlen(known));
+    if (!before) return e;
+    int rc = regex_parse(x, before, strlen(before), REGEX_ECMA, &head, NULL);
+    if (rc) return schema_fail(s, rc, sub, "format", "too large"), EXPR_EMPTY;
+    return expr_or(x, e, expr_cat(x, head.whole, expr_leap(x)));
+}
+
+static uint32_t lang_string(struct schema *s, uint32_t sub)
+{
+    struct exprs *x = &s->m.x;
+    uint32_t min = 0, max = EXPR_INF, e;
+    size_t n;
+    count_field(s, sub, "minLength", &min);
+    bool bounded = count_field(s, sub, "maxLength", &max);
+    e = min > max ? EXPR_EMPTY : expr_rep(x, expr_any_char(x), min, bounded ? max : EXPR_INF);
+    const struct json *pattern = sub_field(s, sub, "pattern"),
+                      *format = sub_field(s, sub, "format");
+    const char *t = json_text(pattern, &n);
+    if (pattern && !t)
+        return schema_fail(s, ERR_FORMAT, sub, "pattern", "expected a string"), EXPR_EMPTY;
+    if (t) e = both(s, T_STRING, e, lang_pattern(s, sub, "pattern", t, n));
+    if (s->opt.check_format && json_text(format, NULL))
+        e = both(s, T_STRING, e, lang_format(s, sub, json_text(format, NULL)));
+    return both(s, T_STRING, e, lang_content(s, sub));
+}
+
+/* ---- boolean operators ---- */
+
+static uint32_t lang_all(struct schema *s, uint32_t sub, unsigned type, const char *key)
+{
+    const struct json *list = sub_field(s, sub, key);
+    uint32_t e = lang_universe(s, type);
+    for (size_t i = 0; i < json_count(list) && schema_ok(s); i++)
+        e = both(s, type, e, lang_of(s, sub_of(s, json_item(list, i), sub, key), type));
+    return e;
+}
+
+static uint32_t lang_any(struct schema *s, uint32_t sub, unsigned type)
+{
+    const struct json *list = sub_field(s, sub, "anyOf");
+    if (!list) return lang_universe(s, type);
+    size_t n = json_count(list);
+    uint32_t *v = malloc((n + 1) * sizeof *v), e;
+    if (!v) return schema_no_memory(s), EXPR_EMPTY;
+    for (size_t i = 0; i < n; i++)
+        v[i] = schema_ok(s) ? lang_of(s, sub_of(s, json_item(list, i), sub, "anyOf"), type) : 0;
+    e = expr_or_list(&s->m.x, v, n);
+    free(v);
+    return e;
+}
+
+/* Exactly one: none before this one, this one, and none of those after it, summed over all. */
+static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
+{
+    struct exprs *x = &s->m.x;
+    const struct json *list = sub_field(s, sub, "oneOf");
+    if (!list) return lang_universe(s, type);
+    uint32_t none = lang_universe(s, type), one = EXPR_EMPTY;
+    for (size_t i = 0; i < json_count(list) && schema_ok(s); i++) {
+        uint32_t e = lang_of(s, sub_of(s, json_item(list, i), sub, "oneOf"), type),
+                 not_e = complement(s, type, e);
+        one = expr_or(x, both(s, type, one, not_e), both(s, type, none, e));
+        none = both(s, type, none, not_e);
+    }
+    return one;
+}
+
+static uint32_t lang_field(struct schema *s, uint32_t sub, unsigned type, const char *key)
+{
+    const struct json *j = sub_field(s, sub, key);
+    return j ? lang_of(s, sub_of(s, j, sub, key), type) : lang_universe(s, type);
+}
+
+static uint32_t lang_if(struct schema *s, uint32_t sub, unsigned type)
+{
+    struct exprs *x = &s->m.x;
+    if (!sub_field(s, sub, "if") || s->draft < DRAFT_7) return lang_universe(s, type);
+    uint32_t test = lang_field(s, sub, type, "if");
+    uint32_t yes = both(s, type, test, lang_field(s, sub, type, "then"));
+    uint32_t no = both(s, type, complement(s, type, test), lang_field(s, sub, type, "else"));
+    return expr_or(x, yes, no);
+}
+
+static uint32_t lang_schema(struct schema *s, uint32_t sub, unsigned type)
+{
+    struct exprs *x = &s->m.x;
+    bool integer;
+    unsigned types = sub_types(s, sub, &integer);
+    uint32_t all[16], n = 0, target = sub_target(s, sub);
+    if (!(types & type)) return EXPR_EMPTY;
+    if (target != NONE) all[n++] = lang_of(s, target, type);
+    if (integer && type == T_NUMBER)
+        all[n++] = number_integer(x, s->draft > DRAFT_4, s->scientific);
+    if (type == T_NUMBER) all[n++] = lang_number(s, sub);
+    if (type == T_STRING) all[n++] = lang_string(s, sub);
+    const struct json *one = s->draft > DRAFT_4 ? sub_field(s, sub, "const") : NULL,
+                      *some = sub_field(s, sub, "enum");
+    if (one) all[n++] = lang_value(s, sub, one, type);
+    if (some) all[n++] = lang_enum(s, sub, some, type);
+    if (sub_field(s, sub, "not")) all[n++] = complement(s, type, lang_field(s, sub, type, "not"));
+    all[n++] = lang_all(s, sub, type, "allOf");
+    all[n++] = lang_any(s, sub, type);
+    all[n++] = lang_one(s, sub, type);
+    all[n++] = lang_if(s, sub, type);
+    uint32_t e = lang_universe(s, type);
+    for (uint32_t i = 0; i < n; i++) e = both(s, type, e, all[i]);
+    return e;
+}
+
+uint32_t lang_of(struct schema *s, uint32_t sub, unsigned type)
+{
+    int k = index_of(type);
+    if (!schema_ok(s) || !expr_spend(&s->m.x, 4)) return EXPR_EMPTY;
+    if (sub == 0) return lang_universe(s, type);
+    struct sub *it = &s->sub.v[sub];
+    if (it->lang[k] != NONE) return it->lang[k];
+    if (it->busy[k])
+        return schema_fail(s, ERR_UNSUPPORTED, sub, "$ref", "leads back to itself"), EXPR_EMPTY;
+    it->busy[k] = true;
+    uint32_t e;
+    if (it->is_const)
+        e = lang_value(s, sub, it->j, type);
+    else if (json_kind(it->j) == JK_BOOL)
+        e = json_bool(it->j, true) ? lang_universe(s, type) : EXPR_EMPTY;
+    else
+        e = lang_schema(s, sub, type);
+    it = &s->sub.v[sub]; /* may have moved */
+    it->busy[k] = false;
+    return it->lang[k] = e;
+}
+
+uint32_t lang_names(struct schema *s, uint32_t sub, bool negated)
+{
+    uint32_t e = lang_of(s, sub, T_STRING);
+    return negated ? complement(s, T_STRING, e) : e;
+}
+
+/* ---- a set of literals ---- */
+
+static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
+{
+    uint32_t e = lang_universe(s, type);
+    for (uint32_t i = 0; i < s->set.v[set].n && schema_ok(s); i++) {
+        uint32_t lit = s->lit.v[s->set.v[set].first + i], one = lang_of(s, lit / 2, type);
+        e = both(s, type, e, lit & 1 ? complement(s, type, one) : one);
+    }
+    return e;
+}
+
+/* The numbers of e as people write them: integers without a point, others with few digits; a model that repeats itself would else write
+ * zeros without end. Where e has none of these, e. */
+static uint32_t plain_number(struct schema *s, uint32_t e)
+{
+    static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",
+                      small[] =
+                          "-?(?:0|[1-9][0-9]{0,18})(?:[.][0-9]{1,17})?(?:[eE][+-]?[0-9]{1,3})?",
+                      broken[] = "-?[0-9]+[.][0-9]*[1-9][0-9]*";
+    struct exprs *x = &s->m.x;
+    struct regex_langs w, m, b;
+    if (regex_parse(x, whole, sizeof whole - 1, REGEX_ECMA, &w, NULL) ||
+        regex_parse(x, small, sizeof small - 1, REGEX_ECMA, &m, NULL) ||
+        regex_parse(x, broken, sizeof broken - 1, REGEX_ECMA, &b, NULL))
+        return e; /* no memory: x->failed says it */
+    uint32_t plain = expr_and(x, e, expr_alive(x, expr_and(x, e, b.whole)) ? m.whole : w.whole);
+    return expr_alive(x, plain) ? plain : e;
+}
+
+uint32_t set_scalar(struct schema *s, uint32_t set)
+{
+    struct exprs *x = &s->m.x;
+    uint32_t number = lang_set(s, set, T_NUMBER), text = lang_set(s, set, T_STRING);
+    /* where every number may come, any way to write an exponent is fine */
+    if (number == lang_universe(s, T_NUMBER)) number = expr_or(x, number, number_exponent(x));
+    if (s->opt.plain_numbers && number != EXPR_EMPTY) number = plain_number(s, number);
+    if (!expr_alive(x, text)) text = EXPR_EMPTY;
+    uint32_t all[] = {lang_set(s, set, T_NULL), lang_set(s, set, T_BOOL), number,
+                      expr_cat(x, expr_bytes(x, "\"", 1), expr_string(x, text))};
+    return expr_or_list(x, all, 4);
+}

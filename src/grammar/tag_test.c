@@ -1,0 +1,172 @@
+/* Goal: a structural tag allows the texts that xgrammar 0.2.8 allows, and what cannot be kept is refused by its JSON pointer. Method: each
+ * type with texts on either side; xgrammar's verdicts were taken down when these cases were written. */
+#include "tag.h"
+#include "../../tests/unit.h"
+
+#include <stdlib.h>
+
+static const struct expr_limits LIMIT = {.n_byte_max = 128u << 20, .n_row_max = 100000};
+static const struct machine_limits SIZES = {300000, 300000, 2000, 2000};
+
+static int32_t token(const void *arg, const char *text, size_t n)
+{
+    (void)arg;
+    return n == 7 && memcmp(text, "<|end|>", 7) == 0 ? 0x01020304 : -1;
+}
+
+static bool takes(struct cfg *g, const char *text, size_t n)
+{
+    uint32_t c = machine_begin(&g->m, 0);
+    for (size_t i = 0; i < n && c != CONFIG_DEAD; i++) c = machine_next(&g->m, c, (uint8_t)text[i]);
+    return c != CONFIG_DEAD && machine_accepts(&g->m, c);
+}
+
+static int parse(struct cfg *g, const char *text, struct err *e)
+{
+    struct tag_options o = {.schema = {.draft = DRAFT_2020}, .limits = SIZES, .token = token};
+    if (!cfg_open(g, LIMIT, SIZES)) return ERR_MEMORY;
+    return tag_parse(g, text, strlen(text), &o, e);
+}
+
+#define C(v)         "{\"type\":\"const_string\",\"value\":\"" v "\"}"
+#define TAG(b, c, e) "{\"type\":\"tag\",\"begin\":\"" b "\",\"content\":" c ",\"end\":" e "}"
+#define ANY          "{\"type\":\"any_text\"}"
+#define TRIGGERED(more)                                                                            \
+    "{\"type\":\"triggered_tags\",\"triggers\":[\"<f\"],\"tags\":[" TAG(                           \
+        "<fa>", C("1"), "\"</f>\"") "," TAG("<fb>", C("2"), "\"</f>\"") "]" more "}"
+#define DISPATCH(more)                                                                             \
+    "{\"type\":\"dispatch\",\"rules\":[[\"<x>\"," C("1") "],[\"<y>\"," C("2") "]]" more "}"
+#define SEPARATED(more)                                                                            \
+    "{\"type\":\"tags_with_separator\",\"tags\":[" TAG(                                            \
+        "<f>", C("1"), "\"</f>\"") "],\"separator\":\",\"" more "}"
+#define OBJECT                                                                                     \
+    "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\"},\"age\":{\"type\":"       \
+    "\"integer\"}},\"required\":[\"name\"],\"additionalProperties\":false}"
+#define SCHEMA(more) "{\"type\":\"json_schema\",\"json_schema\":" OBJECT more "}"
+#define BAR          "\xef\xbd\x9c"
+
+static const struct {
+    const char *tag, *yes[4], *no[4];
+} CASE[] = {
+    {"{\"type\":\"structural_tag\",\"format\":" C("ab") "}", {"ab"}, {"a", "abc", ""}},
+    {TRIGGERED(""),
+     {"", "abc<", "<fa>1</f>", "a<fa>1</f>x<fb>2</f>y"},
+     {"<f", "<fc>", "<fa>2</f>", "a<fa>1</f"}},
+    {TRIGGERED(",\"at_least_one\":true"), {"<fa>1</f>", "<fa>1</f>x<fb>2</f>"}, {"", "a<fa>1</f>"}},
+    {TRIGGERED(",\"stop_after_first\":true"), {"", "abc", "abc<fa>1</f>"}, {"abc<fa>1</f>x"}},
+    {TRIGGERED(",\"stop_after_first\":true,\"at_least_one\":true"),
+     {"<fa>1</f>"},
+     {"", "a", "a<fa>1</f>", "<fa>1</f>x"}},
+    {TRIGGERED(",\"excludes\":[\"bad\"]"), {"ba<fa>1</f>d"}, {"a bad", "<fa>1</f>bad"}},
+    {TAG("<a>", ANY, "\"</a>\""), {"<a></a>", "<a>x<</a>"}, {"<a>", "<a></a>x", "<a></a></a>"}},
+    {TAG("<a>", ANY, "[\"</a>\",\"</b>\"]"), {"<a>x</a>", "<a>x</b>"}, {"<a></b></a>"}},
+    {TAG("<a>", TRIGGERED(""), "\"</a>\""), {"<a>x<fa>1</f></a>"}, {"<a></a></a>"}},
+    {DISPATCH(",\"excludes\":[\"END\"]"), {"", "q<x>1r<y>2", "<x>1"}, {"<x>2", "aEND", "<x>"}},
+    {DISPATCH(",\"loop\":false"), {"", "q", "q<x>1"}, {"q<x>1z"}},
+    {SEPARATED(""), {"", "<f>1</f>", "<f>1</f>,<f>1</f>"}, {"<f>1</f>,", "x"}},
+    {SEPARATED(",\"at_least_one\":true,\"stop_after_first\":true"),
+     {"<f>1</f>"},
+     {"", "<f>1</f>,<f>1</f>"}},
+    {"{\"type\":\"sequence\",\"elements\":[" ANY "," C("!") "]}", {"a!", "!!"}, {"a", ""}},
+    {"{\"type\":\"or\",\"elements\":[" C("a") "," C("b") "]}", {"a", "b"}, {"ab", ""}},
+    {"{\"type\":\"optional\",\"content\":" C("ab") "}", {"", "ab"}, {"abab"}},
+    {"{\"type\":\"plus\",\"content\":" C("ab") "}", {"ab", "abab"}, {"", "aba"}},
+    {"{\"type\":\"star\",\"content\":" C("ab") "}", {"", "abab"}, {"a"}},
+    {"{\"type\":\"repeat\",\"min\":2,\"max\":3,\"content\":" C("a") "}",
+     {"aa", "aaa"},
+     {"a", "aaaa"}},
+    {"{\"type\":\"repeat\",\"min\":1,\"max\":-1,\"content\":" C("a") "}", {"a", "aaaa"}, {""}},
+    {"{\"type\":\"any_text\",\"excludes\":[\"x\"],\"max_chars\":3}", {"abc", ""}, {"abcd", "ax"}},
+    {"{\"type\":\"regex\",\"pattern\":\"a+b?\"}", {"aab"}, {"b"}},
+    {"{\"type\":\"sequence\",\"elements\":[{\"type\":\"grammar\",\"grammar\":\"root ::= x root | "
+     "y\\nx ::= \\\"(\\\"\\ny ::= \\\")\\\"\"},{\"type\":\"grammar\",\"grammar\":\"root ::= x\\nx "
+     "::= \\\"!\\\"\"}]}",
+     {"(()!", ")!"},
+     {"()", "!"}},
+    {TAG("<t>", SCHEMA(""), "\"</t>\""),
+     {"<t>{\"name\":\"a\",\"age\":1}</t>", "<t>{\"name\": \"a\"}</t>"},
+     {"<t>{\"age\":1}</t>", "<t>{\"name\":1}</t>"}},
+    {"{\"structures\":[{\"begin\":\"<t>\",\"schema\":" OBJECT
+     ",\"end\":\"</t>\"}],\"triggers\":[\"<t\"]}",
+     {"x<t>{\"name\":\"a\"}</t>y", "x"},
+     {"<t>{}</t>", "<tx"}},
+    {TAG("<t>", SCHEMA(",\"style\":\"qwen_xml\""), "\"</t>\""),
+     {"<t><parameter=name>a<b</parameter></t>",
+      "<t>\n<parameter=name>\nBob\n</parameter>\n<parameter=age> 1 </parameter>\n</t>"},
+     {"<t></t>", "<t><parameter=age>1</parameter></t>",
+      "<t><parameter=name>a</parameter><parameter=age>x</parameter></t>"}},
+    {SCHEMA(",\"style\":\"minimax_xml\""),
+     {"<parameter name=\"name\">B</parameter>\n<parameter name=\"age\">1</parameter>"},
+     {"<parameter=name>B</parameter>"}},
+    {SCHEMA(",\"style\":\"glm_xml\""),
+     {"<arg_key>name</arg_key>\n<arg_value>B</arg_value>\n<arg_key>age</arg_key><arg_value>1</"
+      "arg_value>"},
+     {"<arg_key>age</arg_key><arg_value>1</arg_value>"}},
+    {SCHEMA(",\"style\":\"deepseek_xml\""),
+     {"<" BAR "DSML" BAR "parameter name=\"name\" string=\"true\">B</" BAR "DSML" BAR "parameter>"},
+     {"<" BAR "DSML" BAR "parameter name=\"name\" string=\"false\">B</" BAR "DSML" BAR
+      "parameter>"}},
+    {"{\"type\":\"sequence\",\"elements\":[{\"type\":\"token\",\"token\":\"<|end|>\"},{\"type\":"
+     "\"exclude_token\",\"exclude_tokens\":[\"<|end|>\"]}]}",
+     {"\xff\1\2\3\4\xff\1\2\3\5", "\xff\1\2\3\4z"},
+     {"\xff\1\2\3\4\xff\1\2\3\4", "z"}},
+};
+
+TEST(tag_formats)
+{
+    for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++) {
+        struct cfg g;
+        struct err e = {0};
+        NEED_OK(parse(&g, CASE[i].tag, &e), &e);
+        for (int k = 0; k < 4; k++) {
+            const char *yes = CASE[i].yes[k], *no = CASE[i].no[k];
+            if (yes && !takes(&g, yes, strlen(yes)))
+                test_fail(__FILE__, __LINE__, "%.80s does not take \"%s\"", CASE[i].tag, yes);
+            if (no && takes(&g, no, strlen(no)))
+                test_fail(__FILE__, __LINE__, "%.80s takes \"%s\"", CASE[i].tag, no);
+        }
+        EXPECT(g.m.x.failed == EXPR_OK);
+        cfg_close(&g);
+    }
+}
+
+TEST(tag_refuses_by_pointer)
+{
+    static const struct {
+        const char *tag, *why;
+        int code;
+    } c[] = {
+        {"[", "", ERR_FORMAT},
+        {"{}", "#: expected a format", ERR_FORMAT},
+        {"{\"type\":\"nothing\"}", "#: the type \"nothing\" is not supported", ERR_UNSUPPORTED},
+        {"{\"type\":\"plus\",\"content\":{\"type\":\"regex\",\"pattern\":\"(\"}}",
+         "#/content: regular expression, byte 1", ERR_FORMAT},
+        {"{\"type\":\"or\",\"elements\":[" C("a") ",{\"type\":\"any_text\",\"max_tokens\":3}]}",
+         "#/elements/1: max_tokens is not supported", ERR_UNSUPPORTED},
+        {"{\"type\":\"const_string\",\"value\":\"a\",\"x\":1}", "unknown key \"x\"",
+         ERR_UNSUPPORTED},
+        {"{\"type\":\"const_string\",\"value\":\"a\",\"\":1}", "unknown key \"\"", ERR_UNSUPPORTED},
+        {SCHEMA(",\"style\":\"kimi_k3_xml\""), "the style \"kimi_k3_xml\" is not supported",
+         ERR_UNSUPPORTED},
+        {"{\"type\":\"json_schema\",\"style\":\"qwen_xml\",\"json_schema\":{\"properties\":{\"a\":{"
+         "}}}}",
+         "is the parameter \"a\" a string?", ERR_UNSUPPORTED},
+        {"{\"type\":\"json_schema\",\"json_schema\":{\"$ref\":\"#/no\"}}",
+         "is not in this document", ERR_UNSUPPORTED},
+        {"{\"type\":\"token\",\"token\":\"<none>\"}", "no such token", ERR_FORMAT},
+        {"{\"type\":\"triggered_tags\",\"triggers\":[\"<g\"],\"tags\":[" TAG("<f", ANY,
+                                                                             "\"x\"") "]}",
+         "tags/0 begins with 0 of the triggers", ERR_FORMAT},
+        {"{\"type\":\"sequence\",\"elements\":[{\"type\":\"any_text\",\"excludes\":[\"a\"],\"max_"
+         "chars\":1},{\"type\":\"regex\",\"pattern\":\"[a&&b]\"}]}",
+         "no text matches", ERR_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        struct cfg g;
+        struct err e = {0};
+        EXPECT_INT(parse(&g, c[i].tag, &e), c[i].code);
+        if (!strstr(e.text, c[i].why))
+            test_fail(__FILE__, __LINE__, "%zu: \"%s\" is not \"%s\"", i, e.text, c[i].why);
+        cfg_close(&g);
+    }
+}

@@ -1,0 +1,212 @@
+/* vocab.c - see vocab.h. */
+#include "vocab.h"
+
+#include "base/buf.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A byte string and the token that it is (a part) of. */
+struct entry {
+    const char *text;
+    uint32_t n;
+    int32_t token;
+};
+struct entries {
+    struct entry *v; /* owned */
+    size_t n, cap;
+};
+
+/* ---- tries ---- */
+
+static int by_text(const void *p, const void *q)
+{
+    const struct entry *a = p, *b = q;
+    uint32_t n = a->n < b->n ? a->n : b->n;
+    int c = memcmp(a->text, b->text, n);
+    if (c != 0) return c;
+    if (a->n != b->n) return a->n < b->n ? -1 : 1;
+    return (a->token > b->token) - (a->token < b->token);
+}
+
+struct builder {
+    struct trie *t;
+    const struct entry *v;
+    size_t cap;
+};
+
+static struct trie_node *add_node(struct builder *b, uint8_t byte, size_t first)
+{
+    if (!vec_room((void **)&b->t->node, &b->cap, b->t->n + 1, sizeof *b->t->node)) return NULL;
+    struct trie_node *d = &b->t->node[b->t->n++];
+    *d = (struct trie_node){.byte = byte, .first = (int32_t)first};
+    return d;
+}
+
+/* Add the nodes of entries [from, to), which share their first `depth` bytes; the deepest recursion is the longest token. */
+static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth)
+{
+    while (from < to && b->v[from].n == depth) from++; /* values of the node above */
+    while (from < to) {
+        size_t end = from, n_value = 0;
+        uint8_t byte = (uint8_t)b->v[from].text[depth];
+        for (; end < to && (uint8_t)b->v[end].text[depth] == byte; end++)
+            n_value += b->v[end].n == depth + 1;
+        uint32_t at = b->t->n;
+        struct trie_node *d = add_node(b, byte, from);
+        if (!d) return false;
+        d->n = (int32_t)n_value;
+        if (!add_nodes(b, from, end, depth + 1)) return false;
+        b->t->node[at].size = (b->t->n - at) & 0xffffff;
+        from = end;
+    }
+    return true;
+}
+
+static bool trie_build(struct trie *t, struct entries *e)
+{
+    if (e->n > 1) qsort(e->v, e->n, sizeof *e->v, by_text);
+    t->value = malloc((e->n + 1) * sizeof *t->value);
+    if (!t->value) return false;
+    for (size_t i = 0; i < e->n; i++) {
+        t->value[i] = e->v[i].token;
+        t->n_empty += e->v[i].n == 0;
+    }
+    struct builder b = {.t = t, .v = e->v};
+    return add_nodes(&b, 0, e->n, 0) && t->n < 1 << 24;
+}
+
+static void trie_close(struct trie *t)
+{
+    free(t->node);
+    free(t->value);
+}
+
+/* ---- what a token does inside a JSON string ---- */
+
+/* How many bytes at the start are whole characters that a JSON string holds as they are; *n_char of them. */
+static size_t plain_length(const char *s, size_t n, int *n_char)
+{
+    size_t at = 0;
+    uint32_t cp;
+    for (*n_char = 0; at < n; ++*n_char) {
+        int k = utf8_decode(s + at, n - at, &cp);
+        if (k <= 0 || cp < ' ' || cp == '"' || cp == '\\') break;
+        at += (size_t)k;
+    }
+    return at;
+}
+
+static int class_of(int n_char)
+{
+    static const int most[PLAIN_CLASSES - 1] = {1, 2, 4, 8, 16};
+    int k = 0;
+    while (k < PLAIN_CLASSES - 1 && n_char > most[k]) k++;
+    return k;
+}
+
+struct sorted {
+    struct entries plain[PLAIN_CLASSES], closing, rest, other;
+};
+
+static bool sort_token(struct vocab *v, struct sorted *s, int32_t id)
+{
+    struct entry e = {.token = id};
+    size_t n;
+    e.text = vocab_bytes(v, id, &n);
+    e.n = (uint32_t)n;
+    if (n == 0) return true;
+    int n_char, k;
+    size_t at = plain_length(e.text, n, &n_char);
+    if (at == n) {
+        k = class_of(n_char);
+        if (n_char > v->plain[k].n_char_max) v->plain[k].n_char_max = n_char;
+        v->plain[k].mask[id >> 6] |= 1ull << (id & 63);
+        return vec_push(&s->plain[k], e);
+    }
+    if (e.text[at] != '"') return vec_push(&s->other, e);
+    if (n_char > v->n_closing_max) v->n_closing_max = n_char;
+    struct entry rest = {e.text + at + 1, (uint32_t)(n - at - 1), id};
+    return vec_push(&s->closing, e) && vec_push(&s->rest, rest);
+}
+
+static bool build_tries(struct vocab *v, struct sorted *s)
+{
+    bool ok = trie_build(&v->closing, &s->closing) && trie_build(&v->closing_rests, &s->rest) &&
+              trie_build(&v->other, &s->other);
+    for (int k = 0; k < PLAIN_CLASSES; k++) ok = ok && trie_build(&v->plain[k].trie, &s->plain[k]);
+    return ok;
+}
+
+static void sorted_free(struct sorted *s)
+{
+    for (int k = 0; k < PLAIN_CLASSES; k++) vec_deinit(&s->plain[k]);
+    vec_deinit(&s->closing);
+    vec_deinit(&s->rest);
+    vec_deinit(&s->other);
+}
+
+static bool copy_tokens(struct vocab *v, token_fn *token, const void *arg)
+{
+    struct buf b = {0};
+    v->end = malloc((size_t)(v->n_vocab + 1) * sizeof *v->end);
+    for (int i = 0; v->end && i < v->n_vocab; i++) {
+        size_t n = 0;
+        const char *text = token(arg, i, &n);
+        if (text) buf_add(&b, text, n);
+        v->end[i] = (uint32_t)b.n;
+    }
+    bool ok = v->end && !b.failed && b.n < UINT32_MAX;
+    v->bytes = ok ? buf_detach(&b) : NULL;
+    buf_deinit(&b);
+    return ok;
+}
+
+bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg)
+{
+    *v = (struct vocab){.n_vocab = n_vocab, .n_word = (n_vocab + 63) / 64};
+    struct sorted s = {0};
+    bool ok = copy_tokens(v, token, arg);
+    for (int k = 0; ok && k < PLAIN_CLASSES; k++)
+        ok = (v->plain[k].mask = calloc((size_t)v->n_word + 1, sizeof(uint64_t))) != NULL;
+    for (int32_t id = 0; ok && id < n_vocab; id++) ok = sort_token(v, &s, id);
+    ok = ok && build_tries(v, &s);
+    sorted_free(&s);
+    if (!ok) vocab_close(v);
+    return ok;
+}
+
+void vocab_close(struct vocab *v)
+{
+    for (int k = 0; k < PLAIN_CLASSES; k++) {
+        trie_close(&v->plain[k].trie);
+        free(v->plain[k].mask);
+    }
+    trie_close(&v->closing);
+    trie_close(&v->closing_rests);
+    trie_close(&v->other);
+    free(v->bytes);
+    free(v->end);
+    *v = (struct vocab){0};
+}
+
+static bool trie_goes_on(const struct trie *t, const char *text, size_t n)
+{
+    uint32_t at = 0, end = t->n;
+    for (size_t i = 0; i < n; i++) {
+        while (at < end && (uint8_t)t->node[at].byte != (uint8_t)text[i]) at += t->node[at].size;
+        if (at >= end) return false;
+        end = at + t->node[at].size;
+        at++;
+    }
+    return at < end;
+}
+
+bool vocab_goes_on(const struct vocab *v, const char *text, size_t n)
+{
+    bool found = trie_goes_on(&v->closing, text, n) || trie_goes_on(&v->other, text, n);
+    for (int k = 0; k < PLAIN_CLASSES && !found; k++)
+        found = trie_goes_on(&v->plain[k].trie, text, n);
+    return found;
+}

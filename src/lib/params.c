@@ -1,0 +1,46 @@
+/* params.c - the list of sampling parameters, for programs: sample/params.def as JSON. Python's
+ * checks are generated from it. */
+#include "lib_impl.h"
+
+#include "sample/sample.h"
+
+#include <float.h>
+#include <string.h>
+
+static void put_range(struct buf *b, const struct sample_param *p)
+{
+    const struct range *r = &p->range;
+    json_member_text(b, "range", r->text);
+    json_member_real(b, r->open ? "exclusiveMinimum" : "minimum", r->low);
+    if (r->high != FLT_MAX && r->high != INT32_MAX) json_member_real(b, "maximum", r->high);
+    if (r->also != r->high) json_member_real(b, "also", r->also);
+}
+
+static void put_default(struct buf *b, const struct sample_param *p)
+{
+    if (p->kind == SAMPLE_FLAG)
+        buf_add_text(b, p->otherwise != 0 ? ",\"default\":true" : ",\"default\":false");
+    else if (p->kind == SAMPLE_INT)
+        json_member_int(b, "default", (int64_t)p->otherwise);
+    else if (p->kind == SAMPLE_REAL)
+        json_member_real(b, "default", p->otherwise);
+    else
+        json_member_text(b, "default", NULL);
+}
+
+char *quoth_params(void)
+{
+    struct buf b = {0};
+    for (int i = 0; i < N_SAMPLE_PARAM; i++) {
+        const struct sample_param *p = &sample_param[i];
+        buf_add_text(&b, i ? ",{\"name\":" : "[{\"name\":");
+        json_put_text(&b, p->name, strlen(p->name));
+        json_member_text(&b, "type", p->type);
+        put_default(&b, p);
+        if (p->range.text) put_range(&b, p);
+        json_member_text(&b, "description", p->help);
+        buf_add_char(&b, '}');
+    }
+    buf_add_char(&b, ']');
+    return buf_detach(&b);
+}

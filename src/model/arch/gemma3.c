@@ -1,0 +1,181 @@
+/* gemma3.c - Gemma 3, text ("Gemma 3 Technical Report", arXiv 2503.19786): norms before and after
+ * each block, RMS-normalized q and k heads, GeGLU, embeddings times sqrt(d). Five of six layers
+ * have a sliding window and their own rope base. Hugging Face files store g - 1 of each norm. */
+#include "model/model_impl.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* Gemma3TextConfig of transformers 5. */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 262208),
+    KEY("embedding_length", 2304),
+    KEY("feed_forward_length", 9216),
+    KEY("block_count", 26),
+    KEY("attention.head_count", 8),
+    KEY("attention.head_count_kv", 4),
+    KEY("attention.key_length", 256),
+    KEY("context_length", 131072),
+    KEY("attention.layer_norm_rms_epsilon", 1e-6),
+    KEY("rope.freq_base", 1000000),
+    KEY_UNSET("config.hidden_activation"),
+    KEY("config.tie_word_embeddings", 1),
+    KEY("config.attention_bias", 0),
+    KEY("config.query_pre_attn_scalar", 256),
+    KEY("attention.sliding_window", 4096),
+    KEY("config.sliding_window_pattern", 6),
+    KEY_UNSET("config.layer_types"),
+    KEY_UNSET("config.final_logit_softcapping"),
+    KEY("config.rope_local_base_freq", 10000),
+    KEY_UNSET("config.rope_parameters.sliding_attention.rope_theta"),
+    KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
+    IDLE("config.rope_parameters.full_attention", "its fields are read"),
+    IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
+    IDLE("config._sliding_window_pattern", "the class passes over it: layer_types says the same"),
+    IDLE("config.cache_implementation", "how the reference's program computes the same"),
+    ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
+    ONLY("config.use_bidirectional_attention", 0,
+         "attention to later positions is not supported yet"),
+    KEYS_END,
+};
+
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.sliding_window"),
+    KEY("rope.freq_base_swa", 10000),
+    KEYS_END,
+};
+
+struct gemma3_layer {
+    struct norm attn_norm, attn_post, ffn_norm, ffn_post;
+    struct attn_block attn;
+    struct glu_block ffn;
+};
+
+/* Set the rope of windowed layers, which has no scaling. */
+static void local_rope(struct config *c, struct binder *b, const char *key, double base)
+{
+    if (!(base > 0)) config_refuse(b, key, ERR_FORMAT, "must be above 0, got %g", base);
+    c->rope[ROPE_LOCAL] = (struct rope_config){.base = base,
+                                               .d_rot = c->rope[ROPE_MAIN].d_rot,
+                                               .neox = c->rope[ROPE_MAIN].neox,
+                                               .scaling = ROPE_NONE,
+                                               .magnitude = 1};
+    c->n_rope = 2;
+    for (int i = 0; i < c->n_layer; i++)
+        c->layer[i].rope = c->layer[i].window ? ROPE_LOCAL : ROPE_MAIN;
+}
+
+static void attn_scale(struct config *c, double divisor)
+{
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
+}
+
+/* Window all layers except the last of every `interval`. */
+static void windows(struct config *c, int window, int interval)
+{
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].window = (i + 1) % interval ? window : 0;
+}
+
+/* Match llama.cpp: the interval is fixed, and only the 27B model has a different scale. */
+static void gguf_config(struct config *c, struct binder *b)
+{
+    const int window = config_window(b);
+    if (window == 0)
+        config_refuse(b, "attention.sliding_window", ERR_UNSUPPORTED,
+                      "must not be 0: files without a window hold another model");
+    windows(c, window, 6);
+    attn_scale(c, c->n_layer == 62 ? c->d / c->n_head : c->d_head);
+    local_rope(c, b, "rope.freq_base_swa", config_real(b, "rope.freq_base_swa", 10000));
+}
+
+static void hf_config(struct config *c, struct binder *b)
+{
+    static const char type_key[] = "config.rope_parameters.sliding_attention.rope_type";
+    const int window = config_window(b),
+              interval = config_int(b, "config.sliding_window_pattern", 1, INT_MAX, 6);
+    const double scalar = config_real(b, "config.query_pre_attn_scalar", 256),
+                 older = config_real(b, "config.rope_local_base_freq", 10000),
+                 base =
+                     config_real(b, "config.rope_parameters.sliding_attention.rope_theta", older);
+    const struct meta *type = config_meta(b, type_key);
+    const char *name = meta_text(type, NULL);
+    c->norm_add = 1;
+    c->logit_softcap = (float)config_real(b, "config.final_logit_softcapping", 0);
+    if (b->rc == 0 && !config_layer_types(b, c, window)) windows(c, window, interval);
+    if (window == 0 && interval > 1 && meta_kind(config_meta(b, "config.layer_types")) == META_NONE)
+        config_refuse(b, "attention.sliding_window", ERR_FORMAT, "must not be null: layers slide");
+    if (!(scalar > 0))
+        config_refuse(b, "config.query_pre_attn_scalar", ERR_FORMAT, "must be above 0, got %g",
+                      scalar);
+    if (!(c->logit_softcap >= 0))
+        config_refuse(b, "config.final_logit_softcapping", ERR_FORMAT, "must not be negative");
+    if (meta_kind(type) != META_NONE && (!name || strcmp(name, "default") != 0))
+        config_refuse(b, type_key, ERR_UNSUPPORTED, "must be default, got %.40s",
+                      name ? name : "another kind of value");
+    attn_scale(c, scalar);
+    local_rope(c, b, "config.rope_local_base_freq", base);
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    if (config_is_hf(b))
+        hf_config(c, b);
+    else
+        gguf_config(c, b);
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct gemma3_layer *l = layer;
+    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->attn.q_norm, "blk.%d.attn_q_norm", il);
+    bind_norm(b, &l->attn.k_norm, "blk.%d.attn_k_norm", il);
+    bind_norm(b, &l->attn_post, "blk.%d.post_attention_norm", il);
+    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+    bind_glu(b, &l->ffn, il);
+    bind_norm(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
+}
+
+static void embed(struct fwd *f, const void *ends)
+{
+    const struct decoder_ends *e = ends;
+    fwd_embed(f, f->x, &e->embd);
+    fwd_scale(f, f->x, (float)sqrt(f->m->config.d));
+}
+
+/* x += norm(attn(norm x)); x += norm(ffn(norm x)) */
+static void layer(struct fwd *f, const void *layer, int il)
+{
+    const struct gemma3_layer *l = layer;
+    (void)il;
+    fwd_attn(f, f->y, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
+    fwd_norm(f, f->y, f->y, &l->attn_post);
+    fwd_add(f, f->x, f->y);
+    fwd_glu(f, f->y, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+    fwd_norm(f, f->y, f->y, &l->ffn_post);
+    fwd_add(f, f->x, f->y);
+}
+
+static struct model_out output(struct fwd *f, const void *ends)
+{
+    struct model_out out = decoder_output(f, ends);
+    fwd_softcap(f, &out, f->m->config.logit_softcap);
+    return out;
+}
+
+const struct arch arch_gemma3 = {
+    .name = "gemma3",
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .curve = CURVE_gelu_tanh,
+    .ends_bytes = sizeof(struct decoder_ends),
+    .layer_bytes = sizeof(struct gemma3_layer),
+    .config = config,
+    .bind_ends = decoder_bind,
+    .bind = bind,
+    .embed = embed,
+    .layer = layer,
+    .output = output,
+};

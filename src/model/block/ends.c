@@ -1,0 +1,111 @@
+/* ends.c - the ends of a decoder: token embedding, and after the layers the output norm and the
+ * head. */
+#include "model/model_impl.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* ---- binding ---- */
+
+/* Check config.json's vocab_size against the embedding's rows; other files have only the rows. */
+static void bind_vocab(struct binder *b)
+{
+    struct config *c = &b->m->config;
+    const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
+    if (!embd || embd->dim[1] > INT_MAX) {
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor token_embd.weight is missing",
+                        checkpoint_path(b->checkpoint));
+        return;
+    }
+    if (config_is_hf(b) && embd->dim[1] != c->n_vocab)
+        config_refuse(b, "vocab_size", ERR_FORMAT, "must be the %lld rows of %s, got %d",
+                      (long long)embd->dim[1], embd->name_raw, c->n_vocab);
+    c->n_vocab = (int)embd->dim[1];
+}
+
+/* Return whether the head is the embedding: the file has no head and the config allows tying, or
+ * the head repeats the embedding's bytes. */
+static bool head_is_tied(struct binder *b)
+{
+    const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight"),
+                             *head = checkpoint_tensor(b->checkpoint, "output.weight");
+    if (!b->m->config.tied) return false;
+    if (!head) return true;
+    bool same = head->type == embd->type && head->n_byte == embd->n_byte && head->data &&
+                memcmp(head->dim, embd->dim, sizeof head->dim) == 0 &&
+                memcmp(head->data, embd->data, head->n_byte) == 0;
+    if (same) b->bound[head - checkpoint_tensor_at(b->checkpoint, 0)] = 1;
+    return same;
+}
+
+void decoder_bind(struct binder *b, void *ends)
+{
+    struct decoder_ends *e = ends;
+    struct config *c = &b->m->config;
+    bind_vocab(b);
+    if (b->rc != 0) return;
+    bind_table(b, &e->embd, "token_embd");
+    bind_norm(b, &e->norm, "output_norm", -1);
+    if (b->rc == 0 && head_is_tied(b))
+        bind_tied(b, &e->head, &e->embd);
+    else
+        bind_linear(b, &e->head, "output", -1, c->head_bias);
+    e->at_logits = bind_outputs(b, "logits", c->n_vocab);
+    if (b->rc == 0)
+        c->rope[ROPE_MAIN].freq_factor =
+            bind_extra(b, "rope_freqs.weight", c->rope[ROPE_MAIN].d_rot / 2);
+}
+
+/* ---- the forward pass ---- */
+
+void fwd_embed(struct fwd *f, float *x, const struct tensor *embd)
+{
+    struct backend *b = f->m->backend;
+    b->op->embed(b, x, embd, f->on_device->token, f->n_row);
+}
+
+float *fwd_wanted(struct fwd *f)
+{
+    struct backend *b = f->m->backend;
+    const int n_out = f->batch->n_out;
+    b->op->gather(b, f->h, f->x, f->on_device->out_row, n_out, f->m->config.d);
+    f->n_row = n_out;
+    return f->h;
+}
+
+struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e)
+{
+    const struct batch *b = f->batch;
+    struct backend *be = f->m->backend;
+    const int64_t d = e->norm.n, n_vocab = e->head.w.n_out;
+    float *logits = fwd_at(f, e->at_logits);
+    int n_logits = 0, n_hidden = 0;
+    for (int i = 0, n; i < b->n_out; i += n) {
+        for (n = 1; i + n < b->n_out && b->out_kind[i + n] == b->out_kind[i];) n++;
+        if (b->out_kind[i] & OUT_LOGITS) {
+            fwd_linear(f, logits + n_logits * n_vocab, &e->head, h + i * d, n);
+            n_logits += n;
+        }
+        if (b->out_kind[i] & OUT_HIDDEN) {
+            be->op->copy(be, f->y + n_hidden * d, h + i * d, (size_t)n * (size_t)d * sizeof(float));
+            n_hidden += n;
+        }
+    }
+    return (struct model_out){
+        .logits = logits, .hidden = f->y, .n_logits = n_logits, .n_hidden = n_hidden};
+}
+
+void decoder_embed(struct fwd *f, const void *ends)
+{
+    const struct decoder_ends *e = ends;
+    fwd_embed(f, f->x, &e->embd);
+}
+
+struct model_out decoder_output(struct fwd *f, const void *ends)
+{
+    const struct decoder_ends *e = ends;
+    float *h = fwd_wanted(f);
+    fwd_norm(f, h, h, &e->norm);
+    trace(f, "out_norm", h, e->norm.n);
+    return fwd_head(f, h, e);
+}

@@ -1,0 +1,271 @@
+/* config.c - metadata -> struct config: the keys that decoders share, rope and its scaling, windows.
+ *
+ * Every value has a range, and an absent one takes the default of its architecture's class
+ * (arch/). All keys of a mechanism are read regardless of the others, so that keys.c finds each
+ * one marked. */
+#include "model_impl.h"
+
+#include <limits.h>
+#include <string.h>
+
+bool config_is_hf(const struct binder *b)
+{
+    return checkpoint_kind(b->checkpoint) == CKPT_HF;
+}
+
+static bool text_is(const struct meta *m, const char *text)
+{
+    size_t n;
+    const char *t = meta_text(m, &n);
+    return t && n == strlen(text) && memcmp(t, text, n) == 0;
+}
+
+static bool item_is(const struct meta *m, size_t i, const char *text)
+{
+    size_t n = 0;
+    const char *t = meta_item_text(m, i, &n);
+    return t && n == strlen(text) && memcmp(t, text, n) == 0;
+}
+
+/* ---- rope ---- */
+
+/* Require a scaling parameter that the class of a config.json demands; absent keys of a GGUF are
+ * 1. */
+static double required(struct binder *b, const char *key, double v, bool needed)
+{
+    if (needed && isnan(v) && config_is_hf(b))
+        config_refuse(b, key, ERR_MISSING, "is missing, and the rope scaling needs it");
+    return isnan(v) ? 1 : v;
+}
+
+static enum rope_scaling rope_kind(struct binder *b)
+{
+    static const struct {
+        const char *name;
+        enum rope_scaling scaling;
+    } kinds[] = {{"none", ROPE_NONE},
+                 {"default", ROPE_NONE},
+                 {"linear", ROPE_LINEAR},
+                 {"llama3", ROPE_LLAMA3},
+                 {"yarn", ROPE_YARN}};
+    const struct meta *type = config_meta(b, "rope.scaling.type");
+    if (meta_kind(type) == META_NONE) return config_is_hf(b) ? ROPE_NONE : ROPE_LINEAR;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (text_is(type, kinds[i].name)) return kinds[i].scaling;
+    const char *name = meta_text(type, NULL);
+    config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED,
+                  "rope scaling \"%.40s\" is not supported yet; available: linear, llama3, yarn",
+                  name ? name : "?");
+    return ROPE_NONE;
+}
+
+/* Return the YaRN factor of queries and keys, which preserves the sharpness of scores. */
+static double yarn_magnitude(double factor, double mscale)
+{
+    return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
+}
+
+/* transformers: attention_factor if set; else mscale and mscale_all_dim, if both are set. */
+static double hf_magnitude(struct binder *b, const struct rope_config *r)
+{
+    double whole = config_real(b, "config.rope_parameters.attention_factor", NAN),
+           scale = config_real(b, "config.rope_parameters.mscale", 0),
+           all = config_real(b, "config.rope_parameters.mscale_all_dim", 0);
+    if (r->scaling != ROPE_YARN) return 1;
+    if (!isnan(whole)) return whole;
+    if (scale == 0 || all == 0) return yarn_magnitude(r->factor, 1);
+    return yarn_magnitude(r->factor, scale) / yarn_magnitude(r->factor, all);
+}
+
+/* llama.cpp: attn_factor applies to every scaling. It does not read yarn_attn_factor, where its
+ * converter stores attention_factor. */
+static double gguf_magnitude(struct binder *b, const struct rope_config *r)
+{
+    double own = r->scaling == ROPE_YARN ? yarn_magnitude(r->factor, 1) : 1,
+           whole = config_real(b, "rope.scaling.yarn_attn_factor", own);
+    if (fabs(whole - own) > 1e-5)
+        config_refuse(b, "rope.scaling.yarn_attn_factor", ERR_UNSUPPORTED,
+                      "must be %g, got %g: llama.cpp passes over other values", own, whole);
+    return own * config_real(b, "rope.scaling.attn_factor", 1);
+}
+
+/* Return the rope factor. In config.json a null YaRN factor means the ratio of the contexts. */
+static double rope_factor(struct binder *b, const struct rope_config *r)
+{
+    const struct meta *m = config_meta(b, "rope.scaling.factor");
+    double linear = config_real(b, "rope.scale_linear", NAN),
+           v = config_real(b, "rope.scaling.factor", linear);
+    if (config_is_hf(b) && r->scaling == ROPE_YARN && m && meta_kind(m) == META_NONE)
+        return (double)b->m->config.context_train / r->context_original;
+    v = required(b, "rope.scaling.factor", v, r->scaling != ROPE_NONE);
+    return !config_is_hf(b) && v == 0 ? 1 : v;
+}
+
+static double or_default(double v, double otherwise)
+{
+    return isnan(v) || v == 0 ? otherwise : v;
+}
+
+static void config_rope_scaling(struct binder *b, struct rope_config *r)
+{
+    r->scaling = rope_kind(b);
+    r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX,
+                                     b->m->config.context_train);
+    r->factor = rope_factor(b, r);
+    bool llama3 = r->scaling == ROPE_LLAMA3;
+    r->low_freq = required(b, "rope.scaling.low_freq_factor",
+                           config_real(b, "rope.scaling.low_freq_factor", NAN), llama3);
+    r->high_freq = required(b, "rope.scaling.high_freq_factor",
+                            config_real(b, "rope.scaling.high_freq_factor", NAN), llama3);
+    r->beta_fast = or_default(config_real(b, "rope.scaling.yarn_beta_fast", NAN), 32);
+    r->beta_slow = or_default(config_real(b, "rope.scaling.yarn_beta_slow", NAN), 1);
+    r->ramp_whole = config_bool(b, "config.rope_parameters.truncate", true);
+    r->ramp_forward = !config_is_hf(b);
+    r->magnitude = config_is_hf(b) ? hf_magnitude(b, r) : gguf_magnitude(b, r);
+    bool sane = r->factor > 0 && r->factor < 1e6 && r->beta_fast > 0 && r->beta_slow > 0 &&
+                r->magnitude > 0 && r->magnitude < 1e6;
+    if (llama3 && !(r->low_freq > 0 && r->high_freq > r->low_freq)) sane = false;
+    if (r->scaling != ROPE_NONE && !sane)
+        config_refuse(b, "rope.scaling.type", ERR_FORMAT,
+                      "the parameters of the rope scaling are out of range");
+}
+
+static void config_rope(struct binder *b, struct config *c)
+{
+    struct rope_config *r = &c->rope[ROPE_MAIN];
+    c->n_rope = 1;
+    r->neox = config_is_hf(b) || b->m->arch->gguf_neox;
+    /* all lanes in every supported architecture */
+    r->d_rot = config_int(b, "rope.dimension_count", c->d_head, c->d_head, c->d_head);
+    r->base = config_real(b, "rope.freq_base", 10000);
+    if (b->rc == 0 && (r->d_rot % 2 || !(r->base > 0)))
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: rope over %d lanes with base %g cannot be",
+                        checkpoint_path(b->checkpoint), r->d_rot, r->base);
+    if (b->rc == 0) config_rope_scaling(b, r);
+}
+
+/* ---- layers ---- */
+
+static void config_layers(struct binder *b, struct config *c)
+{
+    c->layer = arena_push0(&b->m->arena, (size_t)c->n_layer, sizeof *c->layer);
+    if (!c->layer) {
+        b->rc = err_memory(b->e, "the layers' configuration",
+                           (unsigned long long)c->n_layer * sizeof *c->layer);
+        return;
+    }
+    for (int i = 0; i < c->n_layer; i++)
+        c->layer[i] = (struct layer_config){.n_head = c->n_head,
+                                            .n_head_kv = c->n_head_kv,
+                                            .d_head = c->d_head,
+                                            .d_ff = c->d_ff,
+                                            .rope = ROPE_MAIN,
+                                            .attn_scale = 1.0f / sqrtf((float)c->d_head)};
+}
+
+/* No window is null in config.json and 0 in a GGUF. */
+int config_window(struct binder *b)
+{
+    int n = config_int(b, "attention.sliding_window", config_is_hf(b) ? 1 : 0, INT_MAX, INT_MAX);
+    return n == INT_MAX ? 0 : n;
+}
+
+bool config_layer_types(struct binder *b, struct config *c, int window)
+{
+    static const char key[] = "config.layer_types";
+    const struct meta *types = config_meta(b, key);
+    if (meta_kind(types) == META_NONE || b->rc != 0) return false;
+    if (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer)
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %d names", c->n_layer);
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        bool full =
+            item_is(types, (size_t)i, "full_attention") || item_is(types, (size_t)i, "attention");
+        if (!full && !item_is(types, (size_t)i, "sliding_attention"))
+            config_refuse(b, key, ERR_UNSUPPORTED,
+                          "layer %d must be full_attention or sliding_attention", i);
+        else if (!full && window == 0)
+            config_refuse(b, key, ERR_FORMAT, "layer %d slides, but there is no sliding_window", i);
+        c->layer[i].window = full ? 0 : window;
+    }
+    return true;
+}
+
+/* ---- all ---- */
+
+static void config_activation(struct binder *b, struct config *c)
+{
+    static const struct {
+        const char *name;
+        enum curve curve;
+    } known[] = {{"silu", CURVE_silu},
+                 {"swish", CURVE_silu},
+                 {"gelu", CURVE_gelu_erf},
+                 {"gelu_pytorch_tanh", CURVE_gelu_tanh}};
+    const char *key = !config_is_hf(b)                            ? "hidden_activation"
+                      : config_has(b, "config.hidden_activation") ? "config.hidden_activation"
+                                                                  : "config.hidden_act";
+    const struct meta *m = config_meta(b, key);
+    c->curve = b->m->arch->curve;
+    if (meta_kind(m) == META_NONE) return;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (text_is(m, known[i].name)) {
+            c->curve = known[i].curve;
+            return;
+        }
+    const char *name = meta_text(m, NULL);
+    config_refuse(b, key, ERR_UNSUPPORTED,
+                  "\"%.40s\" is not supported yet; available: silu, swish, gelu, "
+                  "gelu_pytorch_tanh",
+                  name ? name : "?");
+}
+
+/* GGUF has no keys for biases or tied heads: the tensors in the file decide. */
+static void config_parts(struct binder *b, struct config *c)
+{
+    if (!config_is_hf(b)) {
+        c->qkv_bias = c->o_bias = c->ffn_bias = c->head_bias = BIAS_HELD;
+        c->tied = true;
+        return;
+    }
+    c->qkv_bias = c->o_bias =
+        config_bool(b, "config.attention_bias", false) ? BIAS_NEEDED : BIAS_NONE;
+    c->ffn_bias = config_bool(b, "config.mlp_bias", false) ? BIAS_NEEDED : BIAS_NONE;
+    c->tied = config_bool(b, "config.tie_word_embeddings", false);
+}
+
+static void config_sizes(struct binder *b, struct config *c)
+{
+    c->n_layer = config_int(b, "block_count", 1, 4096, 0);
+    c->d = config_int(b, "embedding_length", 1, 1 << 20, 0);
+    c->d_ff = config_int(b, "feed_forward_length", 1, 1 << 22, 0);
+    c->n_head = config_int(b, "attention.head_count", 1, 65536, 0);
+    c->n_head_kv = config_int(b, "attention.head_count_kv", 1, 65536, c->n_head);
+    c->d_head = config_int(b, "attention.key_length", 1, 65536, b->rc == 0 ? c->d / c->n_head : 1);
+    int d_v = config_int(b, "attention.value_length", 1, 65536, c->d_head);
+    c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
+    c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
+    double eps = config_real(b, "attention.layer_norm_rms_epsilon", NAN);
+    c->rms_eps = (float)eps;
+    if (!(eps >= 0))
+        config_refuse(b, "attention.layer_norm_rms_epsilon", ERR_MISSING,
+                      isnan(eps) ? "is missing" : "must not be negative");
+    if (b->rc == 0 && c->n_head % c->n_head_kv)
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: %d heads cannot share %d KV heads evenly",
+                        checkpoint_path(b->checkpoint), c->n_head, c->n_head_kv);
+    else if (b->rc == 0 && d_v != c->d_head)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: keys of %d and values of %d lanes: %s expects them equal",
+                        checkpoint_path(b->checkpoint), c->d_head, d_v, b->m->arch->name);
+}
+
+void config_read(struct binder *b)
+{
+    struct config *c = &b->m->config;
+    config_sizes(b, c);
+    if (b->rc == 0) config_activation(b, c);
+    if (b->rc == 0) config_parts(b, c);
+    if (b->rc == 0) config_rope(b, c);
+    if (b->rc == 0) config_layers(b, c);
+    if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
+    if (b->rc == 0) config_check_keys(b);
+}

@@ -1,0 +1,94 @@
+/* keys_fuzz.c - read a model configuration from a mutated config.json. The result is either an
+ * error with a message, or numbers within their ranges. */
+#include "../../tests/fuzz/fuzz.h"
+
+#include "base/log.h"
+#include "base/os.h"
+#include "model_impl.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct arch *const arches[] = {
+#define ARCH(id) &arch_##id,
+#include "arch/arch.def"
+#undef ARCH
+};
+static char dir[64], config[96], weights[96];
+
+static void remove_dir(void)
+{
+    unlink(config);
+    unlink(weights);
+    rmdir(dir);
+}
+
+static void put(const char *path, const void *data, size_t n)
+{
+    struct err e;
+    if (file_write(path, data, n, &e) != 0) abort();
+}
+
+static void make_dir(void)
+{
+    static const char tensor[] =
+        "\x36\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}} A";
+    snprintf(dir, sizeof dir, "/dev/shm/quoth-fuzz-config-%d", (int)getpid());
+    snprintf(config, sizeof config, "%s/config.json", dir);
+    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
+    if (mkdir(dir, 0700) != 0) abort();
+    atexit(remove_dir);
+    put(weights, tensor, sizeof tensor - 1);
+    log_silent = true;
+}
+
+static void check_config(const struct config *c)
+{
+    assert(c->n_layer >= 1 && c->n_layer <= 4096 && c->d >= 1 && c->d_ff >= 1);
+    assert(c->n_head_kv >= 1 && c->n_head % c->n_head_kv == 0 && c->d_head >= 1);
+    assert(c->rope[ROPE_MAIN].d_rot >= 2 && c->rope[ROPE_MAIN].d_rot <= c->d_head &&
+           c->rope[ROPE_MAIN].base > 0);
+    assert(c->rms_eps >= 0 && c->context_train >= 1);
+    assert(c->rope[ROPE_MAIN].scaling == ROPE_NONE ||
+           (c->rope[ROPE_MAIN].factor > 0 && c->rope[ROPE_MAIN].magnitude > 0));
+    for (int i = 0; i < c->n_layer; i++) {
+        const struct layer_config *l = &c->layer[i];
+        assert(l->window >= 0 && l->rope < c->n_rope && l->attn_scale > 0);
+        assert(l->n_expert_used <= l->n_expert && (l->n_expert == 0 || l->n_expert_used > 0));
+        assert(l->n_expert == 0 || l->d_expert > 0);
+    }
+}
+
+static void read_as(const struct checkpoint *c, const struct arch *a)
+{
+    struct err e = {0};
+    struct model m = {.arch = a, .checkpoint = c};
+    struct binder b = {.m = &m, .checkpoint = c, .prefix = a->name, .e = &e};
+    b.read = calloc((size_t)checkpoint_n_meta(c) + 1, 1);
+    if (!b.read) abort();
+    config_read(&b);
+    assert((b.rc == 0) == (e.text[0] == 0));
+    if (b.rc == 0) {
+        fuzz_accepted();
+        check_config(&m.config);
+    }
+    free(b.read);
+    arena_deinit(&m.arena);
+}
+
+FUZZ(model_config)
+{
+    struct checkpoint *c;
+    struct err e = {0};
+    if (!dir[0]) make_dir();
+    put(config, data, n);
+    if (checkpoint_open(&c, dir, &e) != 0) return;
+    const char *name = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+    for (size_t i = 0; name && i < sizeof arches / sizeof arches[0]; i++)
+        if (strcmp(arches[i]->name, name) == 0) read_as(c, arches[i]);
+    checkpoint_close(c);
+}

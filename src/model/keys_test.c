@@ -1,0 +1,411 @@
+/* keys_test.c - goal: no value of a config.json and no key of a GGUF silently changes results.
+ * Method: folders with only a config.json. Every key that an architecture declares gets an
+ * impossible value, which finds keys that are declared and not read. Defaults are compared with
+ * those of the reference's classes. GGUF files with only metadata are tested in the same way. */
+#include "../../tests/unit.h"
+
+#include "base/log.h"
+#include "base/os.h"
+#include "../../tests/gguf_make.h"
+#include "../../tests/safetensors_make.h"
+#include "model_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct arch *const arches[] = {
+#define ARCH(id) &arch_##id,
+#include "arch/arch.def"
+#undef ARCH
+};
+enum { N_ARCH = sizeof arches / sizeof arches[0] };
+
+struct read {
+    struct checkpoint *c;
+    struct model m;
+    struct err e;
+    int rc;
+};
+
+static void read_opened(struct read *r)
+{
+    struct binder b = {.m = &r->m, .checkpoint = r->c, .prefix = r->m.arch->name, .e = &r->e};
+    r->m.checkpoint = r->c;
+    b.read = calloc((size_t)checkpoint_n_meta(r->c) + 1, 1);
+    log_silent = true; /* disable warnings about unknown fields */
+    if (b.read) config_read(&b);
+    log_silent = false;
+    free(b.read);
+    r->rc = b.rc;
+}
+
+/* Read a config.json of architecture `a` with these fields (in single quotes) and two layers. */
+static void read_config(struct read *r, const struct arch *a, const char *fields)
+{
+    char json[2000];
+    *r = (struct read){.m = {.arch = a}};
+    bool layers = strstr(fields, "num_hidden_layers") != NULL;
+    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s}", a->name,
+             layers ? "" : ",'num_hidden_layers':2", *fields ? "," : "", fields);
+    EXPECT_INT(json_write(temp_path("config.json"), json), 0);
+    EXPECT_INT(safetensors_write(temp_path("model.safetensors"),
+                                 "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
+               0);
+    r->rc = checkpoint_open(&r->c, temp_path(""), &r->e);
+    if (r->rc == 0) read_opened(r);
+}
+
+static void done(struct read *r)
+{
+    checkpoint_close(r->c);
+    arena_deinit(&r->m.arena);
+}
+
+/* Read the config and compare the result. word NULL: the fields are accepted. */
+static void expect(const struct arch *a, const char *fields, const char *word)
+{
+    struct read r;
+    read_config(&r, a, fields);
+    if (!word && r.rc != 0)
+        test_fail(__FILE__, __LINE__, "%s {%s}: %s", a->name, fields, r.e.text);
+    else if (word && (r.rc == 0 || !strstr(r.e.text, word)))
+        test_fail(__FILE__, __LINE__, "%s {%s}: \"%s\" does not say %s", a->name, fields,
+                  r.rc == 0 ? "accepted" : r.e.text, word);
+    done(&r);
+}
+
+static void expect_all(const char *fields, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++) expect(arches[i], fields, word);
+}
+
+/* Return the config.json field for a declared key. */
+static const char *field_of(const char *key)
+{
+    static const struct name_pair pair[] = {
+#define HF_KEY(field, key) {field, key},
+#include "format/hf_keys.def"
+    };
+    if (strncmp(key, "config.", 7) == 0) return key + 7;
+    for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++)
+        if (strcmp(pair[i].name, key) == 0) return pair[i].raw;
+    return strcmp(key, "rope.freq_base") == 0 ? "rope_theta" : key;
+}
+
+TEST(config_keys_that_are_declared_are_read)
+{
+    int n = 0;
+    for (int i = 0; i < N_ARCH; i++)
+        for (const struct config_key *k = arches[i]->hf_key; k->key; k++, n++) {
+            char fields[200];
+            const char *name = field_of(k->key);
+            bool list = strstr(name, "layers") && strcmp(name, "num_hidden_layers") != 0;
+            snprintf(fields, sizeof fields, "'%s':%s", name, list ? "[{}]" : "[1,2]");
+            expect(arches[i], fields, k->use == KEY_IDLE ? NULL : name);
+        }
+    EXPECT(n > 60);
+}
+
+TEST(config_keys_of_no_effect_are_accepted)
+{
+    static const char *const idle[] = {
+#define HF_IDLE(field, group) field,
+#include "keys.def"
+    };
+    char fields[200];
+    for (size_t i = 0; i < sizeof idle / sizeof idle[0]; i++) {
+        snprintf(fields, sizeof fields, "'%s':{'a':1}", idle[i]);
+        expect(&arch_llama, fields, NULL);
+    }
+    expect_all("'unsloth_version':'2025.1','unsloth_fixed':true", NULL);
+    expect_all("'some_object':{'a':1},'nothing':null", NULL);
+}
+
+TEST(config_values_that_are_not_computed_are_refused_by_name)
+{
+    static const char *const act[] = {"gelu_new", "quick_gelu", "gelu_fast", "relu", "relu2"};
+    for (size_t i = 0; i < sizeof act / sizeof act[0]; i++) {
+        char fields[100];
+        for (int a = 0; a < N_ARCH; a++) {
+            const char *field = arches[a] == &arch_gemma3 ? "hidden_activation" : "hidden_act";
+            snprintf(fields, sizeof fields, "'%s':'%s'", field, act[i]);
+            expect(arches[a], fields, field);
+        }
+    }
+    expect_all("'hidden_act':'silu'", NULL);
+    expect_all("'hidden_act':'gelu'", NULL);
+    expect_all("'hidden_act':'gelu_pytorch_tanh'", NULL);
+    expect_all("'hidden_act':'swish'", NULL);
+    expect_all("'rope_scaling':{'type':'linear'}", "rope_parameters.factor: is missing");
+    expect_all("'rope_parameters':{'rope_type':'yarn'}", "rope_parameters.factor: is missing");
+    expect_all("'rope_scaling':{'type':'llama3','factor':8}", "low_freq_factor: is missing");
+    expect_all("'rope_scaling':{'type':'dynamic','factor':8}", "\"dynamic\" is not supported yet");
+    expect_all("'rope_scaling':{'type':'yarn','factor':4,'spread':1}", "rope_parameters.spread");
+    expect_all("'rope_scaling':{'rope_type':'default','spread':null}", "rope_parameters.spread");
+    expect_all("'partial_rotary_factor':0.5", "partial_rotary_factor: must be 1, got 0.5");
+    expect_all("'partial_rotary_factor':1.0", NULL);
+    expect_all("'is_causal':false", "is_causal: must be 1, got false");
+    expect_all("'per_layer_config':{'0':{}}", "per_layer_config");
+    expect_all("'text_config':{'hidden_size':64}", "text_config");
+    for (int i = 0; i < N_ARCH; i++) /* only gemma3 has a rope per layer type */
+        expect(arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
+               arches[i] == &arch_gemma3 ? NULL : "rope_parameters.full_attention");
+    expect(&arch_gemma3, "'rope_parameters':{'sliding_attention':{'rope_type':'linear'}}",
+           "sliding_attention.rope_type: must be default");
+    expect(&arch_gemma3, "'rope_parameters':{'sliding_attention':{'factor':2.0}}",
+           "sliding_attention.factor");
+    expect(&arch_gemma3, "'rope_local_base_freq':0.0", "must be above 0");
+    expect(&arch_qwen3moe, "'num_experts':4", "num_experts_per_tok: must be in [1, 4], got 8");
+    expect(&arch_qwen3moe, "'num_experts':0", "must be in [1, 65536], got 0");
+    expect(&arch_qwen3moe, "'mlp_only_layers':3", "mlp_only_layers: must be a list");
+    expect(&arch_gemma3, "'sliding_window':null", "sliding_window: must not be null");
+    expect(&arch_gemma3, "'sliding_window':null,'layer_types':['full_attention','full_attention']",
+           NULL);
+    expect(&arch_gemma3, "'query_pre_attn_scalar':0", "must be above 0");
+    expect(&arch_gemma3, "'final_logit_softcapping':-1.0", "must not be negative");
+    expect_all("'rms_norm_eps':'1e-5'", "rms_norm_eps: must be a number, got \"1e-5\"");
+    expect(&arch_mistral, "'sliding_window':0", "sliding_window: must be in [1, ");
+    expect(&arch_qwen3, "'layer_types':['sliding_attention','full_attention']",
+           "layer 0 slides, but there is no sliding_window");
+    expect(&arch_qwen2, "'layer_types':['full_attention']", "layer_types: must be a list of 2");
+    expect(&arch_smollm3, "'no_rope_layer_interval':0", "no_rope_layer_interval: must not be 0");
+    expect(&arch_smollm3, "'no_rope_layers':[1]", "no_rope_layers: must be a list of 2");
+}
+
+TEST(config_quantized_weights_are_refused_by_their_method)
+{
+    static const char *const method[] = {"gptq",  "awq",      "eetq",    "bitsandbytes",
+                                         "mxfp4", "modelopt", "torchao", "new_one"};
+    for (size_t i = 0; i < sizeof method / sizeof method[0]; i++) {
+        char fields[160], word[80];
+        snprintf(fields, sizeof fields, "'quantization_config':{'quant_method':'%s','bits':4}",
+                 method[i]);
+        snprintf(word, sizeof word, "quant_method \"%s\": ", method[i]);
+        expect_all(fields, word);
+    }
+#define FP8 "'quantization_config':{'quant_method':'fp8','weight_block_size':[128,64]"
+    expect_all(FP8 ",'fmt':'e4m3','activation_scheme':'dynamic','modules_to_not_convert':['x']}",
+               NULL);
+    expect_all(FP8 ",'fmt':'e5m2'}", "quantization_config.fmt: must be \"e4m3\"");
+    expect_all(FP8 ",'activation_scheme':'static'}", "activation_scheme");
+    expect_all(FP8 ",'scale_fmt':'ue8m0'}", "scale_fmt");
+    expect_all("'quantization_config':{'quant_method':'fp8'}", "weight_block_size");
+    expect_all("'quantization_config':{'quant_method':'fp8','weight_block_size':[0,128]}",
+               "weight_block_size");
+#undef FP8
+    expect_all("'compression_config':{'quant_method':'compressed-tensors'}", "compressed-tensors");
+    expect_all("'quantization_config':{}", "quant_method unnamed");
+    expect_all("'quantization_config':null", NULL);
+}
+
+/* Defaults of the reference's classes for absent fields and for null. */
+TEST(config_defaults_belong_to_the_architecture)
+{
+    static const struct {
+        const struct arch *a;
+        int n_head_kv, d_head, context, window;
+        double base;
+        bool tied;
+    } want[] = {{&arch_llama, 32, 128, 2048, 0, 1e4, false},
+                {&arch_mistral, 8, 128, 131072, 4096, 1e4, false},
+                {&arch_qwen2, 32, 128, 32768, 0, 1e4, false},
+                {&arch_qwen3, 32, 128, 32768, 0, 1e4, false},
+                {&arch_smollm3, 4, 128, 32768, 0, 2e6, true}};
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct read r;
+        read_config(&r, want[i].a, "");
+        NEED_OK(r.rc, &r.e);
+        const struct config *c = &r.m.config;
+        EXPECT(c->rms_eps == 1e-6f && c->rope[ROPE_MAIN].base == want[i].base);
+        EXPECT_INT(c->n_head_kv, want[i].n_head_kv);
+        EXPECT_INT(c->d_head, want[i].d_head);
+        EXPECT_INT(c->context_train, want[i].context);
+        EXPECT_INT(c->layer[1].window, want[i].window);
+        EXPECT(c->tied == want[i].tied);
+        EXPECT(c->qkv_bias == (want[i].a == &arch_qwen2 ? BIAS_NEEDED : BIAS_NONE));
+        done(&r);
+        read_config(&r, want[i].a, "'num_key_value_heads':null,'sliding_window':null");
+        NEED_OK(r.rc, &r.e);
+        EXPECT(r.m.config.n_head_kv == r.m.config.n_head && r.m.config.layer[0].window == 0);
+        done(&r);
+    }
+}
+
+/* Bit i of slides: layer i has a window; of rope: layer i has rope. */
+static void expect_layers(const struct arch *a, const char *fields, unsigned slides, unsigned rope)
+{
+    struct read r;
+    read_config(&r, a, fields);
+    NEED_OK(r.rc, &r.e);
+    unsigned s = 0, p = 0;
+    for (int i = 0; i < r.m.config.n_layer; i++) {
+        s |= (unsigned)(r.m.config.layer[i].window == 16) << i;
+        p |= (unsigned)(r.m.config.layer[i].rope != ROPE_OFF) << i;
+    }
+    if (s != slides || p != rope)
+        test_fail(__FILE__, __LINE__, "%s {%s}: windows %x, rope %x", a->name, fields, s, p);
+    done(&r);
+}
+
+TEST(config_windows_are_where_the_architecture_has_them)
+{
+#define FOUR "'num_hidden_layers':4,'sliding_window':16,"
+    expect_layers(&arch_llama, FOUR "'use_sliding_window':true", 0, 15);
+    expect_layers(&arch_mistral, FOUR "'use_cache':true", 15, 15);
+    expect_layers(&arch_qwen2, FOUR "'use_cache':true", 0, 15);
+    expect_layers(&arch_qwen3, FOUR "'max_window_layers':0", 0, 15);
+    expect_layers(&arch_qwen2, FOUR "'use_sliding_window':true", 0, 15);
+    expect_layers(&arch_qwen2, FOUR "'use_sliding_window':true,'max_window_layers':1", 14, 15);
+    expect_layers(&arch_qwen3,
+                  FOUR "'use_sliding_window':true,'max_window_layers':1,'layer_types':['sliding_"
+                       "attention','full_attention','full_attention','sliding_attention']",
+                  9, 15);
+    expect_layers(&arch_smollm3, FOUR "'use_cache':true", 0, 7);
+    expect_layers(&arch_smollm3, FOUR "'use_sliding_window':true", 8, 7);
+    expect_layers(&arch_smollm3, FOUR "'no_rope_layer_interval':2", 0, 5);
+    expect_layers(&arch_smollm3, FOUR "'no_rope_layers':[0,0,1,1],'no_rope_layer_interval':2", 0,
+                  12);
+#undef FOUR
+}
+
+TEST(config_magnitudes_of_yarn)
+{
+#define YARN "'rope_parameters':{'rope_type':'yarn','factor':4.0"
+    static const struct {
+        const char *fields;
+        double want;
+        bool whole;
+    } cases[] = {{YARN "}", 1.1386294361119891, true},
+                 {YARN ",'truncate':false}", 1.1386294361119891, false},
+                 {YARN ",'attention_factor':1.5,'mscale':2}", 1.5, true},
+                 {YARN ",'mscale':0.707}", 1.1386294361119891, true},
+                 {YARN ",'mscale':1.0,'mscale_all_dim':1.0}", 1, true},
+                 {YARN ",'mscale':2.0,'mscale_all_dim':1.0}", 1.121751143713058, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int a = 0; a < N_ARCH; a++) {
+            struct read r;
+            read_config(&r, arches[a], cases[i].fields);
+            NEED_OK(r.rc, &r.e);
+            EXPECT(fabs(r.m.config.rope[ROPE_MAIN].magnitude - cases[i].want) < 1e-6);
+            EXPECT(r.m.config.rope[ROPE_MAIN].ramp_whole == cases[i].whole);
+            done(&r);
+        }
+#undef YARN
+}
+
+/* ---- GGUF ---- */
+
+struct pair {
+    const char *key; /* after "ARCH.", or NULL */
+    double value;
+};
+
+static void add_key(struct made *g, const struct arch *a, const char *key, double value)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", a->name, key);
+    made_key(g, full, 12); /* a double, which every numeric getter accepts */
+    made_f64(g, value);
+}
+
+/* Additional keys that GGUF files of one architecture require. */
+static const struct {
+    const struct arch *arch;
+    struct pair pair;
+} needed[] = {{&arch_gemma3, {"attention.sliding_window", 16}},
+              {&arch_qwen3moe, {"expert_count", 8}},
+              {&arch_qwen3moe, {"expert_used_count", 2}}};
+enum { N_NEEDED = sizeof needed / sizeof needed[0] };
+
+static bool is_among(const struct pair more[2], const char *key)
+{
+    return (more[0].key && strcmp(more[0].key, key) == 0) ||
+           (more[1].key && strcmp(more[1].key, key) == 0);
+}
+
+/* Read a GGUF of architecture `a` with the sizes that it needs and up to two more keys. */
+static void read_gguf(struct read *r, const struct arch *a, const struct pair more[2])
+{
+    static const struct pair sizes[] = {
+        {"block_count", 2},          {"embedding_length", 64},
+        {"feed_forward_length", 96}, {"attention.head_count", 4},
+        {"context_length", 256},     {"attention.layer_norm_rms_epsilon", 1e-5}};
+    enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
+    struct made g = {0};
+    int n_more = (more[0].key != NULL) + (more[1].key != NULL), n_needed = 0;
+    for (int i = 0; i < N_NEEDED; i++)
+        n_needed += needed[i].arch == a && !is_among(more, needed[i].pair.key);
+    *r = (struct read){.m = {.arch = a}};
+    made_raw(&g, "GGUF\3\0\0\0", 8);
+    made_uint(&g, 8, 0);
+    made_uint(&g, 8, (uint64_t)(2 + N_SIZE + n_more + n_needed));
+    made_key(&g, "general.architecture", 8);
+    made_text(&g, a->name, strlen(a->name));
+    made_key(&g, "someone.note", 5);
+    made_uint(&g, 4, 1);
+    for (int i = 0; i < N_SIZE; i++) add_key(&g, a, sizes[i].key, sizes[i].value);
+    for (int i = 0; i < n_more; i++) add_key(&g, a, more[i].key, more[i].value);
+    for (int i = 0; i < N_NEEDED; i++)
+        if (needed[i].arch == a && !is_among(more, needed[i].pair.key))
+            add_key(&g, a, needed[i].pair.key, needed[i].pair.value);
+    EXPECT_INT(file_write(temp_path("keys.gguf"), g.head.data, g.head.n, &r->e), 0);
+    buf_deinit(&g.head);
+    r->rc = checkpoint_open(&r->c, temp_path("keys.gguf"), &r->e);
+    if (r->rc == 0) read_opened(r);
+}
+
+static void expect_gguf(const char *key, double value, const char *word)
+{
+    for (int i = 0; i < N_ARCH; i++) {
+        struct read r;
+        read_gguf(&r, arches[i], (struct pair[2]){{key, value}});
+        if (word ? r.rc == 0 || !strstr(r.e.text, word) : r.rc != 0)
+            test_fail(__FILE__, __LINE__, "%s.%s = %g: \"%s\", expected %s", arches[i]->name, key,
+                      value, r.rc == 0 ? "accepted" : r.e.text, word ? word : "no error");
+        done(&r);
+    }
+}
+
+TEST(gguf_keys_are_read_idle_or_refused)
+{
+    expect_gguf(NULL, 0, NULL);
+#define GGUF_IDLE(key, group) expect_gguf(key, 7, NULL);
+#include "keys.def"
+#define GGUF_ONLY(key, value, why)                                                                 \
+    if (strcmp(key, "attention.sliding_window") != 0 && strncmp(key, "expert", 6) != 0) {          \
+        expect_gguf(key, value, NULL);                                                             \
+        expect_gguf(key, 0.375, key ": must be ");                                                 \
+    }
+#include "keys.def"
+    expect_gguf("expert_shared_count", 0, "metadata ");
+    expect_gguf("rope.dimension_sections", 0, "rope.dimension_sections: is not a key that quoth");
+    expect_gguf("rope.dimension_count", 16, NULL);
+    expect_gguf("rope.dimension_count", 8, "rope.dimension_count: must be in [16, 16], got 8");
+    expect_gguf("rope.freq_base", NAN, "rope.freq_base: must be a number");
+    expect_gguf("rope.scaling.yarn_attn_factor", 1, NULL);
+    expect_gguf("rope.scaling.yarn_attn_factor", 1.5, "must be 1, got 1.5");
+}
+
+/* In llama.cpp attn_factor is a multiplier, and a factor without a type is linear. */
+TEST(gguf_rope_factors_mean_what_llama_cpp_takes_them_for)
+{
+    struct read r;
+    read_gguf(&r, &arch_llama,
+              (struct pair[2]){{"rope.scaling.factor", 4}, {"rope.scaling.attn_factor", 0.5}});
+    NEED_OK(r.rc, &r.e);
+    EXPECT(r.m.config.rope[ROPE_MAIN].scaling == ROPE_LINEAR &&
+           r.m.config.rope[ROPE_MAIN].factor == 4);
+    EXPECT(r.m.config.rope[ROPE_MAIN].magnitude == 0.5);
+    done(&r);
+    read_gguf(&r, &arch_qwen3, (struct pair[2]){{"rope.scale_linear", 2}});
+    NEED_OK(r.rc, &r.e);
+    EXPECT(r.m.config.rope[ROPE_MAIN].factor == 2 && r.m.config.rope[ROPE_MAIN].magnitude == 1);
+    done(&r);
+    read_gguf(&r, &arch_llama, (struct pair[2]){{"attention.sliding_window", 16}});
+    EXPECT(r.rc == 0 && r.m.config.layer[0].window == 16);
+    done(&r);
+    read_gguf(&r, &arch_qwen2, (struct pair[2]){{"attention.sliding_window", 16}});
+    EXPECT(r.rc != 0 && strstr(r.e.text, "sliding_window: must be 0, got 16"));
+    done(&r);
+}

@@ -1,0 +1,186 @@
+/* plan.c - all memory of a bound model, allocated before the first step: maximum sequence length,
+ * vectors, scratch, rope tables, KV pages. */
+#include "model_impl.h"
+
+#include "base/log.h"
+#include "base/os.h"
+
+#include <limits.h>
+
+/* ---- sizes ---- */
+
+/* Return the longest sequence: as requested, or the model's own, halved until its KV fits into half
+ * of the free memory. */
+static int choose_context(const struct model *m, int asked, int64_t token_bytes)
+{
+    int n = asked > 0 ? asked : m->config.context_train;
+    uint64_t room = os_memory_free() / 2;
+    while (asked <= 0 && n > 512 && (uint64_t)n * (uint64_t)token_bytes > room) n /= 2;
+    return n;
+}
+
+/* Return the bytes that memory_utilization leaves for pages: of the machine's memory (or the
+ * control group's), minus packed weights, activations and the rest of this process. */
+static int64_t kv_room(const struct model *m, const struct model_options *o)
+{
+    double all = (double)os_memory_bytes() * o->memory_utilization;
+    double taken =
+        (double)m->info.weights.n_byte + (double)m->info.scratch_bytes + (double)o->swap_bytes;
+    return all > taken ? (int64_t)(all - taken) : 0;
+}
+
+/* Return pages for n_longest sequences of `stride` pages each, limited to half of the free memory,
+ * but at least `stride`. */
+static int64_t pages_of_longest(int stride, int n_longest, int64_t page_bytes)
+{
+    int64_t n = (int64_t)stride * (n_longest > 1 ? n_longest : 1),
+            most = (int64_t)(os_memory_free() / 2) / page_bytes;
+    if (n > most) n = most;
+    return n > stride ? n : stride;
+}
+
+/* Return the number of pages; slots are numbered in 32 bits. */
+static int choose_pages(const struct model *m, const struct model_options *o, int stride,
+                        int page_rows)
+{
+    int64_t bytes = m->info.page_bytes, n = o->n_page, most = INT32_MAX / page_rows;
+    if (n == 0 && bytes == 0) /* no layer has K and V: pages only count tokens */
+        n = (int64_t)stride * m->limits.n_seq;
+    else if (n == 0 && o->kv_bytes)
+        n = o->kv_bytes / bytes;
+    else if (n == 0 && o->memory_utilization > 0)
+        n = kv_room(m, o) / bytes;
+    else if (n == 0)
+        n = pages_of_longest(stride, o->n_longest, bytes);
+    return n < 1 ? 1 : n > most ? (int)most : (int)n;
+}
+
+/* Size the copies of a step: one copy on write per sequence, and one sequence's pages swapped out
+ * and in. */
+static void choose_copies(struct batch_limits *l, bool swap)
+{
+    if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);
+}
+
+/* ---- vectors ---- */
+
+static int64_t round16(int64_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+/* Copy the vectors that bind.c left into one block of device memory, each aligned to 64 bytes. */
+static int plan_vectors(struct model *m, struct err *e)
+{
+    struct backend *b = m->backend;
+    for (size_t i = 0; i < m->vector.n; i++) m->n_vector_float += round16(m->vector.v[i].n);
+    const size_t n_byte = (size_t)m->n_vector_float * sizeof(float);
+    if (n_byte == 0) return 0;
+    float *to = m->vectors = b->op->alloc(b, n_byte);
+    if (!to) return err_memory(e, "norms and biases", n_byte);
+    for (size_t i = 0; i < m->vector.n; i++) {
+        const struct vector *v = &m->vector.v[i];
+        b->op->write(b, to, *v->at, (size_t)v->n * sizeof(float));
+        *v->at = to;
+        to += round16(v->n);
+    }
+    return 0;
+}
+
+/* ---- scratch ---- */
+
+/* Lay out all buffers one after another, each aligned to 64 bytes. base NULL: only measure. Returns
+ * the total number of floats. */
+static int64_t lay_out(struct model *m, float *base)
+{
+    int64_t at = 0;
+    for (size_t i = 0; i < m->scratch.n; i++) {
+        struct scratch *s = &m->scratch.v[i];
+        int64_t n = s->per_row * m->limits.n_row + s->per_out * m->limits.n_out + s->fixed;
+        s->at = base ? base + at : NULL;
+        at += round16(n);
+    }
+    return at;
+}
+
+static int plan_scratch(struct model *m, struct err *e)
+{
+    struct backend *b = m->backend;
+    const struct batch_limits *l = &m->limits;
+    m->n_scratch = lay_out(m, NULL);
+    const size_t n_byte = (size_t)m->n_scratch * sizeof(float);
+    m->memory = b->op->alloc(b, n_byte);
+    m->host = b->is_host ? m->memory : os_alloc(n_byte);
+    if (!m->memory || !m->host) return err_memory(e, "activations", n_byte);
+    lay_out(m, m->memory);
+    m->info.scratch_bytes = (int64_t)n_byte;
+    const int64_t n_entry =
+        (int64_t)l->n_row * m->n_used_max; /* rows of linear layers in a mixture */
+    int n_row = l->n_row > l->n_out ? l->n_row : l->n_out;
+    if (n_entry > INT32_MAX)
+        return err_set(e, ERR_LIMIT, "%d rows of a step with %d experts each are too many",
+                       l->n_row, m->n_used_max);
+    if (n_entry > n_row) n_row = (int)n_entry;
+    const struct op_sizes sizes = {.n_row = n_row,
+                                   .k = m->k_max,
+                                   .d_head = m->d_head_max,
+                                   .n_group = m->n_group_max,
+                                   .batch = l};
+    return b->op->reserve(b, &sizes, e);
+}
+
+/* ---- pages ---- */
+
+static int plan_pages(struct model *m, const struct model_options *o, int page_rows, struct err *e)
+{
+    struct model_info *i = &m->info;
+    i->n_page = choose_pages(m, o, m->limits.page_stride, page_rows);
+    if ((uint64_t)i->n_page * (uint64_t)i->page_bytes > os_memory_bytes())
+        return err_set(e, ERR_LIMIT,
+                       "the KV cache would take %.1f GiB and there are %.1f (this machine's "
+                       "memory, or --memory-limit): lower "
+                       "--kv-cache-memory or --num-gpu-blocks-override",
+                       (double)i->n_page * (double)i->page_bytes / 1073741824.0,
+                       (double)os_memory_bytes() / 1073741824.0);
+    int rc = kv_store_open(&m->kv, m->backend, m->kv_geometry, m->config.n_layer, o->kv_type,
+                           page_rows, i->n_page, e);
+    i->n_host_page = i->page_bytes ? (int)(o->swap_bytes / i->page_bytes) : 0;
+    if (rc == 0) rc = kv_store_spill(&m->kv, i->n_host_page, e);
+    i->kv_bytes = m->kv.n_byte;
+    i->swap_bytes = i->n_host_page * i->page_bytes;
+    i->page_rows = page_rows;
+    i->kv_type = o->kv_type;
+    return rc;
+}
+
+int plan_memory(struct model *m, const struct model_options *o, struct err *e)
+{
+    const struct config *c = &m->config;
+    int page_rows = o->page_rows ? o->page_rows : 32;
+    m->info.page_bytes = kv_store_bytes_per_page(m->kv_geometry, c->n_layer, o->kv_type, page_rows);
+    m->info.kv_token_bytes = m->info.page_bytes / page_rows;
+    m->info.context_max = choose_context(m, o->context_max, m->info.kv_token_bytes);
+    if (o->context_max <= 0 && m->info.context_max < c->context_train)
+        log_warn("the context is %d tokens, not the model's %d, to fit into memory; "
+                 "--max-model-len sets it",
+                 m->info.context_max, c->context_train);
+    m->limits = o->batch;
+    m->limits.page_stride = (m->info.context_max + page_rows - 1) / page_rows;
+    choose_copies(&m->limits, o->swap_bytes > 0);
+    int rc = plan_vectors(m, e);
+    if (rc == 0) rc = plan_scratch(m, e);
+    if (rc == 0) rc = rope_open(m, m->info.context_max, e);
+    if (rc == 0) rc = plan_pages(m, o, page_rows, e);
+    return rc;
+}
+
+void plan_release(struct model *m)
+{
+    struct backend *b = m->backend;
+    const size_t n_byte = (size_t)m->n_scratch * sizeof(float);
+    kv_store_close(&m->kv);
+    rope_close(m);
+    if (m->host && m->host != m->memory) os_free(m->host, n_byte);
+    if (m->memory) b->op->release(b, m->memory, n_byte);
+    if (m->vectors) b->op->release(b, m->vectors, (size_t)m->n_vector_float * sizeof(float));
+}

@@ -1,0 +1,391 @@
+/* Goal: one client, whatever it sends, does not block others. Method: clients of 127.0.0.1 flood,
+ * one of 127.0.0.2 sends requests. Each test exhausts one resource: connections, exchanges, handler
+ * threads, memory of bodies. */
+#include "net_impl.h"
+#include "serve_test.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { SOON = 3000 }; /* ms; only a failing test waits this long */
+static const char hello[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                  who[] = "GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                  block[] = "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/* Expect `want` in the answer to a request from that address. */
+static void ask_from(const char *address, const char *request, const char *want, int line)
+{
+    struct client c;
+    NEED(client_open_from(&c, address));
+    client_says(&c, request);
+    if (!client_hears(&c, want, SOON))
+        test_fail(__FILE__, line, "%s got %.*s, not %s", address, (int)c.in.n,
+                  c.in.data ? c.in.data : "nothing", want);
+    client_close(&c);
+}
+#define ASK(address, request, want) ask_from(address, request, want, __LINE__)
+
+static void open_all(struct client *c, int n, const char *request)
+{
+    for (int i = 0; i < n; i++) {
+        NEED(client_open_from(&c[i], "127.0.0.1"));
+        client_says(&c[i], request);
+    }
+}
+
+static void close_all(struct client *c, int n)
+{
+    for (int i = 0; i < n; i++) client_close(&c[i]);
+}
+
+static void until_exchanges(int n)
+{
+    for (int i = 0; i < SOON && net_stats(rig.net).n_exchange > n; i++) usleep(1000);
+    EXPECT(net_stats(rig.net).n_exchange <= n);
+}
+
+TEST(net_crowd_of_silent_connections)
+{
+    /* A full table closes the largest client's oldest connection without a complete head. */
+    enum { N = 16 };
+    NEED(rig_open(&(struct net_options){.n_conn_max = N}));
+    struct client c[N], kept;
+    NEED(client_open_from(&kept, "127.0.0.2"));
+    client_says(&kept, hello);
+    EXPECT(client_hears(&kept, "hello", SOON));
+    for (int i = 0; i < 3; i++) { /* fill the table three times */
+        open_all(c, N, "G");
+        ASK("127.0.0.2", who, "\r\n\r\nme");
+        ASK("127.0.0.1", who, "\r\n\r\nme");
+        EXPECT(client_ends(&c[0], SOON));
+        close_all(c, N);
+    }
+    client_forget(&kept);
+    client_says(&kept, hello);
+    EXPECT(client_hears(&kept, "hello", SOON));
+    client_close(&kept);
+    rig_close();
+}
+
+/* ---- connections that have sent nothing: their holder is unknown before the first request ---- */
+
+TEST(net_crowd_spares_who_has_just_come)
+{
+    /* One address has all connections: none is closed before it had time to identify itself. */
+    enum { N = 16, CROWD = 200 };
+    NEED(rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 60000}));
+    struct client kept, first, c[CROWD];
+    NEED(client_open_from(&kept, "127.0.0.2"));
+    client_says(&kept, hello);
+    EXPECT(client_hears(&kept, "\r\n\r\nhello", SOON));
+    NEED(client_open_from(&first, "127.0.0.1"));
+    open_all(c, CROWD, "");
+    ASK("127.0.0.1", hello, "\r\n\r\nhello");
+    client_says(&first, who);
+    EXPECT(client_hears(&first, "\r\n\r\nme", SOON));
+    client_forget(&kept);
+    client_says(&kept, who);
+    EXPECT(client_hears(&kept, "\r\n\r\nme", SOON));
+    close_all(c, CROWD), client_close(&first), client_close(&kept);
+    rig_close();
+}
+
+TEST(net_crowd_spares_nobody_for_long)
+{
+    /* A connection that has sent nothing for grace_ms is closed before those that have. */
+    enum { N = 16 };
+    NEED(rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 1}));
+    struct client begun, c[N];
+    NEED(client_open_from(&begun, "127.0.0.1"));
+    client_says(&begun, "G");
+    open_all(c, N - 1, "");
+    usleep(20000);
+    ASK("127.0.0.1", who, "\r\n\r\nme");
+    EXPECT(client_ends(&c[0], SOON));
+    client_says(&begun, who + 1);
+    EXPECT(client_hears(&begun, "\r\n\r\nme", SOON));
+    close_all(c, N - 1), client_close(&begun);
+    rig_close();
+}
+
+TEST(net_crowd_spares_a_thousand)
+{
+    /* Above 1,024 of them the oldest one is closed. */
+    enum { N = 16, MANY = 1200 };
+    struct rlimit files = {0};
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_max < 3 * MANY) return;
+    struct client *c = calloc(MANY, sizeof *c);
+    NEED(c && rig_open(&(struct net_options){.n_conn_max = N, .grace_ms = 60000}));
+    open_all(c, MANY, "");
+    ASK("127.0.0.1", hello, "\r\n\r\nhello");
+    EXPECT(client_ends(&c[0], SOON));
+    close_all(c, MANY);
+    rig_close();
+    free(c);
+}
+
+TEST(net_crowd_waits_to_be_accepted)
+{
+    /* While the loop is blocked, clients that come and go fill the system's queue. A client that
+     * finds it full retries a second later. */
+    enum { WANT = 4096 };
+    struct listener l;
+    struct err e;
+    struct tcp_info info = {0};
+    socklen_t n = sizeof info;
+    int most = 0;
+    FILE *f = fopen("/proc/sys/net/core/somaxconn", "re");
+    NEED(f && fscanf(f, "%d", &most) == 1);
+    fclose(f);
+    NEED_OK(listen_open(&l, &(struct net_options){.host = "127.0.0.1"}, &e), &e);
+    EXPECT(getsockopt(l.fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0);
+    EXPECT_INT(info.tcpi_sacked, most < WANT ? most : WANT); /* of a listener: the queue's length */
+    listen_close(&l);
+}
+
+TEST(net_crowd_of_long_answers)
+{
+    /* All connections have answers in progress: another client and quick routes have a reserve. */
+    enum { N = 8 };
+    NEED(rig_open(&(struct net_options){.n_conn_max = N}));
+    struct client c[N], silent[200];
+    open_all(c, N, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(rig_until(&rig.n_waiting, N, SOON));
+    ASK("127.0.0.1", who, "HTTP/1.1 503");
+    ASK("127.0.0.1", hello, "\r\n\r\nhello");
+    ASK("127.0.0.2", who, "\r\n\r\nme");
+    open_all(silent, 200, "G"); /* more than the reserve */
+    ASK("127.0.0.1", hello, "\r\n\r\nhello");
+    ASK("127.0.0.2", who, "\r\n\r\nme");
+    close_all(silent, 200);
+    rig_release();
+    for (int i = 0; i < N; i++) EXPECT(client_hears(&c[i], "at last", SOON));
+    close_all(c, N);
+    rig_close();
+}
+
+TEST(net_crowd_that_leaves)
+{
+    /* Waiting requests whose clients have disconnected take no place. */
+    enum { BUSY = 4, N = 16 };
+    NEED(rig_open(&(struct net_options){.n_conn_max = N, .n_handler = 2}));
+    struct client busy[BUSY], c;
+    open_all(busy, BUSY, block);
+    EXPECT(rig_until(&rig.n_blocked, 2, SOON));
+    for (int i = 0; i < 20 * N; i++) {
+        NEED(client_open_from(&c, "127.0.0.1"));
+        client_says(&c, block);
+        usleep(200);
+        client_close(&c);
+    }
+    until_exchanges(BUSY);
+    ASK("127.0.0.1", hello, "\r\n\r\nhello");
+    ASK("127.0.0.2", who, "\r\n\r\nme");
+    EXPECT_INT(atomic_load(&rig.n_blocked), 2);
+    atomic_store(&rig.release, true);
+    for (int i = 0; i < BUSY; i++) EXPECT(client_hears(&busy[i], "hello", SOON));
+    EXPECT_INT(atomic_load(&rig.n_blocked), BUSY);
+    close_all(busy, BUSY);
+    rig_close();
+}
+
+TEST(net_crowd_of_long_bodies)
+{
+    /* Long bodies wait for each other. Short ones of the same client, and long ones of another, do
+     * not wait. */
+    enum { N = 6, BYTES = 100 << 10 };
+    char head[200], *body = malloc(BYTES);
+    memset(body, 'x', BYTES);
+    snprintf(head, sizeof head,
+             "POST /chew HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", BYTES);
+    NEED(rig_open(&(struct net_options){.n_handler = 2}));
+    struct client c[N], other;
+    open_all(c, N, head);
+    for (int i = 0; i < N; i++) EXPECT(client_say(&c[i], body, BYTES));
+    EXPECT(rig_until(&rig.n_blocked, 1, SOON));
+    ASK("127.0.0.1", who, "\r\n\r\nme");
+    NEED(client_open_from(&other, "127.0.0.2"));
+    client_says(&other, head);
+    client_say(&other, body, BYTES);
+    EXPECT(rig_until(&rig.n_blocked, 2, SOON));
+    ASK("127.0.0.1", who, "\r\n\r\nme");
+    EXPECT_INT(atomic_load(&rig.n_blocked), 2);
+    atomic_store(&rig.release, true);
+    for (int i = 0; i < N; i++) EXPECT(client_hears(&c[i], "hello", SOON));
+    EXPECT(client_hears(&other, "hello", SOON));
+    close_all(c, N), client_close(&other);
+    free(body);
+    rig_close();
+}
+
+TEST(net_crowd_takes_turns)
+{
+    /* Two clients have many requests waiting for two threads: a third client's request is next. */
+    enum { N = 40 };
+    NEED(rig_open(&(struct net_options){.n_handler = 1}));
+    struct client c[N], other;
+    for (int i = 0; i < N; i++) {
+        NEED(client_open_from(&c[i], i % 2 ? "127.0.0.1" : "127.0.0.3"));
+        client_says(&c[i], "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    }
+    usleep(50000);
+    int64_t before = net_stats(rig.net).n_request;
+    NEED(client_open_from(&other, "127.0.0.2"));
+    client_says(&other, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_hears(&other, "hello", SOON));
+    int64_t n = net_stats(rig.net).n_request - before;
+    if (n > N / 4) test_fail(__FILE__, __LINE__, "%d answers before the other client's", (int)n);
+    close_all(c, N), client_close(&other);
+    rig_close();
+}
+
+/* Begin a body of n bytes and send all but its last byte. */
+static void begin_body(struct client *c, const char *address, size_t n, const char *body)
+{
+    char head[120];
+    snprintf(head, sizeof head,
+             "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", n);
+    NEED(client_open_from(c, address));
+    client_says(c, head);
+    client_say(c, body, n - 1);
+}
+
+TEST(net_crowd_of_unfinished_bodies)
+{
+    /* The largest client's newest unfinished body is rejected; small bodies need no shared
+     * memory. */
+    enum { N = 12, BYTES = 200 << 10 };
+    char *body = malloc(BYTES);
+    memset(body, 'x', BYTES);
+    NEED(rig_open(&(struct net_options){.n_body_total_max = 1 << 20}));
+    struct client c[N], other[3], small;
+    int n_refused = 0, n_after = 0;
+    for (int i = 0; i < N; i++) begin_body(&c[i], "127.0.0.1", BYTES, body);
+    for (int i = 0; i < N; i++) n_refused += client_hears(&c[i], "HTTP/1.1 503", 50);
+    EXPECT(n_refused >= 4 && n_refused < N - 3);
+    for (int i = 0; i < 3; i++) begin_body(&other[i], "127.0.0.2", BYTES, body);
+    begin_body(&small, "127.0.0.1", 60000, body);
+    client_say(&small, "x", 1);
+    EXPECT(client_hears(&small, "HTTP/1.1 200", SOON));
+    for (int i = 0; i < 3; i++) {
+        client_say(&other[i], "x", 1);
+        EXPECT(client_hears(&other[i], "HTTP/1.1 200", SOON));
+    }
+    for (int i = 0; i < N; i++) n_after += client_hears(&c[i], "HTTP/1.1 503", 0);
+    EXPECT(n_after > n_refused);
+    client_say(&c[0], "x", 1); /* the oldest is kept */
+    EXPECT(client_hears(&c[0], "HTTP/1.1 200", SOON));
+    close_all(c, N), close_all(other, 3), client_close(&small);
+    ASK("127.0.0.1", "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+        "200");
+    rig_close();
+    free(body);
+}
+
+/* ---- keys: their weights count here too ---- */
+
+static const char keyed_waits[] =
+    "GET /wait HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+                  keyed_slow[] =
+                      "GET /slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n",
+                  keyed_who[] =
+                      "GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n";
+
+static void read_keys(struct net_keys *keys)
+{
+    static const char text[] = "aaaa name=heavy share=3\nbbbb name=light share=1\n";
+    struct err e;
+    *keys = (struct net_keys){0};
+    NEED_OK(net_keys_parse(keys, text, sizeof text - 1, "keys", &e), &e);
+}
+
+static void ask_as(struct client *c, const char *key, const char *request)
+{
+    char text[200];
+    snprintf(text, sizeof text, request, key);
+    NEED(client_open_from(c, "127.0.0.1"));
+    client_says(c, text);
+}
+
+TEST(net_shares_of_keys_weigh_turns)
+{
+    /* Eight threads and more requests of each key than are answered during the test: three of four
+     * answers are the heavy key's. */
+    enum { N = 48, COUNTED = 32 };
+    struct net_keys keys;
+    read_keys(&keys);
+    NEED(rig_open(&(struct net_options){.n_handler = 7, .keys = &keys}));
+    struct client c[2 * N], busy[8];
+    for (int i = 0; i < 8; i++)
+        ask_as(&busy[i], i % 2 ? "aaaa" : "bbbb",
+               "GET /block HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n");
+    EXPECT(rig_until(&rig.n_blocked, 8, SOON));
+    for (int i = 0; i < 2 * N; i++) ask_as(&c[i], i % 2 ? "aaaa" : "bbbb", keyed_slow);
+    for (int i = 0; i < SOON && net_stats(rig.net).n_exchange < 2 * N + 8; i++) usleep(1000);
+    int64_t before = net_stats(rig.net).n_request;
+    int heavy = 0, light = 0;
+    atomic_store(&rig.release, true);
+    while (net_stats(rig.net).n_request < before + 8 + COUNTED) usleep(1000);
+    for (int i = 0; i < 2 * N; i++) *(i % 2 ? &heavy : &light) += client_hears(&c[i], "hello", 0);
+    if (heavy < 2 * light || light < COUNTED / 8)
+        test_fail(__FILE__, __LINE__, "%d and %d answers", heavy, light);
+    close_all(c, 2 * N), close_all(busy, 8);
+    rig_close();
+    net_keys_deinit(&keys);
+}
+
+TEST(net_shares_of_keys_weigh_connections)
+{
+    /* The light key has more connections for its weight: its oldest one is closed, not the heavy
+     * key's. */
+    enum { HEAVY = 9, LIGHT = 7 };
+    struct net_keys keys;
+    read_keys(&keys);
+    NEED(rig_open(&(struct net_options){.n_conn_max = HEAVY + LIGHT, .keys = &keys}));
+    struct client heavy[HEAVY], light[LIGHT], other;
+    for (int i = 0; i < HEAVY; i++) {
+        ask_as(&heavy[i], "aaaa", keyed_who);
+        EXPECT(client_hears(&heavy[i], "\r\n\r\nme", SOON));
+    }
+    for (int i = 0; i < LIGHT; i++) {
+        ask_as(&light[i], "bbbb", keyed_who);
+        EXPECT(client_hears(&light[i], "\r\n\r\nme", SOON));
+    }
+    ask_as(&other, "bbbb", keyed_who);
+    EXPECT(client_hears(&other, "\r\n\r\nme", SOON));
+    EXPECT(client_ends(&light[0], SOON));
+    client_forget(&heavy[0]);
+    client_says(&heavy[0], hello);
+    EXPECT(client_hears(&heavy[0], "\r\n\r\nhello", SOON));
+    close_all(heavy, HEAVY), close_all(light, LIGHT), client_close(&other);
+    rig_close();
+    net_keys_deinit(&keys);
+}
+
+TEST(net_shares_of_keys_weigh_exchanges)
+{
+    /* The light key has all places: the heavy one gets its share of the reserve, 3 of 3 + 3 + 1 of
+     * the places. */
+    enum { N = 8, SHARE = 3 };
+    struct net_keys keys;
+    read_keys(&keys);
+    NEED(rig_open(&(struct net_options){.n_conn_max = N, .keys = &keys}));
+    struct client light[N], heavy[SHARE + 1];
+    for (int i = 0; i < N; i++) ask_as(&light[i], "bbbb", keyed_waits);
+    EXPECT(rig_until(&rig.n_waiting, N, SOON));
+    for (int i = 0; i < SHARE; i++) ask_as(&heavy[i], "aaaa", keyed_waits);
+    EXPECT(rig_until(&rig.n_waiting, N + SHARE, SOON));
+    ask_as(&heavy[SHARE], "aaaa", keyed_waits);
+    EXPECT(client_hears(&heavy[SHARE], "HTTP/1.1 503", SOON));
+    rig_release();
+    for (int i = 0; i < SHARE; i++) EXPECT(client_hears(&heavy[i], "at last", SOON));
+    close_all(light, N), close_all(heavy, SHARE + 1);
+    rig_close();
+    net_keys_deinit(&keys);
+}

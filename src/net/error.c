@@ -1,0 +1,99 @@
+/* error.c - rejections and failures as answers. The route gives the format of the body (struct
+ * net_errors); this room gives the status, an error code and a message. Errors that must not need
+ * memory are prepared when the server opens. */
+#include "net_impl.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put_line(struct buf *out, const struct net_error *e)
+{
+    buf_add_text(out, e->text);
+    buf_add_char(out, '\n');
+}
+
+static const struct net_errors plain = {.type = "text/plain; charset=utf-8", .put = put_line};
+
+/* Return the error format of a route; r NULL: the format of no route. */
+static const struct net_errors *form_of(const struct net *n, const struct net_route *r)
+{
+    if (r && r->errors) return r->errors;
+    return n->o.errors ? n->o.errors : &plain;
+}
+
+void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
+{
+    const struct net_errors *form = form_of(x->net, x->route);
+    struct net_error e = *how;
+    char text[1024], seconds[16];
+    struct buf body = {0};
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    e.text = text;
+    form->put(&body, &e);
+    if (e.retry_after) {
+        snprintf(seconds, sizeof seconds, "%d", e.retry_after);
+        exchange_add_header(x, "Retry-After", seconds);
+    }
+    if (e.status == 401) exchange_add_header(x, "WWW-Authenticate", "Bearer");
+    if (body.failed)
+        exchange_no_memory(x);
+    else
+        exchange_reply(x, e.status, form->type, body.data, body.n);
+    buf_deinit(&body);
+}
+
+/* ---- prepared answers ---- */
+
+#define OVERLOADED_HEAD "HTTP/1.1 503 Service Unavailable\r\nContent-Type: %s\r\n"
+
+static bool fixed_make(struct fixed *f, const struct net_errors *form, const char *text)
+{
+    struct buf body = {0}, whole = {0}, head = {0};
+    form->put(&body, &(struct net_error){.status = 503, .retry_after = 1, .text = text});
+    buf_addf(&head, OVERLOADED_HEAD "Retry-After: 1\r\nConnection: close\r\n\r\n", form->type);
+    buf_addf(&whole,
+             OVERLOADED_HEAD "Content-Length: %zu\r\nRetry-After: 1\r\nConnection: close\r\n\r\n",
+             form->type, body.n);
+    buf_add(&whole, body.data, body.n);
+    bool made = !body.failed && !head.failed && !whole.failed;
+    f->head = buf_detach(&head);
+    f->whole = buf_detach(&whole);
+    buf_deinit(&head); /* a failed buf is not detached */
+    buf_deinit(&whole);
+    buf_deinit(&body);
+    return made;
+}
+
+int fixed_open(struct net *n, struct err *e)
+{
+    static const char no_memory[] = "out of memory: try again later",
+                      no_room[] = "the server has no room for another request; try again later";
+    size_t n_form = (size_t)n->o.n_route + 1;
+    bool made = fixed_make(&n->no_room, form_of(n, NULL), no_room);
+    n->no_memory = calloc(n_form, sizeof *n->no_memory);
+    for (size_t i = 0; made && n->no_memory && i < n_form; i++) {
+        const struct net_route *r = i + 1 < n_form ? &n->o.route[i] : NULL;
+        made = fixed_make(&n->no_memory[i], form_of(n, r), no_memory);
+    }
+    return made && n->no_memory ? 0 : err_memory(e, "the server's refusals", n_form);
+}
+
+void fixed_close(struct net *n)
+{
+    for (int i = 0; n->no_memory && i <= n->o.n_route; i++)
+        free(n->no_memory[i].head), free(n->no_memory[i].whole);
+    free(n->no_memory);
+    free(n->no_room.head);
+    free(n->no_room.whole);
+}
+
+const char *fixed_no_memory(const struct exchange *x, bool body)
+{
+    const struct net *n = x->net;
+    const struct fixed *f = &n->no_memory[x->route ? x->route - n->o.route : n->o.n_route];
+    return body ? f->whole : f->head;
+}

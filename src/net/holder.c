@@ -1,0 +1,117 @@
+/* holder.c - clients with connections or exchanges, by key or address, each with its weight.
+ *
+ * A holder exists while a connection or an exchange refers to it. It lists its waiting exchanges
+ * (lane.c), its connections without a complete head, oldest first, and its unfinished bodies,
+ * newest first: what can be taken from it when a smaller holder needs room. Loop thread. */
+#include "net_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t bucket_of(uint64_t id)
+{
+    return (id >> 16 ^ id) % HOLDER_BUCKETS;
+}
+
+struct holder *holder_find(const struct net *n, uint64_t id)
+{
+    struct holder *h = n->holder_bucket[bucket_of(id)];
+    while (h && h->id != id) h = h->next_in_bucket;
+    return h;
+}
+
+struct holder *holder_get(struct net *n, uint64_t id)
+{
+    struct holder **first = &n->holder_bucket[bucket_of(id)], *h = holder_find(n, id);
+    if (!h) {
+        h = calloc(1, sizeof *h);
+        if (!h) return NULL;
+        h->id = id;
+        h->weight = 1;
+        h->next_in_bucket = *first;
+        *first = h;
+        h->next = n->holders;
+        if (h->next) h->next->prev = h;
+        n->holders = h;
+    }
+    h->n_ref++;
+    return h;
+}
+
+void holder_drop(struct net *n, struct holder *h)
+{
+    if (!h || --h->n_ref > 0) return;
+    struct holder **at = &n->holder_bucket[bucket_of(h->id)];
+    while (*at != h) at = &(*at)->next_in_bucket;
+    *at = h->next_in_bucket;
+    if (h->prev) h->prev->next = h->next;
+    if (h->next) h->next->prev = h->prev;
+    if (n->holders == h) n->holders = h->next;
+    free(h);
+}
+
+/* ---- connections that can be closed ---- */
+
+static struct conn_list *list_of(const struct conn *c)
+{
+    return c->heard ? &c->holder->idle : &c->holder->silent;
+}
+
+void idle_add(struct conn *c, bool oldest)
+{
+    struct conn_list *l = list_of(c);
+    if (c->idle) return;
+    c->idle = true;
+    c->idle_prev = oldest ? NULL : l->last;
+    c->idle_next = oldest ? l->first : NULL;
+    *(c->idle_prev ? &c->idle_prev->idle_next : &l->first) = c;
+    *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c;
+}
+
+void idle_drop(struct conn *c)
+{
+    struct conn_list *l = list_of(c);
+    if (!c->idle) return;
+    c->idle = false;
+    *(c->idle_prev ? &c->idle_prev->idle_next : &l->first) = c->idle_next;
+    *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c->idle_prev;
+}
+
+void idle_heard(struct conn *c)
+{
+    bool idle = c->idle;
+    if (c->heard) return;
+    idle_drop(c);
+    c->heard = true;
+    if (idle) idle_add(c, false);
+}
+
+/* The holder of a connection is known after its first request with a key. */
+void conn_claim(struct conn *c, struct holder *h)
+{
+    bool idle = c->idle;
+    if (c->holder == h) return;
+    idle_drop(c);
+    c->holder->n_conn--;
+    holder_drop(c->net, c->holder);
+    c->holder = h;
+    h->n_ref++;
+    h->n_conn++;
+    if (idle) idle_add(c, false);
+}
+
+static struct conn *closable(const struct holder *h, int64_t silent_us)
+{
+    struct conn *c = h->silent.first;
+    return c && c->came_us < silent_us ? c : h->idle.first;
+}
+
+struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us)
+{
+    const struct holder *most = NULL;
+    for (const struct holder *h = n->holders; h; h = h->next)
+        if ((!any || h->idle.first || h->silent.first) &&
+            (!most || h->n_conn * most->weight > most->n_conn * h->weight))
+            most = h;
+    return most ? closable(most, silent_us) : NULL;
+}

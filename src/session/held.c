@@ -1,0 +1,218 @@
+/* held.c - grammars as constraints; see held.h. */
+#include "held.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the tokenizer ---- */
+
+struct words {
+    const struct tokenizer *t; /* borrowed */
+    int n_vocab;               /* the model's: tokens beyond it are never sampled */
+    pthread_mutex_t lock;
+    struct grammar_vocab *vocab; /* owned; under the lock, NULL until first used */
+    int32_t *eog;                /* owned: tokens that end an answer */
+    int n_eog;
+};
+
+int words_open(struct words **out, const struct tokenizer *t, int n_vocab, struct err *e)
+{
+    struct words *w = *out = calloc(1, sizeof *w);
+    if (!w) return err_memory(e, "a vocabulary", sizeof *w);
+    w->t = t;
+    w->n_vocab = n_vocab;
+    pthread_mutex_init(&w->lock, NULL);
+    int n_token = tokenizer_n_vocab(t) < n_vocab ? tokenizer_n_vocab(t) : n_vocab;
+    for (int id = 0; id < n_token; id++) w->n_eog += tokenizer_is_eog(t, id);
+    w->eog = calloc((size_t)w->n_eog + 1, sizeof *w->eog);
+    int n = 0;
+    for (int id = 0; id < n_token && w->eog; id++)
+        if (tokenizer_is_eog(t, id)) w->eog[n++] = id;
+    if (w->eog) return 0;
+    *out = NULL;
+    int rc = err_memory(e, "a vocabulary", (size_t)w->n_eog * sizeof *w->eog);
+    words_close(w);
+    return rc;
+}
+
+void words_close(struct words *w)
+{
+    if (!w) return;
+    pthread_mutex_destroy(&w->lock);
+    grammar_vocab_close(w->vocab);
+    free(w->eog);
+    free(w);
+}
+
+static const struct grammar_vocab *vocab_of(struct words *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (!w->vocab) w->vocab = grammar_vocab_open(w->t);
+    const struct grammar_vocab *v = w->vocab;
+    pthread_mutex_unlock(&w->lock);
+    return v;
+}
+
+/* ---- constraints ---- */
+
+/* Shared by all forks of one constraint. */
+struct held_grammar {
+    struct grammar *g; /* owned */
+    const struct words *words;
+    uint64_t *mask; /* owned [ceil(n / 64)], n: the tokenizer's vocabulary or the model's */
+    atomic_int n_ref;
+};
+
+struct held {
+    struct constraint base; /* base.shared == of */
+    struct held_grammar *of;
+    uint32_t state;
+    uint32_t past[CONSTRAINT_BACK_MAX]; /* states before the last tokens, the i-th at i %
+                                         * CONSTRAINT_BACK_MAX */
+    unsigned n;                         /* number of accepted tokens */
+};
+
+static void drop(struct held_grammar *h)
+{
+    if (atomic_fetch_sub(&h->n_ref, 1) > 1) return;
+    grammar_close(h->g);
+    free(h->mask);
+    free(h);
+}
+
+static struct constraint *held_fork(const struct constraint *c)
+{
+    struct held *fork = malloc(sizeof *fork);
+    if (!fork) return NULL;
+    *fork = *(const struct held *)c;
+    fork->base.n_byte = sizeof *fork; /* shared memory is counted once */
+    atomic_fetch_add(&fork->of->n_ref, 1);
+    return &fork->base;
+}
+
+static void held_close(struct constraint *c)
+{
+    struct held *h = (struct held *)c;
+    drop(h->of);
+    free(h);
+}
+
+static void held_follow(struct constraint *c, const struct constraint *from)
+{
+    struct held *h = (struct held *)c;
+    const struct held *other = (const struct held *)from;
+    h->state = other->state;
+    h->n = other->n;
+    memcpy(h->past, other->past, sizeof h->past);
+}
+
+static bool has(const uint64_t *mask, int32_t id)
+{
+    return mask[id / 64] >> id % 64 & 1;
+}
+
+static void set(uint64_t *mask, int32_t id, bool on)
+{
+    uint64_t bit = 1ull << id % 64;
+    mask[id / 64] = on ? mask[id / 64] | bit : mask[id / 64] & ~bit;
+}
+
+/* Allow end tokens where the text is complete; if a rule contains one (possible in GBNF), only with
+ * it. */
+static void mask_ends(const struct held *h, uint64_t *mask)
+{
+    struct grammar *g = h->of->g;
+    const struct words *w = h->of->words;
+    bool ends = grammar_ends(g, h->state);
+    for (int i = 0; i < w->n_eog; i++) {
+        bool named = !ends && has(mask, w->eog[i]);
+        set(mask, w->eog[i],
+            ends || (named && grammar_ends(g, grammar_accept_token(g, h->state, w->eog[i]))));
+    }
+}
+
+static bool held_mask(struct constraint *c, uint32_t *mask)
+{
+    const struct held *h = (const struct held *)c;
+    const int n_vocab = h->of->words->n_vocab, n_word = (n_vocab + 31) / 32;
+    if (!grammar_mask(h->of->g, h->state, h->of->mask)) return false;
+    mask_ends(h, h->of->mask);
+    if (grammar_failure(h->of->g, NULL) != 0) return false;
+    memcpy(mask, h->of->mask, (size_t)n_word * sizeof *mask);
+    if (n_vocab % 32) mask[n_word - 1] &= (1u << n_vocab % 32) - 1;
+    return true;
+}
+
+static bool held_accept(struct constraint *c, int32_t token)
+{
+    struct held *h = (struct held *)c;
+    if (token < 0 || token >= tokenizer_n_vocab(h->of->words->t)) return false;
+    uint32_t next = grammar_accept_token(h->of->g, h->state, token);
+    if (next == GRAMMAR_DEAD || grammar_failure(h->of->g, NULL) != 0) return false;
+    h->past[h->n++ % CONSTRAINT_BACK_MAX] = h->state;
+    h->state = next;
+    return true;
+}
+
+static void held_rollback(struct constraint *c, int n)
+{
+    struct held *h = (struct held *)c;
+    if (n == 0) return;
+    h->n -= (unsigned)n;
+    h->state = h->past[h->n % CONSTRAINT_BACK_MAX];
+}
+
+static const struct constraint_ops held_ops = {
+    .fork = held_fork,
+    .close = held_close,
+    .follow = held_follow,
+    .mask = held_mask,
+    .accept = held_accept,
+    .rollback = held_rollback,
+};
+
+/* Take ownership of the grammar, also on failure. */
+static struct constraint *hold(struct grammar *g, const struct words *w)
+{
+    struct held *c = calloc(1, sizeof *c);
+    struct held_grammar *h = calloc(1, sizeof *h);
+    int n = tokenizer_n_vocab(w->t) > w->n_vocab ? tokenizer_n_vocab(w->t) : w->n_vocab;
+    uint64_t *mask = calloc((size_t)n / 64 + 1, sizeof *mask);
+    if (!c || !h || !mask) {
+        grammar_close(g);
+        free(c), free(h), free(mask);
+        return NULL;
+    }
+    *h = (struct held_grammar){.g = g, .words = w, .mask = mask, .n_ref = 1};
+    *c = (struct held){.base = {.op = &held_ops, .shared = h}, .of = h, .state = grammar_begin(g)};
+    c->base.n_byte = (int64_t)(sizeof *c + sizeof *h + (size_t)n / 8 + grammar_bytes(g));
+    return &c->base;
+}
+
+int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, const char *text,
+              size_t n, const struct grammar_options *o, struct err *e)
+{
+    struct grammar_options mine = *o;
+    struct grammar *g = NULL;
+    *out = NULL;
+    if (w->n_eog == 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "no token ends this model's answers, so that a complete text could not end");
+    if (tokenizer_joins(w->t))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "this model's tokens are words, which a text joins with spaces");
+    mine.plain_numbers = true;
+    mine.vocab = vocab_of(w);
+    if (!mine.vocab) return err_memory(e, "a vocabulary", 0);
+    int rc = grammar_open(&g, kind, text, n, &mine, e);
+    if (rc != 0) return rc;
+    *out = hold(g, w);
+    if (!*out) return err_memory(e, "a constraint", sizeof(struct held));
+    rc = grammar_failure(((struct held *)*out)->of->g, e); /* its first state may be too large */
+    if (rc == 0) return 0;
+    (*out)->op->close(*out);
+    *out = NULL;
+    return rc;
+}

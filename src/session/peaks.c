@@ -1,0 +1,289 @@
+/* peaks.c - the machine's peak compute and read rates, for utilization in /metrics.
+ *
+ *   the cache folder has a file --------------------------------------------> measured
+ *   none: the engine is idle --rounds of slices--> all rounds complete -----> measured, and kept in a file
+ *                 ^__________ a step began meanwhile _|
+ *
+ * A slice takes some milliseconds and uses all cores: a request that arrives during it waits for one
+ * slice at most. The best round counts, because other programs can only reduce the result. The file's
+ * name contains everything the figures depend on: processor, level of the kernels, number of threads.
+ * Its text has a hash, so a file truncated by a power failure is measured again. */
+#include "session.h"
+
+#include "base/cpu.h"
+#include "base/filecache.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    VERSION = 1,
+    N_ROUND = 5,
+    OPS_US = 4000,
+    READ_US = 10000,
+    LOOK_US = 250 * 1000, /* interval of checks of the engine, and minimum idle time */
+    PIECE_BYTES = 1 << 20,
+    PIECES_SLICE = 16,
+};
+static const size_t READ_BYTES_MIN = 256 << 20, READ_BYTES_MAX = 1 << 30;
+
+struct peaks {
+    struct engine *engine; /* borrowed */
+    char level[32], path[4200];
+    int n_thread;
+    pthread_t thread;
+    bool started;
+    struct queue *stop; /* owned: a byte is pushed to stop the thread */
+    struct machine_peaks measured;
+    atomic_bool known; /* `measured` is final */
+};
+
+/* ---- which arithmetic ---- */
+
+enum arith session_arith(const struct session_options *o, enum qtype t)
+{
+    if (strcmp(o->activation_dtype, "f32") == 0) return ARITH_F32;
+    if (strcmp(o->activation_dtype, "bf16") == 0) return t == QT_bf16 ? ARITH_BF16 : ARITH_F32;
+    return qtype_is_block(t) ? ARITH_INT8 : t == QT_bf16 ? ARITH_BF16 : ARITH_F32;
+}
+
+enum arith session_arith_most(const struct session_options *o, const struct checkpoint *c)
+{
+    int64_t bytes[QT_COUNT] = {0};
+    enum qtype most = 0;
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(c, i);
+        bytes[t->type] += (int64_t)t->n_byte;
+        if (bytes[t->type] > bytes[most]) most = t->type;
+    }
+    return session_arith(o, most);
+}
+
+/* ---- the file ---- */
+
+/* Return false if there is no place for a file. */
+static bool name_file(struct peaks *p)
+{
+    char dir[4096], text[256], name[32];
+    struct err e;
+    int n =
+        snprintf(text, sizeof text, "%d %s, %s, %d", VERSION, cpu_name(), p->level, p->n_thread);
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)hash_bytes(text, (size_t)n, 0));
+    return filecache_dir(dir, sizeof dir, "peaks", &e) == 0 &&
+           path_join(p->path, sizeof p->path, dir, name);
+}
+
+static int put_figures(char *out, size_t n_out, const struct machine_peaks *m)
+{
+    return snprintf(out, n_out, "%.17g %.17g %.17g %.17g", m->read_bytes, m->ops[ARITH_INT8],
+                    m->ops[ARITH_BF16], m->ops[ARITH_F32]);
+}
+
+static bool is_sane(double x)
+{
+    return x >= 0 && x < 1e18;
+}
+
+static bool load_file(const struct peaks *p, struct machine_peaks *m)
+{
+    struct buf text = {0};
+    struct err e;
+    char figures[160];
+    unsigned long long check = 0;
+    double *ops = m->ops;
+    bool ok = p->path[0] && file_read(&text, p->path, 4096, &e) == 0 && text.data &&
+              sscanf(text.data, "%lf %lf %lf %lf %llx", &m->read_bytes, &ops[ARITH_INT8],
+                     &ops[ARITH_BF16], &ops[ARITH_F32], &check) == 5;
+    buf_deinit(&text);
+    if (!ok) return false;
+    int n = put_figures(figures, sizeof figures, m);
+    return hash_bytes(figures, (size_t)n, VERSION) == check && is_sane(m->read_bytes) &&
+           is_sane(ops[ARITH_INT8]) && is_sane(ops[ARITH_BF16]) && is_sane(ops[ARITH_F32]);
+}
+
+static void save_file(const struct peaks *p)
+{
+    char dir[4096], text[200];
+    struct err e;
+    int n = put_figures(text, sizeof text, &p->measured);
+    unsigned long long check = hash_bytes(text, (size_t)n, VERSION);
+    n += snprintf(text + n, sizeof text - (size_t)n, " %016llx\n", check);
+    int rc = p->path[0] ? filecache_dir(dir, sizeof dir, "peaks", &e) : ERR_MISSING;
+    if (rc == 0) rc = dir_make(dir, &e);
+    if (rc == 0) rc = file_write(p->path, text, (size_t)n, &e);
+    if (rc != 0 && p->path[0]) log_info("the machine's peaks are not kept: %s", e.text);
+}
+
+/* ---- measuring ---- */
+
+struct job {
+    struct peaks *p;
+    struct pool *pool; /* owned */
+    uint8_t *data;     /* owned [n_byte]; NULL: too little memory */
+    size_t n_byte;
+    int64_t n_step; /* the engine's step count when it became idle */
+};
+
+static bool stopped(struct peaks *p, int64_t wait_us)
+{
+    char byte;
+    return queue_pop(p->stop, &byte, wait_us);
+}
+
+/* Return true if the engine has been idle since, and the thread should continue. */
+static bool is_idle(const struct job *j)
+{
+    struct stats_view v;
+    stats_read(engine_stats(j->p->engine), &v);
+    return queue_len(j->p->stop) == 0 && v.value[STAT_steps] == j->n_step &&
+           v.value[STAT_running] + v.value[STAT_waiting] == 0;
+}
+
+/* Wait until the engine has been idle long enough; return false if the thread must end. */
+static bool wait_idle(struct job *j)
+{
+    for (;;) {
+        struct stats_view v;
+        stats_read(engine_stats(j->p->engine), &v);
+        j->n_step = v.value[STAT_steps];
+        if (stopped(j->p, LOOK_US)) return false;
+        if (is_idle(j)) return true;
+    }
+}
+
+static void touch_piece(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    memset((uint8_t *)ctx + (size_t)chunk * PIECE_BYTES, 1, PIECE_BYTES);
+}
+
+/* Allocate memory to read from: eight times the caches, or an eighth of the free memory if that is
+ * at least twice the caches. NULL if there is too little. */
+static bool open_data(struct job *j)
+{
+    size_t cache = os_cache_bytes(), most = os_memory_free() / 8, want = 8 * cache;
+    if (want < READ_BYTES_MIN) want = READ_BYTES_MIN;
+    if (want > READ_BYTES_MAX) want = READ_BYTES_MAX;
+    if (want > most) want = most;
+    want -= want % ((size_t)PIECES_SLICE * PIECE_BYTES);
+    if (want < 2 * cache || want < READ_BYTES_MIN / 4) return true;
+    j->data = os_alloc(want);
+    j->n_byte = want;
+    for (size_t at = 0; j->data && at < want; at += (size_t)PIECES_SLICE * PIECE_BYTES) {
+        if (!is_idle(j)) return false;
+        pool_run(j->pool, touch_piece, j->data + at, PIECES_SLICE);
+    }
+    return true;
+}
+
+static void close_data(struct job *j)
+{
+    os_free(j->data, j->n_byte);
+    j->data = NULL;
+}
+
+static void keep_best(double *best, double x)
+{
+    if (x > *best) *best = x;
+}
+
+/* Return false if a step began. */
+static bool measure_round(struct job *j, struct machine_peaks *m)
+{
+    for (enum arith k = 0; k < N_ARITH; k++) {
+        peak_fn *fn = peak_fastest(j->p->level, k);
+        if (!is_idle(j)) return false;
+        if (fn) keep_best(&m->ops[k], peak_rate(j->pool, fn, OPS_US));
+    }
+    if (!is_idle(j)) return false;
+    if (j->data) keep_best(&m->read_bytes, peak_bandwidth(j->pool, j->data, j->n_byte, READ_US));
+    return is_idle(j);
+}
+
+/* Run all rounds on separate threads; return false if a step began, or out of memory. */
+static bool measure(struct job *j, struct machine_peaks *m)
+{
+    struct err e;
+    if (pool_open(&j->pool, j->p->n_thread, &e) != 0) return false;
+    bool ok = open_data(j);
+    for (int i = 0; ok && i < N_ROUND; i++) ok = measure_round(j, m);
+    close_data(j);
+    pool_close(j->pool);
+    return ok;
+}
+
+static void *run(void *peaks)
+{
+    struct peaks *p = peaks;
+    struct job j = {.p = p};
+    while (wait_idle(&j)) {
+        struct machine_peaks m = {.arith = p->measured.arith};
+        if (!measure(&j, &m)) continue;
+        p->measured = m;
+        atomic_store(&p->known, true);
+        log_debug("this machine reads %.1f GB/s and computes %.3f TOP/s of %s", m.read_bytes * 1e-9,
+                  m.ops[m.arith] * 1e-12, arith_name[m.arith]);
+        save_file(p);
+        return NULL;
+    }
+    return NULL;
+}
+
+/* ---- the door ---- */
+
+static int start(struct peaks *p, struct err *e)
+{
+    sigset_t all, before;
+    p->stop = queue_open(1, 1);
+    if (!p->stop) return err_memory(e, "a queue", 1);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are handled by the program's threads */
+    p->started = pthread_create(&p->thread, NULL, run, p) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return p->started ? 0 : err_set(e, ERR_MEMORY, "cannot start a thread");
+}
+
+int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
+               struct err *e)
+{
+    struct peaks *p = *out = calloc(1, sizeof *p);
+    if (!p) return err_memory(e, "the machine's peaks", sizeof *p);
+    p->engine = s->engine;
+    p->n_thread = session_n_thread(s);
+    snprintf(p->level, sizeof p->level, "%s", s->backend->level);
+    if (!name_file(p)) p->path[0] = 0;
+    struct machine_peaks m = {.arith = session_arith_most(o, s->checkpoint)};
+    bool kept = load_file(p, &m);
+    p->measured = m;
+    atomic_store(&p->known, kept);
+    int rc = kept ? 0 : start(p, e);
+    if (rc != 0) peaks_close(p), *out = NULL;
+    return rc;
+}
+
+void peaks_close(struct peaks *p)
+{
+    char byte = 0;
+    if (!p) return;
+    if (p->started) {
+        queue_push(p->stop, &byte);
+        pthread_join(p->thread, NULL);
+    }
+    queue_close(p->stop);
+    free(p);
+}
+
+bool peaks_get(const struct peaks *p, struct machine_peaks *out)
+{
+    if (!p || !atomic_load(&p->known)) return false;
+    *out = p->measured;
+    out->arith_name = arith_name[out->arith];
+    return true;
+}

@@ -1,0 +1,53 @@
+/* counting.h - a backend that wraps the CPU's: it counts calls, and its memory cannot be read or written outside of ops.
+ *
+ * A program that goes around the door (backend/backend.h) dies of it. QUOTH_DOOR=counting lets every test that opens its
+ * backend here run through one:
+ *
+ *   QUOTH_DOOR=counting build/unit golden recorded same */
+#ifndef QUOTH_TESTS_COUNTING_H
+#define QUOTH_TESTS_COUNTING_H
+
+#include "backend/backend.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum counted {
+    COUNT_alloc,
+    COUNT_read,
+    COUNT_write,
+    COUNT_copy,
+    COUNT_begin,
+    COUNT_embed,
+    COUNT_rms_norm,
+    COUNT_linear,
+    COUNT_rope,
+    COUNT_kv_put,
+    COUNT_attn,
+    COUNT_curve_mul,
+    COUNT_add,
+    COUNT_scale,
+    COUNT_softcap,
+    COUNT_route,
+    COUNT_experts,
+    COUNT_combine,
+    COUNT_gather,
+    COUNT_linears,
+    COUNT_linear_add,
+    COUNT_glu,
+    COUNT_rope_put,
+    COUNT_COUNT
+};
+
+/* WRAP_PLAIN: a counting backend without fused forms. */
+enum wrap { WRAP_NONE, WRAP_COUNTING, WRAP_PLAIN };
+
+/* The CPU's backend behind that door; WRAP_NONE: itself, unless QUOTH_DOOR says otherwise. */
+int test_backend(struct backend **out, enum wrap wrap, const struct backend_options *o,
+                 struct err *e);
+
+/* Of a counting backend: calls so far, and the bytes of them (alloc, read, write, copy, begin). */
+int64_t counting_calls(const struct backend *b, enum counted c);
+int64_t counting_bytes(const struct backend *b, enum counted c);
+
+#endif

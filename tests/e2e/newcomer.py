@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Goal: what a newcomer does wrong is answered with one sentence that says what to do, and the right exit status; a packed
+program runs its model. Method: the command lines of a review of first minutes, each with the words that must be there.
+
+Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names."""
+import fcntl
+import json
+import os
+import pty
+import shutil
+import socket
+import subprocess
+import time
+
+import server
+from server import QUOTH, ROOT, TMP, check
+
+MODEL = os.path.join(ROOT, "tests", "golden", "qwen3", "model.gguf")
+FOLDER = os.path.join(ROOT, "tests", "golden", "qwen3")
+
+
+def quoth(*args, stdin=b"", program=QUOTH):
+    return subprocess.run([program, *args], input=stdin, capture_output=True, timeout=120, cwd=TMP)
+
+
+def says(args, status, *words, stdin=b""):
+    out = quoth(*args, stdin=stdin)
+    err = out.stderr.decode()
+    check(out.returncode == status, "%s: status %d, %s" % (args, out.returncode, err))
+    check(err.count("\n") == 1, "%s: not one line: %s" % (args, err))
+    for word in words:
+        check(word in err, "%s: no %r in %s" % (args, word, err))
+
+
+def cut(source, name, size):
+    path = os.path.join(TMP, name)
+    with open(source, "rb") as f, open(path, "wb") as to:
+        to.write(f.read()[:size])
+    return path
+
+
+def test_a_download_that_broke_off():
+    whole = os.path.getsize(MODEL)
+    for size in [40, 500, 3000, whole // 3, whole - 100]:
+        says(["run", cut(MODEL, "cut.gguf", size), "hi"], 1, "cut.gguf", "cut short", "download it again")
+    folder = os.path.join(TMP, "hf")
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("*.gguf"))
+    weights = [name for name in os.listdir(folder) if name.endswith(".safetensors")][0]
+    whole = os.path.getsize(os.path.join(folder, weights))
+    for size in [200, whole // 2, whole - 4]:
+        cut(os.path.join(FOLDER, weights), os.path.join("hf", weights), size)
+        says(["run", folder, "hi"], 1, weights, "cut short", "download it again")
+
+
+def test_names_that_are_no_files():
+    for name in ["https://example.org/m.gguf", "hf:org/model", "org/model"]:
+        for args in [["run", name], ["run", name, "hi"], ["serve", name], ["inspect", name]]:
+            says(args, 1, name, "does not download")
+    says(["run", "hf:org/model"], 1, "hf download org/model")
+    says(["run", "https://example.org/m.gguf"], 1, "curl -LO https://example.org/m.gguf")
+    says(["run", "missing.gguf"], 1, "missing.gguf: cannot open")
+    folder = os.path.join(TMP, "ggufs")
+    os.mkdir(folder)
+    for name in ["a-q4.gguf", "b-q8.gguf", "README.md"]:
+        open(os.path.join(folder, name), "w").close()
+    says(["run", folder, "hi"], 1, "has no config.json", "a-q4.gguf, b-q8.gguf")
+
+
+def test_commands_of_other_programs():
+    for word, hint in [("pull", "no store of models"), ("list", "no store of models"), ("chat", "quoth run MODEL"),
+                       ("ps", "quoth top"), ("run-batch", "quoth batch"), ("tokenise", 'did you mean "tokenize"')]:
+        says([word], 2, word, hint)
+
+
+def test_prompts_that_begin_with_a_dash():
+    for prompt in ["-5 + 3 = ?", "- one item", "-.5 is half"]:
+        out = quoth("run", MODEL, prompt, "-n", "1", "-q")
+        check(out.returncode == 0, "%r: %s" % (prompt, out.stderr))
+    says(["run", MODEL, "-hello, what is this?"], 2, "unknown flag -hello, what is this?", "behind --")
+    out = quoth("run", "-n", "1", "-q", "--", MODEL, "-hello, what is this?")
+    check(out.returncode == 0, out.stderr)
+    says(["-5 + 3 = ?"], 2, "a command comes first", "quoth run --")
+    out = subprocess.run(["sh", "-n", os.path.join(ROOT, "run")], capture_output=True)
+    check(out.returncode == 0, out.stderr)
+
+
+def test_a_port_that_is_taken():
+    taken = socket.socket()
+    taken.bind(("127.0.0.1", 0))
+    taken.listen(1)
+    says(["serve", MODEL, "--port", str(taken.getsockname()[1])], 1, "Address already in use", "try --port N")
+    taken.close()
+
+
+def test_a_server_that_is_not_there():
+    says(["health", "http://127.0.0.1:9"], 1, "no server listens there")
+    says(["top", "http://127.0.0.1:9", "--once"], 1, "no server listens there")
+
+
+def test_an_empty_file_for_perplexity():
+    path = os.path.join(TMP, "empty.txt")
+    open(path, "w").close()
+    says(["perplexity", MODEL, path], 1, "empty.txt: the file is empty")
+
+
+def test_a_batch_of_which_every_line_failed():
+    def run(name, *lines):
+        paths = [os.path.join(TMP, name + end) for end in (".in", ".out")]
+        with open(paths[0], "w") as f:
+            f.writelines(line + "\n" for line in lines)
+        return quoth("batch", MODEL, "-i", paths[0], "-o", paths[1])
+
+    good = json.dumps({"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a", "max_tokens": 1}})
+    check(run("broken", "hello", "{}").returncode == 1, "broken lines")
+    check(run("mixed", "hello", good).returncode == 0, "one good line")
+    check(run("mixed", "hello", good).returncode == 0, "the same again")
+    check(run("none").returncode == 0, "no line")
+
+
+def test_a_packed_program():
+    program = os.path.join(TMP, "my-model")
+    check(quoth("pack", MODEL, "-o", program).returncode == 0, "pack")
+    flags = ["-n", "4", "-q", "--temperature", "0"]
+    want = quoth("run", MODEL, "What is 1 + 2?", *flags).stdout
+    for args in [["What is 1 + 2?", *flags], [*flags, "What is 1 + 2?"], ["run", "What is 1 + 2?", *flags]]:
+        out = quoth(*args, program=program)
+        check(out.returncode == 0 and out.stdout == want, "%s: %s" % (args, out.stderr))
+    check(quoth(*flags, stdin=b"What is 1 + 2?", program=program).stdout == want, "standard input")
+    check(b"usage: quoth COMMAND" in quoth("--help", program=program).stdout, "--help")
+    check(quoth("inspect", program, program=program).returncode == 0, "inspect")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execve(program, [program], dict(os.environ, TERM="xterm", XDG_STATE_HOME=TMP))
+    out, until = b"", time.time() + 60
+    while b"/help lists commands" not in out and time.time() < until:
+        out += os.read(fd, 4096)
+    os.write(fd, b"/quit\r")
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
+    while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.time() < until:
+        time.sleep(0.02)
+        try:
+            os.read(fd, 4096)
+        except OSError:
+            pass
+    os.close(fd)
+    check(b"/help lists commands" in out, out)
+    plain = os.path.join(TMP, "plain")
+    check(quoth("pack", "--plain", MODEL, "-o", plain).returncode == 0, "pack --plain")
+    check(quoth(program=plain).returncode == 2 and quoth("hello", program=plain).returncode == 2, "plain")
+
+
+if __name__ == "__main__":
+    server.run([test for name, test in list(globals().items()) if name.startswith("test_")])

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""Goal: an answer that is held to a constraint satisfies it, however it is sampled and sent; what cannot be kept is refused; and who asks for
+none is told the same as ever.
+Method: the bundled model and one of random weights, temperatures 0 to 2, streamed and whole. What ended by itself is parsed, matched and,
+where the jsonschema package can be had, validated. Schemas: some of our own, and real ones from ../shared/data.
+Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1: more of it."""
+import json
+import os
+import re
+import subprocess
+import threading
+
+from server import DATA, FEW, LONG, TMP, check, first_server, run, Server
+from venv_for import python_with
+
+REAL = os.path.join(DATA, "json", "maskbench_half.jsonl")
+PERSON = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+          "required": ["name", "age"], "additionalProperties": False}
+OWN = [PERSON, {"enum": ["a", 5, None, {"b": [True]}]}, {"type": "string", "pattern": "^[A-F]{2}-[0-9]{3}$"},
+       {"type": "array", "items": {"type": "number", "multipleOf": 0.5, "minimum": -2, "maximum": 2}, "minItems": 1, "maxItems": 4},
+       {"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"v": {"type": "boolean"}, "next": {"$ref": "#/$defs/n"}},
+                                             "required": ["v"], "additionalProperties": False}}},
+       {"anyOf": [{"type": "object", "properties": {"k": {"const": "x"}}, "required": ["k"], "additionalProperties": False},
+                  {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "boolean"}], "minItems": 2, "items": False}]}]
+TALK = [{"role": "user", "content": "Tell me about a person as JSON."}]
+tiny = first_server()
+random_folder = os.path.join(TMP, "random")
+os.makedirs(random_folder)
+with open(os.path.join(random_folder, "config.json"), "w", encoding="utf-8") as f:
+    json.dump({"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+               "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 400, "max_position_embeddings": 1024, "rms_norm_eps": 1e-06,
+               "rope_theta": 10000.0, "tie_word_embeddings": True}, f)
+noise = Server("--load-format", "dummy", model=random_folder)
+to_validate = []  # (schema, text) of what ended by itself
+
+
+def body(chat, **more):
+    return {**({"messages": TALK} if chat else {"prompt": "Once upon a time"}), "max_tokens": 160, "seed": 1, **more}
+
+
+def ask(server, chat=True, **more):
+    """The choices of an answer: (text, finish_reason) each."""
+    status, _, got = server.ask("POST", "/v1/chat/completions" if chat else "/v1/completions", body(chat, **more))
+    check(status == 200, f"{status} {got} to {more}")
+    return [(c["message"]["content"] if chat else c["text"], c["finish_reason"]) for c in got["choices"]]
+
+
+def ask_stream(server, chat=True, **more):
+    status, _, got = server.ask("POST", "/v1/chat/completions" if chat else "/v1/completions", body(chat, stream=True, **more))
+    check(status == 200, f"{status} {got} to {more}")
+    text, finish = {}, {}
+    for line in got.decode().split("\n"):
+        if not line.startswith("data: {"):
+            continue
+        for c in json.loads(line[6:])["choices"]:
+            i = c["index"]
+            text[i] = text.get(i, "") + ((c["delta"].get("content") or "") if chat else c["text"])
+            finish[i] = c["finish_reason"] or finish.get(i)
+    return [(text[i], finish[i]) for i in sorted(text)]
+
+
+def refused(field, status=400, chat=True, says="", server=tiny, **more):
+    got_status, _, got = server.ask("POST", "/v1/chat/completions" if chat else "/v1/completions", body(chat, **more))
+    check(got_status == status and got["error"]["param"] == field and says in got["error"]["message"], f"{got_status} to {more}: {got}")
+
+
+def same_streamed(server, chat, **more):
+    whole = ask(server, chat, **more)
+    check(ask_stream(server, chat, **more) == whole, f"streamed otherwise: {whole} {more}")
+    return whole
+
+
+def holds(answers, judge, least_ended=0):
+    """Judge what ended by itself; what was cut by its length must say so."""
+    n = 0
+    for text, finish in answers:
+        check(finish in ("stop", "length"), finish)
+        if finish == "stop":
+            n += 1
+            check(judge(text), f"it ended with {text!r}")
+    check(n >= least_ended, f"{n} of {answers} ended")
+    return n
+
+
+def is_json(schema):
+    def judge(text):
+        json.loads(text)
+        to_validate.append((schema, text))
+        return True
+    return judge
+
+
+def every_field():
+    """every field that asks for a constraint, in both endpoints, whole and streamed"""
+    def among(text):
+        return text in ("yes", "no, never")
+    choice, regex, gbnf = ["yes", "no, never"], "[A-Z][a-z]{2,8}: (one|[0-9]{1,4})", 'root ::= "(" [a-c]{1,5} ("," root)? ")"'
+
+    def matches(text):
+        return re.fullmatch(regex, text)
+
+    def balanced(text):
+        return re.fullmatch(r"(\([a-c]{1,5},)*\([a-c]{1,5}\)+", text) and text.count("(") == text.count(")")
+    named = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": PERSON}}
+    anything = is_json({"type": "object"})
+    for chat in (True, False):
+        for temperature in (0, 1, 2):
+            for field, judge, least in (({"response_format": {"type": "json_object"}}, anything, 0), ({"response_format": named}, is_json(PERSON), 1),
+                                        ({"response_format": {"type": "json_object", "schema": PERSON}}, is_json(PERSON), 1),
+                                        ({"structured_outputs": {"json": PERSON}}, is_json(PERSON), 1),
+                                        ({"structured_outputs": {"json": json.dumps(PERSON), "disable_any_whitespace": True}},
+                                         lambda t: is_json(PERSON)(t) and not re.search(r"\s", re.sub(r'"(\\.|[^"\\])*"', "", t)), 1),
+                                        ({"structured_outputs": {"json_object": True}}, anything, 0),
+                                        ({"structured_outputs": {"regex": regex}}, matches, 1), ({"structured_outputs": {"choice": choice}}, among, 1),
+                                        ({"structured_outputs": {"grammar": gbnf}}, balanced, 0), ({"guided_json": PERSON}, is_json(PERSON), 1),
+                                        ({"guided_regex": regex}, matches, 1), ({"guided_choice": choice}, among, 1),
+                                        ({"guided_grammar": gbnf}, balanced, 0), ({"json_schema": PERSON}, is_json(PERSON), 1),
+                                        ({"grammar": gbnf}, balanced, 0)):
+                holds(same_streamed(tiny, chat, temperature=temperature, **field), judge, least if temperature else 0)
+
+
+def random_weights():
+    """random weights, which say anything, are held too"""
+    n = 0
+    for seed in range(4 if FEW else 12):
+        for schema in OWN:
+            n += holds(ask(noise, False, n=2, seed=seed, temperature=seed % 3, max_tokens=200, guided_json=schema), is_json(schema))
+    check(n > 5, f"only {n} ended")
+
+
+def schemas():
+    """schemas at temperatures 0 to 2: what ends by itself parses"""
+    n, asked = 0, 0
+    for i, schema in enumerate(OWN):
+        for temperature in (0, 0.7, 1, 2):
+            asked += 2
+            n += holds(same_streamed(tiny, i % 2 == 0, n=2, temperature=temperature, structured_outputs={"json": schema}), is_json(schema))
+    check(2 * n > asked, f"{n} of {asked} ended")
+
+
+def real_schemas():
+    """schemas of real programs"""
+    if not os.path.exists(REAL):
+        return "no ../shared/data"
+    with open(REAL, encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    lines = lines if LONG and not FEW else lines[::120 if FEW else 30]
+    n, n_refused = 0, 0
+    for i, line in enumerate(lines):
+        schema = json.loads(line)["doc"]["schema"]
+        for server in (tiny, noise):
+            status, _, got = server.ask("POST", "/v1/completions", body(False, temperature=i % 3, max_tokens=300, guided_json=schema))
+            if status == 400:
+                check(got["error"]["param"] == "guided_json" and len(got["error"]["message"]) > 20, got)
+                n_refused += 1
+                continue
+            check(status == 200, got)
+            n += holds([(c["text"], c["finish_reason"]) for c in got["choices"]], is_json(schema))
+    check(n > 0 and n_refused < len(lines) / 2, f"{n} ended, {n_refused} were refused, of {2 * len(lines)}")
+
+
+def validated():
+    """what ended is valid (the jsonschema package)"""
+    python, why = python_with("structured-venv", {"jsonschema": "jsonschema"})
+    if not python:
+        return why
+    judge = """
+import json, sys, jsonschema
+for line in sys.stdin:
+    schema, text = json.loads(line)
+    v = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)(schema)
+    for e in v.iter_errors(json.loads(text)):
+        print(text[:200], "against", json.dumps(schema)[:200], ":", e.message[:200])
+"""
+    lines = "".join(json.dumps(one) + "\n" for one in to_validate)
+    r = subprocess.run([python, "-c", judge], input=lines, capture_output=True, text=True, timeout=300)
+    check(r.returncode == 0 and not r.stdout and to_validate, (r.stdout + r.stderr)[-600:] or "nothing ended")
+
+
+def sampled():
+    """n, best_of, beams, log probabilities, stop, min_tokens, other limits of tokens"""
+    regex = "(alpha|beta|gamma) [0-9]{2,5}"
+
+    def judge(text):
+        return re.fullmatch(regex, text)
+    for chat in (True, False):
+        more = {"guided_regex": regex, "temperature": 1}
+        check(holds(same_streamed(tiny, chat, n=4, **more), judge) == 4, "four end")
+        check(holds(ask(tiny, chat, n=2, best_of=5, **more), judge) == 2, "the best two end")
+        check(holds(ask(tiny, chat, n=3, use_beam_search=True, guided_regex=regex), judge) > 0, "beams end")
+        check(holds(ask(tiny, chat, logprobs=True if chat else 3, **more), judge) == 1, "with logprobs")
+        check(holds(ask(tiny, chat, top_k=3, min_p=0.1, repetition_penalty=1.3, presence_penalty=1, **more), judge) == 1, "with penalties")
+        check(holds(ask(tiny, chat, min_tokens=100, **more), judge) == 1, "a complete text ends whatever min_tokens says")
+        (text, finish), = ask(tiny, chat, stop=[" "], **more)
+        check(finish == "stop" and text in ("alpha", "beta", "gamma"), text)
+        (text, finish), = ask(tiny, chat, max_tokens=1, **more)
+        check(finish == "length" and not judge(text), (text, finish))
+    prompts = ["Once", "The", "A"]
+    got = ask(tiny, False, prompt=prompts, n=2, guided_regex=regex)
+    check(len(got) == 6 and holds(got, judge) == 6, got)
+
+
+def neighbours():
+    """who asks for nothing gets the same bits beside constraints"""
+    free = {"max_tokens": 60, "temperature": 1, "logprobs": 1}
+    alone = [ask(tiny, False, seed=s, **free) for s in range(4)]
+    got, failures = [None] * 12, []
+
+    def one(i):
+        try:
+            got[i] = (ask(tiny, False, seed=i // 3, **free) if i % 3 == 0 else
+                      ask(tiny, False, seed=i, temperature=1, max_tokens=100, guided_json=OWN[i % len(OWN)]))
+        except Exception as e:
+            failures.append(e)
+    for _ in range(3):
+        threads = [threading.Thread(target=one, args=(i,)) for i in range(12)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        check(not failures, failures)
+        check([got[3 * s] for s in range(4)] == alone, "other bits")
+
+
+def refusals():
+    """what cannot be kept, or is asked for twice, is refused by its name and place"""
+    bad = {"type": "object", "properties": {"a": {"type": "strin"}}}
+    for chat in (True, False):
+        refused("response_format", chat=chat, says=".json_schema.schema: ", response_format={"type": "json_schema", "json_schema": {"schema": bad}})
+        refused("response_format", chat=chat, says=".json_schema.schema: it is missing",
+                response_format={"type": "json_schema", "json_schema": {"name": "a"}})
+        refused("response_format", chat=chat, says=".json_schema", response_format={"type": "json_schema"})
+        refused("response_format", chat=chat, says=".strict", response_format={"type": "json_schema", "json_schema": {"schema": {}, "strict": "x"}})
+        refused("response_format", chat=chat, says=".type", response_format={"type": "structural_tag", "structures": []})
+        refused("guided_json", chat=chat, says="/properties/a", guided_json=bad)
+        refused("guided_json", chat=chat, guided_json="{")
+        refused("guided_json", chat=chat, says="64 bits", guided_json={"maximum": 18446744073709551616})
+        refused("guided_regex", chat=chat, says="byte", guided_regex="a(?=b)")
+        refused("guided_regex", chat=chat, guided_regex=["a"])
+        refused("guided_choice", chat=chat, says="[1]", guided_choice=["a", 5])
+        refused("guided_grammar", chat=chat, says="line 2", guided_grammar='root ::= "a"\nb ::= (')
+        refused("grammar", chat=chat, grammar="x ::= y")
+        refused("json_schema", chat=chat, json_schema=["a"])
+        refused("structured_outputs", chat=chat, says="found 2", structured_outputs={"regex": "a", "choice": ["a"]})
+        refused("structured_outputs", chat=chat, says="found 0", structured_outputs={"disable_any_whitespace": True})
+        refused("structured_outputs", chat=chat, says=".structural_tag", structured_outputs={"structural_tag": "{}"})
+        refused("structured_outputs", chat=chat, says=".whitespace_pattern", structured_outputs={"json": {}, "whitespace_pattern": "x"})
+        refused("structured_outputs", chat=chat, says=".regex: ", structured_outputs={"regex": "("})
+        refused("structured_outputs", chat=chat, says="object", structured_outputs="a")
+        refused("guided_regex", chat=chat, says="response_format", guided_regex="a", response_format={"type": "json_object"})
+        refused("grammar", chat=chat, says="guided_json", guided_json={}, grammar='root ::= "a"')
+        refused("ignore_eos", chat=chat, guided_regex="a", ignore_eos=True)
+        refused("guided_regex", chat=chat, says="the most is", guided_regex="a" * (5 << 20))
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    refused("guided_regex", says="tools", guided_regex="a", tools=[tool])
+    ask(tiny, guided_regex="a", tools=[tool], tool_choice="none")
+    for nothing in ({"guided_json": None}, {"guided_regex": ""}, {"guided_choice": []}, {"structured_outputs": {}}, {"grammar": ""},
+                    {"response_format": {"type": "text"}}):
+        check(ask(tiny, temperature=0, **nothing) == ask(tiny, temperature=0), nothing)
+
+
+def stays():
+    """the server is as it was, and holds no constraint any more"""
+    before = tiny.still()
+    for seed in range(10 if FEW else 40):
+        ask(tiny, seed=seed, guided_json=OWN[seed % len(OWN)])
+    after = tiny.still()
+    check(after[0] == before[0] and after[1] < before[1] + 30000, f"{before} {after}")
+    noise.stop()
+    tiny.stop()
+
+
+run([every_field, random_weights, schemas, real_schemas, validated, sampled, neighbours, refusals, stays])

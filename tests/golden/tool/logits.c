@@ -1,0 +1,60 @@
+/* logits.c - print a model's logits for known tokens: logits MODEL TOKENS.i32 OUT.f32, with f32
+ * activations and K and V. For tests/golden/fields.py, which compares them with other programs'. */
+#include "base/buf.h"
+#include "base/os.h"
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct out {
+    FILE *f;
+    int n_vocab;
+};
+
+static void keep(void *ctx, int pos, const float *logits)
+{
+    struct out *o = ctx;
+    (void)pos;
+    fwrite(logits, sizeof *logits, (size_t)o->n_vocab, o->f);
+}
+
+static int run(const char *path, const struct buf *ids, FILE *f, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    struct backend *b = NULL;
+    struct model *m = NULL;
+    int n = (int)(ids->n / sizeof(int32_t)), rc = checkpoint_open(&c, path, e);
+    struct backend_options bo = {.n_thread = 1, .act = ACT_CHOICE_F32};
+    if (rc == 0) rc = backend_open(&b, "cpu", &bo, e);
+    struct model_options mo = {.backend = b,
+                               .kv_type = KV_F32,
+                               .context_max = n,
+                               .n_longest = 1,
+                               .batch = {.n_row = 128, .n_seq = 1, .n_out = 128}};
+    if (rc == 0) rc = model_open(&m, c, &mo, e);
+    struct out o = {f, rc == 0 ? model_info(m)->n_vocab : 0};
+    if (rc == 0) rc = score_tokens(m, (const int32_t *)ids->data, n, 0, keep, &o, e);
+    model_close(m);
+    backend_close(b);
+    checkpoint_close(c);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {0};
+    struct buf ids = {0};
+    if (argc != 4) {
+        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32\n");
+        return 2;
+    }
+    FILE *f = fopen(argv[3], "wb");
+    int rc = file_read(&ids, argv[2], 1 << 24, &e);
+    if (rc == 0 && !f) rc = err_set(&e, ERR_IO, "%s: cannot write", argv[3]);
+    if (rc == 0) rc = run(argv[1], &ids, f, &e);
+    if (f) fclose(f);
+    buf_deinit(&ids);
+    if (rc != 0) fprintf(stderr, "refused: %s\n", e.text);
+    return rc != 0;
+}

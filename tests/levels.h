@@ -1,0 +1,7 @@
+/* levels.h - kern_levels, for tests of rooms that do not use kern themselves. */
+#ifndef QUOTH_TESTS_LEVELS_H
+#define QUOTH_TESTS_LEVELS_H
+
+#include "kern/kern.h"
+
+#endif

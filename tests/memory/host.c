@@ -1,0 +1,213 @@
+/* host.c - see host.h. The client reads to the end of the connection, and believes an answer only if it is complete: as many
+ * bytes as its head announces, or the last chunk. */
+#include "host.h"
+#include "../unit.h"
+
+#include "../../src/base/json.h"
+#include "../../src/base/os.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- the server ---- */
+
+int host_open(struct host *h, const char *model, struct err *e)
+{
+    static const struct session_size size = {
+        .n_seq = 8, .n_out = 16, .n_longest = 2, .context = 256};
+    struct session_options o = session_defaults;
+    *h = (struct host){.name = {"tiny"}};
+    o.threads = 1;
+    o.pack_cache = false;
+    int rc = session_open_as(&h->session, repo_path(model), &o, &size, e);
+    if (rc == 0) rc = session_start(&h->session, &o, 0, e);
+    if (rc == 0) rc = chat_open(&h->chat, &h->session, &o, e);
+    h->api = (struct api){.session = &h->session,
+                          .chat = &h->chat,
+                          .name = h->name[0],
+                          .fingerprint = "f",
+                          .pooling = POOLING_MEAN,
+                          .defaults = sample_params_default,
+                          .streams = true};
+    struct server_options so = {.net = {.access_log = "/dev/null", .n_handler = 1},
+                                .api = &h->api,
+                                .name = h->name,
+                                .n_name = 1,
+                                .version = "0"};
+    if (rc == 0) rc = server_open(&h->server, &so, e);
+    if (rc != 0) host_close(h);
+    return rc;
+}
+
+void host_close(struct host *h)
+{
+    server_close(h->server);
+    chat_close(&h->chat);
+    session_close(&h->session);
+    *h = (struct host){0};
+}
+
+bool host_idle(const struct host *h)
+{
+    for (int i = 0; i < 2000; i++) {
+        struct net_stats s = net_stats(server_net(h->server));
+        if (s.n_exchange == 0 && s.n_conn == 0) return true;
+        usleep(1000);
+    }
+    return false;
+}
+
+/* ---- the client ---- */
+
+static int dial(const struct host *h)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)net_port(server_net(h->server))),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct timeval patience = {.tv_sec = 10};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect(fd, (struct sockaddr *)&in, sizeof in) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+/* All that comes; false: silence. */
+static bool read_all(int fd, struct buf *b)
+{
+    char piece[4096];
+    ssize_t n;
+    while ((n = recv(fd, piece, sizeof piece, 0)) > 0) buf_add(b, piece, (size_t)n);
+    return n == 0 || b->n > 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
+}
+
+/* Chunks to bytes; false: the last one is not there. */
+static bool dechunk(const char *p, size_t n, struct buf *out)
+{
+    for (const char *end = p + n; p < end;) {
+        char *after;
+        unsigned long size = strtoul(p, &after, 16);
+        if (after == p || end - after < 2 || size + 4 > (size_t)(end - after)) return false;
+        if (size == 0) return true;
+        buf_add(out, after + 2, size);
+        p = after + 2 + size + 2;
+    }
+    return false;
+}
+
+/* The answer's body; false: it is not all there. */
+static bool take_body(const struct buf *raw, struct buf *out)
+{
+    const char *head_end = memmem(raw->data, raw->n, "\r\n\r\n", 4);
+    if (!head_end) return false;
+    const char *p = head_end + 4, *length = strcasestr(raw->data, "\r\nContent-Length:");
+    size_t n = raw->n - (size_t)(p - raw->data);
+    if (!length || length > head_end) return dechunk(p, n, out);
+    buf_add(out, p, n);
+    return n == strtoul(length + 17, NULL, 10);
+}
+
+/* Members of one JSON object that may not differ between two askings. */
+static void put_meaning(struct buf *out, const struct json *j)
+{
+    static const char *const member[] = {"choices", "data",  "tokens", "count",
+                                         "prompt",  "error", "status"};
+    for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
+        const struct json *v = json_field(j, member[i]);
+        if (!v) continue;
+        buf_addf(out, "%s ", member[i]);
+        json_put(out, v);
+        buf_add_char(out, '\n');
+    }
+}
+
+/* Of a page of metrics the names and kinds. */
+static void put_comments(struct buf *out, const char *text, size_t n)
+{
+    for (const char *end; n > 0; n -= (size_t)(end - text), text = end) {
+        end = memchr(text, '\n', n);
+        end = end ? end + 1 : text + n;
+        if (*text == '#') buf_add(out, text, (size_t)(end - text));
+    }
+}
+
+static void put_json_meaning(struct buf *out, const char *text, size_t n)
+{
+    struct json *j = NULL;
+    if (json_parse(&j, text, n, NULL, NULL) == 0)
+        put_meaning(out, j);
+    else if (n > 0 && *text == '#')
+        put_comments(out, text, n);
+    else
+        buf_add(out, text, n);
+    json_drop(j);
+}
+
+/* The texts of a stream's pieces, joined: how they were cut depends on time. */
+static bool put_stream_meaning(struct buf *out, const struct buf *body)
+{
+    bool done = false;
+    for (const char *p = body->data, *end = p + body->n; p < end && !done;) {
+        const char *stop = memmem(p, (size_t)(end - p), "\n\n", 2);
+        if (!stop) return false;
+        struct json *j = NULL;
+        size_t n = (size_t)(stop - p);
+        done = n == 12 && memcmp(p, "data: [DONE]", 12) == 0;
+        if (!done && n > 6 && memcmp(p, "data: ", 6) == 0)
+            (void)json_parse(&j, p + 6, n - 6, NULL, NULL);
+        const struct json *choice = json_item(json_field(j, "choices"), 0),
+                          *delta = json_field(choice, "delta");
+        const char *text =
+            json_text(json_field(delta ? delta : choice, delta ? "content" : "text"), NULL);
+        const char *finish = json_text(json_field(choice, "finish_reason"), NULL);
+        if (text) buf_add_text(out, text);
+        if (finish) buf_addf(out, "[%s]", finish);
+        if (json_field(j, "error")) buf_add_text(out, "[error]");
+        json_drop(j);
+        p = stop + 2;
+    }
+    return done;
+}
+
+static void judge(const struct buf *raw, struct heard *out)
+{
+    struct buf body = {0};
+    bool stream = raw->n && strstr(raw->data, "text/event-stream");
+    out->status = -1;
+    if (raw->n >= 12 && memcmp(raw->data, "HTTP/1.1 ", 9) != 0) out->status = -3;
+    if (out->status == -1 && raw->n >= 12 && take_body(raw, &body)) {
+        out->status = (int)strtol(raw->data + 9, NULL, 10);
+        if (!stream)
+            put_json_meaning(&out->text, body.data ? body.data : "", body.n);
+        else if (!put_stream_meaning(&out->text, &body))
+            out->status =
+                memmem(out->text.data ? out->text.data : "", out->text.n, "[error]", 7) ? 500 : -1;
+    }
+    if (out->status == -3) buf_add(&out->text, raw->data, raw->n);
+    buf_deinit(&body);
+}
+
+void host_ask(const struct host *h, const struct question *q, struct heard *out)
+{
+    struct buf say = {0}, raw = {0};
+    size_t n = q->body ? strlen(q->body) : 0;
+    out->status = -1;
+    buf_deinit(&out->text);
+    buf_addf(&say, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", q->method,
+             q->path);
+    if (q->body) buf_addf(&say, "Content-Type: application/json\r\nContent-Length: %zu\r\n", n);
+    buf_addf(&say, "\r\n%s", q->body ? q->body : "");
+    int fd = dial(h);
+    bool said = fd >= 0 && send(fd, say.data, say.n, MSG_NOSIGNAL) == (ssize_t)say.n;
+    if (said && !read_all(fd, &raw))
+        out->status = -2;
+    else if (said)
+        judge(&raw, out);
+    if (fd >= 0) close(fd);
+    buf_deinit(&say);
+    buf_deinit(&raw);
+}

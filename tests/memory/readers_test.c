@@ -1,0 +1,215 @@
+/* Goal: a tokenizer that was read with an allocation failing cuts texts as ever, or was not read; and encoding fails or gives
+ * the usual ids. The same for chat templates and what they were found to support.
+ * And for checkpoints: all metadata and tensors, or none.
+ * Method: every seed of the fuzzers' that opens, every golden checkpoint; each allocation fails once. */
+#include "../alloc.h"
+#include "../unit.h"
+
+#include "../../src/base/os.h"
+#include "../../src/chat/chat.h"
+#include "../../src/format/format.h"
+#include "../../src/token/token.h"
+
+#include <stdlib.h>
+
+static const char text[] =
+    "<s>Hello  world, it's 2026! \xE4\xBD\xA0\xE5\xA5\xBD e\xCC\x81 <|im_end|>\n\n\t x\xFF";
+enum { ALL = ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL };
+
+/* What a tokenizer makes of the text, and of all its ids. */
+static void describe(const struct tokenizer *t, struct buf *out)
+{
+    struct err e;
+    struct ids ids = {0};
+    buf_addf(out, "%s %d %d:", tokenizer_kind(t), tokenizer_n_vocab(t), tokenizer_bos(t));
+    for (unsigned flags = 0; flags <= ALL; flags += ALL) {
+        if (tokenizer_encode(t, text, sizeof text - 1, flags, &ids, &e) != 0)
+            buf_add_text(out, e.text);
+        for (size_t i = 0; i < ids.n; i++) buf_addf(out, " %d", ids.v[i]);
+        ids.n = 0;
+    }
+    for (int32_t i = 0; i < tokenizer_n_vocab(t) && i < 1000; i++) {
+        size_t n = 0;
+        const char *bytes = tokenizer_bytes(t, i, &n);
+        buf_add(out, bytes ? bytes : "", n);
+        buf_addf(out, "%d%d|", tokenizer_is_eog(t, i), tokenizer_is_special(t, i));
+    }
+    vec_deinit(&ids);
+}
+
+static bool equal(const struct buf *a, const struct buf *b)
+{
+    return a->n == b->n && memcmp(a->data, b->data, a->n) == 0;
+}
+
+static void sweep_encoding(const struct tokenizer *t, const char *path)
+{
+    struct ids want = {0};
+    struct err e = {0};
+    EXPECT(tokenizer_encode(t, text, sizeof text - 1, ALL, &want, &e) == 0);
+    bool hit = true;
+    for (uint64_t n = 0; hit; n++) {
+        struct ids got = {0};
+        alloc_fail(n, 1);
+        int rc = tokenizer_encode(t, text, sizeof text - 1, ALL, &got, &e);
+        hit = alloc_fail_end() > n;
+        bool same =
+            got.n == want.n && (got.n == 0 || memcmp(got.v, want.v, got.n * sizeof *got.v) == 0);
+        if (rc == 0 ? !same : rc != ERR_MEMORY || got.n)
+            test_fail(__FILE__, __LINE__, "%s: encoding, %llu: code %d, %zu ids", path,
+                      (unsigned long long)n, rc, got.n);
+        vec_deinit(&got);
+    }
+    vec_deinit(&want);
+}
+
+static int sweep_tokenizer(const char *path)
+{
+    const char *hint = strstr(path, "tiktoken") ? "o200k" : NULL;
+    struct tokenizer *t;
+    struct err e = {0};
+    struct buf want = {0};
+    if (tokenizer_open_file(&t, path, hint, &e) != 0) return 0;
+    describe(t, &want);
+    sweep_encoding(t, path);
+    tokenizer_close(t);
+    bool hit = true;
+    int n_run = 0;
+    for (uint64_t n = 0; hit; n++, n_run++) {
+        alloc_fail(n, 1);
+        int rc = tokenizer_open_file(&t, path, hint, &e);
+        hit = alloc_fail_end() > n;
+        struct buf got = {0};
+        if (rc == 0) describe(t, &got);
+        if (rc == 0 ? !equal(&got, &want) : rc != ERR_MEMORY && rc != ERR_IO)
+            test_fail(__FILE__, __LINE__, "%s, %llu: code %d: %.200s", path, (unsigned long long)n,
+                      rc, rc ? e.text : got.data);
+        buf_deinit(&got);
+        if (rc == 0) tokenizer_close(t);
+    }
+    buf_deinit(&want);
+    return n_run;
+}
+
+static void describe_template(const struct template *t, struct buf *out)
+{
+    const char *open, *close;
+    template_thinking(t, &open, &close);
+    buf_addf(out, "%s|%s|", open ? open : "", close ? close : "");
+    buf_add(out, template_caps(t), sizeof(struct template_caps));
+}
+
+static int sweep_template(const char *path)
+{
+    struct template *t;
+    struct err e = {0};
+    struct buf source = {0}, want = {0};
+    int n_run = 0;
+    if (file_read(&source, path, 1 << 20, &e) != 0 ||
+        template_open(&t, source.data, source.n, &e) != 0) {
+        buf_deinit(&source);
+        return 0;
+    }
+    describe_template(t, &want);
+    template_close(t);
+    bool hit = true;
+    for (uint64_t n = 0; hit; n++, n_run++) {
+        struct buf got = {0};
+        alloc_fail(n, 1);
+        int rc = template_open(&t, source.data, source.n, &e);
+        hit = alloc_fail_end() > n;
+        if (rc == 0) describe_template(t, &got);
+        if (rc == 0 ? !equal(&got, &want) : rc != ERR_MEMORY)
+            test_fail(__FILE__, __LINE__, "%s, %llu: code %d: %s", path, (unsigned long long)n, rc,
+                      e.text);
+        buf_deinit(&got);
+        if (rc == 0) template_close(t);
+    }
+    buf_deinit(&source);
+    buf_deinit(&want);
+    return n_run;
+}
+
+static void describe_checkpoint(const struct checkpoint *c, struct buf *out)
+{
+    for (int i = 0; i < checkpoint_n_meta(c); i++) {
+        const char *key;
+        size_t n = 0;
+        const struct meta *m = checkpoint_meta_at(c, i, &key);
+        const char *value = meta_text(m, &n);
+        buf_addf(out, "%s=%d %lld %g %zu ", key, meta_bool(m, false), (long long)meta_int(m, -1),
+                 meta_real(m, -1), meta_count(m));
+        buf_add(out, value ? value : "", n);
+    }
+    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+        const struct tensor_info *x = checkpoint_tensor_at(c, i);
+        buf_addf(out, "%s %d %zu,", x->name, (int)x->type, x->n_byte);
+    }
+}
+
+static int sweep_checkpoint(const char *path)
+{
+    struct checkpoint *c;
+    struct err e = {0};
+    struct buf want = {0};
+    if (checkpoint_open(&c, path, &e) != 0) return 0;
+    describe_checkpoint(c, &want);
+    checkpoint_close(c);
+    bool hit = true;
+    int n_run = 0;
+    for (uint64_t n = 0; hit; n++, n_run++) {
+        struct buf got = {0};
+        alloc_fail(n, 1);
+        int rc = checkpoint_open(&c, path, &e);
+        hit = alloc_fail_end() > n;
+        if (rc == 0) describe_checkpoint(c, &got);
+        if (rc == 0 ? !equal(&got, &want) : rc != ERR_MEMORY && rc != ERR_IO)
+            test_fail(__FILE__, __LINE__, "%s, %llu: code %d: %s", path, (unsigned long long)n, rc,
+                      e.text);
+        buf_deinit(&got);
+        if (rc == 0) checkpoint_close(c);
+    }
+    buf_deinit(&want);
+    return n_run;
+}
+
+static void sweep_folder(const char *relative, int (*sweep)(const char *path))
+{
+    char dir[1024], path[2048];
+    struct buf names = {0};
+    struct err e;
+    int n_file = 0, n_run = 0;
+    snprintf(dir, sizeof dir, "%s", repo_path(relative) ? repo_path(relative) : "");
+    NEED_OK(dir_list(&names, dir, &e), &e);
+    for (char *rest = names.data, *name; (name = strsep(&rest, "\n")) && *name;) {
+        NEED(path_join(path, sizeof path, dir, name));
+        int n = sweep(path);
+        n_file += n > 0;
+        n_run += n;
+    }
+    test_note("%s: %d files, %d runs", relative, n_file, n_run);
+    EXPECT(n_file > 0);
+    buf_deinit(&names);
+}
+
+TEST(memory_of_tokenizers)
+{
+    static const char *const seeds[] = {"tokenizer_json", "sentencepiece", "tokenizer_gguf",
+                                        "tiktoken", "tokenizer_bin"};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        char relative[100];
+        snprintf(relative, sizeof relative, "tests/fuzz/corpus/%s", seeds[i]);
+        sweep_folder(relative, sweep_tokenizer);
+    }
+}
+
+TEST(memory_of_templates)
+{
+    sweep_folder("tests/fuzz/corpus/template", sweep_template);
+}
+
+TEST(memory_of_checkpoints)
+{
+    sweep_folder("tests/golden", sweep_checkpoint);
+    sweep_folder("tests/fuzz/corpus/llama2c", sweep_checkpoint);
+}

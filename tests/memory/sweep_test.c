@@ -1,0 +1,203 @@
+/* Goal: an allocation that fails is an error, never a crash and never another answer, and what comes after it is answered
+ * as ever.
+ * Method: the server on the bundled model in this process. Each allocation of a load and of one request of each kind fails
+ * once, alone and with all behind it; then the same request is asked again without failures. Of a load every tenth
+ * allocation, each under QUOTH_LONG=1. */
+#include "../alloc.h"
+#include "../unit.h"
+#include "host.h"
+
+#include "../../src/base/log.h"
+
+static const struct question questions[] = {
+    {"completion", "POST", "/v1/completions",
+     "{\"prompt\":\"Once upon a time\",\"max_tokens\":6,\"temperature\":0}"},
+    {"completion with all", "POST", "/v1/completions",
+     "{\"prompt\":[\"Once upon a "
+     "time\",\"x\"],\"n\":2,\"max_tokens\":6,\"temperature\":0.8,\"seed\":1,\"logprobs\":2,"
+     "\"echo\":true,\"stop\":[\"zzz\"],\"bad_words\":[\"qq\"],\"logit_bias\":{\"5\":1},\"return_"
+     "token_ids\":true,"
+     "\"repetition_penalty\":1.1,\"dry_multiplier\":0.5}"},
+    {"chat", "POST", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"system\",\"content\":\"Be "
+     "brief.\"},{\"role\":\"user\",\"content\":\"What is 47 + 38?\"}],"
+     "\"max_tokens\":12,\"temperature\":0,\"logprobs\":true,\"top_logprobs\":2,"
+     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":"
+     "\"object\"}}}]}"},
+    {"chat continued", "POST", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Hello\"},{"
+     "\"type\":\"text\",\"text\":"
+     "\"there\"}]},{\"role\":\"assistant\",\"content\":\"I am\"}],\"add_generation_prompt\":false,"
+     "\"continue_final_message\":true,\"max_tokens\":6,\"temperature\":0}"},
+    {"embedding", "POST", "/v1/embeddings", "{\"input\":[\"Once upon a time\",\"b\"]}"},
+    {"stream", "POST", "/v1/completions",
+     "{\"prompt\":\"Once upon a time\",\"max_tokens\":6,\"temperature\":0,\"stream\":true}"},
+    {"chat stream", "POST", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"What is 47 + "
+     "38?\"}],\"max_tokens\":12,\"temperature\":0,"
+     "\"stream\":true,\"stop\":[\"zzz\"],\"stream_options\":{\"include_usage\":true}}"},
+    {"tokenize", "POST", "/tokenize",
+     "{\"prompt\":\"Once upon a time, \\u4f60\\u597d\",\"return_token_strs\":true}"},
+    {"detokenize", "POST", "/detokenize", "{\"tokens\":[100,200,300]}"},
+    {"template", "POST", "/apply-template",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}"},
+    {"models", "GET", "/v1/models", NULL},
+    {"metrics", "GET", "/metrics?window=20", NULL},
+    {"load", "GET", "/load", NULL},
+};
+enum { N_QUESTION = sizeof questions / sizeof questions[0], N_MOST = 100000 };
+
+struct tally {
+    int n, n_same, n_error, n_cut;
+};
+
+static void note(const char *what, const char *how, const struct tally *t)
+{
+    test_note("%s, %s: %d runs: %d the same, %d errors, %d cut off", what, how, t->n, t->n_same,
+              t->n_error, t->n_cut);
+}
+
+static bool same(const struct heard *a, const struct heard *b)
+{
+    return a->status == b->status && a->text.n == b->text.n &&
+           (a->text.n == 0 || memcmp(a->text.data, b->text.data, a->text.n) == 0);
+}
+
+static void blame(const struct question *q, const char *how, uint64_t n, const char *when,
+                  const struct heard *h)
+{
+    test_fail(__FILE__, __LINE__, "%s, %s %llu: %s status %d: %.300s", q->name, how,
+              (unsigned long long)n, when, h->status, h->text.data ? h->text.data : "");
+}
+
+/* One request with a failure in it, and one without. */
+static uint64_t ask_failing(const struct host *h, const struct question *q, const char *how,
+                            uint64_t n, uint64_t count, const struct heard *want, struct tally *t)
+{
+    struct heard got = {0}, after = {0};
+    alloc_fail(n, count);
+    host_ask(h, q, &got);
+    uint64_t seen = alloc_fail_end();
+    host_ask(h, q, &after);
+    t->n++;
+    if (same(&got, want))
+        t->n_same++;
+    else if (got.status == -1)
+        t->n_cut++;
+    else if (got.status == 500 || got.status == 503)
+        t->n_error++;
+    else
+        blame(q, how, n, "a failed allocation became", &got);
+    if (!same(&after, want)) blame(q, how, n, "the request after it became", &after);
+    buf_deinit(&got.text);
+    buf_deinit(&after.text);
+    return seen;
+}
+
+static void sweep(const struct host *h, const struct question *q, uint64_t count, const char *how)
+{
+    struct heard want = {0};
+    struct tally t = {0};
+    for (int i = 0; i < 2; i++)
+        host_ask(h, q, &want); /* what is allocated once in a life is there */
+    if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
+    for (uint64_t n = 0; n < N_MOST; n++)
+        if (ask_failing(h, q, how, n, count, &want, &t) <= n) break;
+    EXPECT(host_idle(h));
+    note(q->name, how, &t);
+    buf_deinit(&want.text);
+}
+
+TEST(memory_of_requests)
+{
+    struct host h;
+    struct err e = {0};
+    alloc_spare(true);
+    NEED_OK(host_open(&h, TINY, &e), &e);
+    for (int i = 0; i < N_QUESTION; i++) {
+        sweep(&h, &questions[i], 1, "one");
+        sweep(&h, &questions[i], ALLOC_ALL, "all from");
+    }
+    host_close(&h);
+    alloc_spare(false);
+}
+
+/* ---- loading ---- */
+
+/* The answers of a host to some requests. */
+static void ask_some(const struct host *h, struct heard *out)
+{
+    static const int some[] = {1, 2, 4, 7};
+    *out = (struct heard){0};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+        struct heard one = {0};
+        host_ask(h, &questions[some[i]], &one);
+        buf_addf(&out->text, "%d %s\n", one.status, one.text.data ? one.text.data : "");
+        buf_deinit(&one.text);
+    }
+}
+
+struct load {
+    const char *model, *how;
+    uint64_t count; /* allocations that fail */
+    struct heard want;
+    struct tally t;
+};
+
+static void blame_load(const struct load *l, uint64_t n, int rc, const char *text)
+{
+    test_fail(__FILE__, __LINE__, "%s, %s %llu: code %d: %.300s", l->model, l->how,
+              (unsigned long long)n, rc, text);
+}
+
+/* Load with a failure in it; what was loaded all the same must answer as ever. */
+static uint64_t load_failing(struct load *l, uint64_t n)
+{
+    struct host h;
+    struct heard got = {0};
+    struct err e = {0};
+    alloc_fail(n, l->count);
+    int rc = host_open(&h, l->model, &e);
+    uint64_t seen = alloc_fail_end();
+    l->t.n++;
+    l->t.n_error += rc != 0;
+    if (rc != 0 && rc != ERR_MEMORY && rc != ERR_IO) blame_load(l, n, rc, e.text);
+    if (rc != 0) return seen;
+    alloc_spare(true);
+    ask_some(&h, &got);
+    if (same(&got, &l->want))
+        l->t.n_same++;
+    else
+        blame_load(l, n, 0, got.text.data);
+    buf_deinit(&got.text);
+    host_close(&h);
+    alloc_spare(false);
+    return seen;
+}
+
+static void sweep_load(const char *model, uint64_t count, const char *how, uint64_t step)
+{
+    struct load l = {.model = model, .how = how, .count = count};
+    struct host h;
+    struct err e = {0};
+    NEED_OK(host_open(&h, model, &e), &e);
+    ask_some(&h, &l.want);
+    host_close(&h);
+    for (uint64_t n = 0; n < N_MOST; n += step)
+        if (load_failing(&l, n) <= n) break;
+    note(model, how, &l.t);
+    buf_deinit(&l.want.text);
+}
+
+TEST(memory_of_a_load)
+{
+    static const char *const golden[] = {"tests/golden/llama3", "tests/golden/mistral",
+                                         "tests/golden/qwen3/model.gguf"};
+    uint64_t step = test_long() ? 1 : 10;
+    log_silent = true;
+    sweep_load(TINY, 1, "one", step);
+    sweep_load(TINY, ALLOC_ALL, "all from", step);
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++)
+        sweep_load(golden[i], 1, "one", step * step);
+    log_silent = false;
+}
