@@ -292,4 +292,4 @@ def under_load():
         stopped_under_load(server)
 
 
-run([over_tcp, over_tls, slow_loris, leaving, under_load])
+run([over_tcp, over_tls, slow_loris, leaving, under_load], timed=True)

@@ -568,4 +568,4 @@ def built():
 without = subprocess.run([QUOTH, "bench", "serve", "--base-url", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
 tests = [steady(closed_loop), steady(open_loop), steady(tokens_together), failures, hostile, steady(datasets), lengths, reports, against_itself, utilization, high_water]
 if __name__ == "__main__":
-    run([built] if "without libcurl" in without.stderr else tests)
+    run([built] if "without libcurl" in without.stderr else tests, timed=True)

@@ -167,4 +167,4 @@ def timeout():
         s.stop()
 
 
-run([clocks, slow_upload, timeout])
+run([clocks, slow_upload, timeout], timed=True)

@@ -540,4 +540,4 @@ def memory_limit():
         check(out.returncode and words in out.stderr and "--memory-limit" in out.stderr, (options, out))
 
 
-run([units_are_well_formed, unit_starts, socket_unit, behind_nginx, health, memory_limit, packed, static, image])
+run([units_are_well_formed, unit_starts, socket_unit, behind_nginx, health, memory_limit, packed, static, image], timed=True)

@@ -433,4 +433,4 @@ def without_keys():
     return every_pattern(False)
 
 
-run([with_keys, without_keys])
+run([with_keys, without_keys], timed=True)

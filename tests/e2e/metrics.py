@@ -598,4 +598,4 @@ def stop():
     main.stop()
 
 
-run([names, iterations, high_water, peaks, served_name, load_report, reconcile, dashboard_names, promtool, prometheus, stop])
+run([names, iterations, high_water, peaks, served_name, load_report, reconcile, dashboard_names, promtool, prometheus, stop], timed=True)

@@ -347,4 +347,4 @@ def trace_limits():
     check(events[-1]["name"] == "end" and events[-1]["args"]["events_dropped"] > 0, events[-1])
 
 
-run([report, report_with_key, live, live_without_colours, trace, killed, trace_limits])
+run([report, report_with_key, live, live_without_colours, trace, killed, trace_limits], timed=True)

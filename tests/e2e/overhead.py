@@ -143,4 +143,4 @@ def tls():
         s.stop()
 
 
-run([plain, tls])
+run([plain, tls], timed=True)

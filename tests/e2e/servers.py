@@ -142,4 +142,4 @@ def refuses():
     check(servers("--cases", "again", "--peer", f"d={d}")[0] == 2)
 
 
-run([measures, table, refuses])
+run([measures, table, refuses], timed=True)
