@@ -120,9 +120,9 @@ double budget_us(const struct budget *b, const struct step_load *l)
     return b->speed * estimate(b, x);
 }
 
-bool budget_knows(const struct budget *b)
+bool budget_is_fitted(const struct budget *b)
 {
-    return b->n_told[DECODES] + b->n_told[MIXED] + b->n_told[PROMPTS] >= N_FIRST;
+    return b->n_observed[DECODES] + b->n_observed[MIXED] + b->n_observed[PROMPTS] >= N_FIRST;
 }
 
 /* ---- queries ---- */
@@ -165,24 +165,24 @@ static bool changed_since_idle(const struct budget *b, const struct step_load *l
 }
 
 /* With a target in microseconds the time of steps without prompts is not needed. */
-static bool wants_idle_step(const struct budget *b, const struct step_load *l)
+static bool needs_idle_step(const struct budget *b, const struct step_load *l)
 {
     int every = changed_since_idle(b, l) ? IDLE_CHANGED : IDLE_EVERY;
     return !(b->options.target_us > 0) &&
-           (b->n_told[DECODES] == 0 || b->n_since_idle >= every - 1);
+           (b->n_observed[DECODES] == 0 || b->n_since_idle >= every - 1);
 }
 
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int n_least, int n_most)
 {
     bool alone = l->n_row == l->n_prompt_row;
     if ((alone && !b->contended) || isinf(b->options.target_us)) return n_most;
-    if (!alone && wants_idle_step(b, l)) return 0;
+    if (!alone && needs_idle_step(b, l)) return 0;
     int least = alone ? ALONE_ROWS - l->n_row : l->n_prompt_row == 0;
     if (least < n_least) least = n_least;
     if (least > n_most) least = n_most;
     /* rows far beyond the observed ones cannot be estimated yet */
-    int seen = 2 * b->n_row_most > ROWS_FIRST ? 2 * b->n_row_most : ROWS_FIRST;
-    if (n_most > seen - l->n_prompt_row) n_most = seen - l->n_prompt_row;
+    int n_estimable = 2 * b->n_row_most > ROWS_FIRST ? 2 * b->n_row_most : ROWS_FIRST;
+    if (n_most > n_estimable - l->n_prompt_row) n_most = n_estimable - l->n_prompt_row;
     if (n_most < least) n_most = least;
     double idle = alone ? 0 : idle_us(b, l);
     double target = aim * (alone ? fmax(b->options.target_us, ALONE_US) : target_us(b, idle));
@@ -200,7 +200,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
 
 /* ---- learning ---- */
 
-static void remember(struct budget *b, int kind, const double x[BUDGET_N_TERM], double us,
+static void accumulate(struct budget *b, int kind, const double x[BUDGET_N_TERM], double us,
                      double trust)
 {
     double scale = trust / (us * us); /* relative errors count */
@@ -254,21 +254,21 @@ static void follow(struct budget *b, int kind, double ratio)
         b->margin = clip(b->margin + (ratio > b->margin ? 0.99 : -0.01) * 0.02, 1, 1.5);
 }
 
-void budget_told(struct budget *b, const struct step_load *l, int64_t us)
+void budget_observe(struct budget *b, const struct step_load *l, int64_t us)
 {
     if (l->n_row < 1 || us < 1) return;
     int kind = kind_of(l);
     double x[BUDGET_N_TERM];
     terms(x, l);
     double known = b->speed * estimate(b, x), took = (double)us, trust = 1;
-    bool believed = b->n_told[kind]++ < N_FIRST || (kind == DECODES && changed_since_idle(b, l));
-    if (!believed && known > 0) {
+    bool counted_in_full = b->n_observed[kind]++ < N_FIRST || (kind == DECODES && changed_since_idle(b, l));
+    if (!counted_in_full && known > 0) {
         trust = trust_of(took / known);
         follow(b, kind, took / known);
     }
     if (kind == DECODES) b->idle = *l;
     b->n_since_idle = kind == DECODES ? 0 : b->n_since_idle + (kind == MIXED);
     if (l->n_prompt_row > b->n_row_most) b->n_row_most = l->n_prompt_row;
-    remember(b, kind, x, took / b->speed, trust);
+    accumulate(b, kind, x, took / b->speed, trust);
     fit(b);
 }

@@ -37,7 +37,7 @@ struct budget {
     double weight[BUDGET_N_TERM];          /* microseconds per unit of each term */
     double speed;                          /* current slowdown of the machine against the weights */
     double margin;                         /* 99th percentile of time / estimate in mixed steps */
-    int n_told[BUDGET_N_KIND], n_row_most; /* steps observed; most prompt rows in one of them */
+    int n_observed[BUDGET_N_KIND], n_row_most; /* steps observed; most prompt rows in one of them */
     int n_since_idle;                      /* mixed steps since the last step without prompts */
     struct step_load idle;                 /* load of that step */
     /* decayed sums over the steps of each kind: products of terms, products of terms and times */
@@ -58,8 +58,8 @@ void budget_share(struct budget *b, int n_decode, int n_prompt);
 /* Set whether other requests arrive: a step of prompts only must then be short as well. */
 void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
-void budget_told(struct budget *b, const struct step_load *l, int64_t us);
+void budget_observe(struct budget *b, const struct step_load *l, int64_t us);
 double budget_us(const struct budget *b, const struct step_load *l); /* estimate of its time */
-bool budget_knows(const struct budget *b); /* whether enough steps were observed for an estimate */
+bool budget_is_fitted(const struct budget *b); /* whether enough steps were observed for an estimate */
 
 #endif

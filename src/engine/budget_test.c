@@ -36,7 +36,7 @@ static int64_t run_step(struct machine *m, struct budget *b, const struct step_l
 {
     double us = exact_us(m, l) * (1 + m->noise * (2 * (double)rng_float(&m->rng) - 1));
     if (m->hiccup && rng_below(&m->rng, (uint64_t)m->hiccup) == 0) us *= 4;
-    budget_told(b, l, (int64_t)us);
+    budget_observe(b, l, (int64_t)us);
     return (int64_t)us;
 }
 
@@ -183,8 +183,8 @@ TEST(nothing_is_known_at_first)
     EXPECT_INT(budget_rows(&b, &none, 0, 0, 512), 512); /* no sequence decodes: no limit */
     int n = budget_rows(&b, &one, 0, 0, 512);
     EXPECT_INT(n, 0);         /* a step without prompts must be observed first */
-    budget_told(&b, &one, 0); /* a clock that does not advance */
-    budget_told(&b, &none, 100);
+    budget_observe(&b, &one, 0); /* a clock that does not advance */
+    budget_observe(&b, &none, 100);
     EXPECT(budget_us(&b, &one) == 0);
     /* the first prompts arrive while others decode: chunks grow up to the target */
     struct machine m = cores;
@@ -216,7 +216,7 @@ TEST(without_a_target_prompts_get_all_they_ask_for)
         struct step_load l = decodes(8, 100 + i);
         EXPECT_INT(budget_rows(&b, &l, 512 * i, 0, 512), 512);
         step_load_add(&l, 512 * i, 512, true);
-        budget_told(&b, &l, 1000 * (i + 1));
+        budget_observe(&b, &l, 1000 * (i + 1));
     }
 }
 
@@ -280,7 +280,7 @@ TEST(any_clock_is_survived)
             }
             if (rng_below(&rng, 2))
                 if (n) step_load_add(&l, pos, n, true);
-            budget_told(&b[k], &l, odd[rng_below(&rng, 8)]);
+            budget_observe(&b[k], &l, odd[rng_below(&rng, 8)]);
         }
     }
     EXPECT_BITS(b[0].weight, b[1].weight, sizeof b[0].weight);

@@ -92,7 +92,7 @@ bool engine_step(struct engine *en)
     sched_commit(en);
     stats_lap(en->stats, engine_now(en));
     tell_step(en, &en->batch);
-    budget_told(&en->budget, &en->load, engine_now(en) - en->now_us);
+    budget_observe(&en->budget, &en->load, engine_now(en) - en->now_us);
     const char *wrong = check ? engine_check(en) : NULL;
     if (check) en->n_unchecked = 0;
     CHECK(!wrong, "%s", wrong);

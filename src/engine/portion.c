@@ -125,7 +125,7 @@ static bool within(const struct engine *en, const struct portion *p, int pos, in
     struct step_load l = p->load;
     if (p->worth + worth(en, pos, n_row) <= most) return true;
     step_load_add(&l, pos, n_row, prompt);
-    return budget_knows(&en->budget) && budget_us(&en->budget, &l) <= most_us;
+    return budget_is_fitted(&en->budget) && budget_us(&en->budget, &l) <= most_us;
 }
 
 int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt)
