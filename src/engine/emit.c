@@ -74,7 +74,7 @@ static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *
     ev.token = s->token[pos];
     fill_logprobs(&ev, &p);
     push(s->group, &ev);
-    s->n_told = pos;
+    s->n_emitted = pos;
 }
 
 bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)

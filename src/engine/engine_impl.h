@@ -73,7 +73,7 @@ struct seq {
     int n_output;   /* tokens generated so far, the stop token included */
     int32_t *token; /* [n_token_max] */
     int n_token_max;
-    int n_told; /* prompt rows whose wanted results have been emitted */
+    int n_emitted; /* prompt rows whose wanted results have been emitted */
 
     int32_t *page;  /* [n_page_max] */
     int32_t *host;  /* [n_page_max] host page of page i, -1 if none */

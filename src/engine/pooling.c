@@ -34,9 +34,9 @@ void pooling_row(const struct engine *en, struct seq *s, int pos, const float *h
 {
     struct group *g = s->group;
     int d = en->executor.d_hidden;
-    s->n_told = pos + 1;
+    s->n_emitted = pos + 1;
     if (g->sum)
-        add_row(g, s->n_told == s->n_prompt ? s->n_prompt : 0, hidden, d);
+        add_row(g, s->n_emitted == s->n_prompt ? s->n_prompt : 0, hidden, d);
     else
         memcpy(g->request->pooled, hidden, (size_t)d * sizeof *hidden);
 }

@@ -148,7 +148,7 @@ void group_close(struct group *g)
 struct wanted seq_wanted(const struct seq *s)
 {
     const struct request *r = s->group->request;
-    int from = s->n_told, to = 0;
+    int from = s->n_emitted, to = 0;
     if (r->n_prompt_logprob >= 0 && s->choice == 0) to = s->n_prompt - 1;
     if (r->pooling) to = r->pooling == POOLING_FIRST ? 1 : s->n_prompt;
     if (r->pooling == POOLING_LAST && from < to - 1) from = to - 1;
