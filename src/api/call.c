@@ -102,10 +102,10 @@ static void name_call(struct api_call *c)
 
 /* What the engine will not take is refused before anything of the call is computed. The engine speaks of prompts; this
  * dialect's clients called theirs something else. */
-static int may_submit(const struct api_call *c, struct part *p, struct err *e)
+static int validate_part(const struct api_call *c, struct part *p, struct err *e)
 {
     struct engine *en = c->api->session->engine; /* NULL: bodies are only read */
-    int rc = en ? engine_may_take(en, p->request, e) : 0;
+    int rc = en ? engine_validate(en, p->request, e) : 0;
     if (rc == ERR_LIMIT) engine_refused(en);
     p->n_prompt = (int)p->request->prompt.n;
     return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
@@ -143,7 +143,7 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     int rc = read_body(c, body, e);
     if (rc == 0) rc = call_hold_requests(c, e);
     for (int i = 0; rc == 0 && i < c->n_part; i++) {
-        rc = may_submit(c, &c->part[i], e);
+        rc = validate_part(c, &c->part[i], e);
         if (rc == 0 && i == 0) rc = share_lists(c, e);
     }
     if (rc == 0)

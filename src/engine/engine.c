@@ -399,7 +399,7 @@ static int check_choices(const struct request *r, struct err *e)
     return 0;
 }
 
-int engine_may_take(const struct engine *en, const struct request *r, struct err *e)
+int engine_validate(const struct engine *en, const struct request *r, struct err *e)
 {
     int rc = check_request(en, r, e);
     if (rc == 0) rc = check_choices(r, e);
@@ -494,7 +494,7 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 {
     struct request *r = take_r;
     struct group *g;
-    int rc = engine_may_take(en, r, e);
+    int rc = engine_validate(en, r, e);
     if (rc == ERR_LIMIT) return refused(en, rc);
     if (rc == 0) cut_length(en, r);
     if (rc == 0 && !r->params.seeded) r->params.seed = (uint64_t)time_wall_us() ^ r->id << 48;

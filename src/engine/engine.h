@@ -204,7 +204,7 @@ struct queue *engine_reply_queue(void);
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
 /* Validate r: return what engine_submit would return if the queue and memory had room. r is not
  * changed. Any thread. */
-int engine_may_take(const struct engine *en, const struct request *r, struct err *e);
+int engine_validate(const struct engine *en, const struct request *r, struct err *e);
 /* Return the most tokens that the valid request r can generate: max_tokens clamped to the context
  * length. Any thread. */
 int engine_max_tokens(const struct engine *en, const struct request *r);

@@ -335,11 +335,11 @@ TEST(whether_a_request_may_come_changes_nothing)
     NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens */
     struct request *fits = slow_request(&r, 0, 20, 200, &e), *too_long = slow_request(&r, 1, 128, 1, &e);
     fits->params.min_tokens = 150;
-    NEED_OK(engine_may_take(r.engine, fits, &e), &e);
+    NEED_OK(engine_validate(r.engine, fits, &e), &e);
     EXPECT_INT(fits->max_tokens, 200);
     EXPECT_INT(fits->params.min_tokens, 150);
     EXPECT_INT(engine_max_tokens(r.engine, fits), 108);
-    EXPECT_INT(engine_may_take(r.engine, too_long, &e), ERR_LIMIT);
+    EXPECT_INT(engine_validate(r.engine, too_long, &e), ERR_LIMIT);
     request_close(too_long);
     slow_run(&r);
     EXPECT_INT(r.view.value[STAT_refused_long], 0);
