@@ -245,7 +245,7 @@ void sample_rows(struct engine *en, struct model_out out)
     struct seq **v = en->order; /* forks join the running ones during the loop */
     int n = 0;
     for (int i = 0; i < en->n_running; i++)
-        if (en->running[i]->n_row > 0 && !en->running[i]->spent) v[n++] = en->running[i];
+        if (en->running[i]->n_row > 0 && !en->running[i]->padding) v[n++] = en->running[i];
     constraint_masks(en, v, n);
     for (int i = 0; i < n; i++) {
         v[i]->n_kv += v[i]->n_row - v[i]->n_draft;

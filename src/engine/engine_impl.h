@@ -57,7 +57,7 @@ struct seq {
     bool extra;       /* ranks after sequences of equal rank, which may displace it */
     bool late;        /* would be extra, but has waited for EXTRA_US */
     int n_before;     /* unfinished choices of its group before it */
-    bool stuck;       /* its client does not read events, or it is spent: ranks after all others */
+    bool stalled;     /* its client does not read events, or it is padding: ranks after all others */
     uint64_t row_no; /* number of its last decoded row, among the rows of all sequences (sched.c) */
     struct sampler *sampler;       /* owned; NULL: it picks no tokens */
     struct constraint *constraint; /* owned, a fork of the request's; NULL: none */
@@ -101,7 +101,7 @@ struct seq {
 
     enum finish finish; /* not NONE: seq_end at the end of the step */
     /* done, but kept until its batch is done: its last row is recomputed in each step */
-    bool spent;
+    bool padding;
     int32_t stop_id;
     double sum_logprob; /* of its output; for ranking */
     struct logprob

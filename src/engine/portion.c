@@ -101,7 +101,7 @@ void portion_begin(struct engine *en)
     }
     for (int i = 0; i < en->n_running; i++) {
         const struct seq *s = en->running[i];
-        if (!s->stuck && seq_n_left(s) > 1) find(en, s->turn.share_id)->has_prompt = true;
+        if (!s->stalled && seq_n_left(s) > 1) find(en, s->turn.share_id)->has_prompt = true;
     }
 }
 

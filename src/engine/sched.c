@@ -20,7 +20,7 @@
  * other sequences of equal rank and yield to them.
  *
  * Static batching, the baseline, keeps finished sequences in the batch until all of it is done.
- * They are spent: they take a row of each step without effect and end together, or when another
+ * They are padding: they take a row of each step without effect and end together, or when another
  * sequence needs their pages. */
 #include "engine_impl.h"
 
@@ -71,7 +71,7 @@ static void rank_seq(struct engine *en, struct seq *s)
 
 static bool goes_before(const struct seq *a, const struct seq *b)
 {
-    if (a->stuck != b->stuck) return b->stuck;
+    if (a->stalled != b->stalled) return b->stalled;
     if (a->rank != b->rank) return a->rank < b->rank;
     if (a->extra != b->extra) return b->extra;
     return a->turn.arrival < b->turn.arrival;
@@ -136,7 +136,7 @@ void seq_preempt(struct engine *en, struct seq *s)
 {
     unplan(en, s);
     en->plan.preempted = true;
-    if (s->spent) {
+    if (s->padding) {
         seq_end(en, s, s->finish);
         return;
     }
@@ -256,7 +256,7 @@ static void visit_groups(struct engine *en)
         if (g->n_live == 0) {
             continue;
         } else if (r->deadline_us > 0 && en->now_us - r->arrival_us >= r->deadline_us &&
-                   !g->seq[0].spent) { /* spent: its answer was in time */
+                   !g->seq[0].padding) { /* padding: its answer was in time */
             sched_end_group(en, g, FINISH_TIMEOUT);
         } else if (door_refused(g)) {
             sched_end_group(en, g, FINISH_REFUSED);
@@ -275,7 +275,7 @@ static void rank_running(struct engine *en)
         clear_rows(s);
         s->turn.n_left = seq_n_left(s);
         rank_seq(en, s);
-        s->stuck = s->spent || emit_room(s->group) < emit_events(s, 0, 1);
+        s->stalled = s->padding || emit_room(s->group) < emit_events(s, 0, 1);
         en->plan.n_late += s->late;
         insert(en, s);
     }
@@ -377,7 +377,7 @@ static void plan_rows(struct engine *en, struct seq *s, int most)
 
 static bool wants_row(const struct seq *s)
 {
-    return !s->stuck && s->n_row == 0 && seq_decodes(s);
+    return !s->stalled && s->n_row == 0 && seq_decodes(s);
 }
 
 /* Insert s into the order in which decodes get rows: rank order, but the sequences of a limited
@@ -412,13 +412,13 @@ static void plan_prompts(struct engine *en)
 {
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (!s->stuck && s->n_row == 0) plan_rows(en, s, INT_MAX);
+        if (!s->stalled && s->n_row == 0) plan_rows(en, s, INT_MAX);
     }
 }
 
 static bool has_prompt_left(const struct seq *s)
 {
-    return !s->stuck && s->n_row == 0 && seq_n_left(s) > 1;
+    return !s->stalled && s->n_row == 0 && seq_n_left(s) > 1;
 }
 
 /* Return the shortest prompt that ranks like `first` and has at most a SHORTER-th of its rows left,
@@ -457,15 +457,15 @@ static void plan_short(struct engine *en)
     }
 }
 
-/* Plan rows of spent sequences from the rest. None with recurrent state: it is already after the
+/* Plan rows of padding sequences from the rest. None with recurrent state: it is already after the
  * recomputed row. */
-static void plan_spent(struct engine *en)
+static void plan_padding(struct engine *en)
 {
     const struct batch_limits *l = &en->batch.limits;
     int rows = pages_rows(en->pages);
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (!s->spent || en->states || en->plan.n_row == l->n_row || en->plan.n_logits == l->n_out) continue;
+        if (!s->padding || en->states || en->plan.n_row == l->n_row || en->plan.n_logits == l->n_out) continue;
         if (page_refs(en->pages, s->page[(s->n_kv - 1) / rows]) > 1) continue; /* others read it */
         s->n_row = s->n_out = s->n_logits = 1;
         s->decodes = true;
@@ -483,7 +483,7 @@ static void plan_load(struct engine *en)
         const struct seq *s = en->running[i];
         if (s->n_row > 0)
             step_load_add(&en->load, s->n_kv, s->n_row, false);
-        else if (!s->stuck && seq_n_left(s) > 1)
+        else if (!s->stalled && seq_n_left(s) > 1)
             n_prompt++;
     }
     budget_share(&en->budget, en->load.n_row, n_prompt);
@@ -504,8 +504,8 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
         s->turn.n_cached = hold_cached(en, s);
         rank_seq(en, s);
         if (en->plan.blocked) s->rank = 0;
-        s->stuck = emit_room(s->group) < emit_events(s, 0, 1);
-        if (s->stuck || (en->plan.blocked ? !s->group->forked : portion_barred(en, s))) continue;
+        s->stalled = emit_room(s->group) < emit_events(s, 0, 1);
+        if (s->stalled || (en->plan.blocked ? !s->group->forked : portion_barred(en, s))) continue;
         if (!best || goes_before(s, best)) best = s;
     }
     return best;
@@ -539,7 +539,7 @@ static bool has_resided(const struct engine *en, const struct seq *s)
 /* n_gone: number of other sequences displaced for s. */
 static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last, int n_gone)
 {
-    if (last->stuck || (en->plan.idle && goes_before(s, last))) return true;
+    if (last->stalled || (en->plan.idle && goes_before(s, last))) return true;
     if (policy_yields(en->policy, &last->turn, &s->turn, n_gone)) return true;
     bool alike = last->turn.share_id == s->turn.share_id && last->turn.priority == s->turn.priority;
     if (policy_preempts(en->policy) && alike && last->extra && !s->extra) return true;
@@ -653,7 +653,7 @@ static void find_idle(struct engine *en)
     en->plan.blocked = false;
     for (int i = 0; i < n; i++) {
         const struct seq *s = en->running[i];
-        if (s->stuck) continue;
+        if (s->stalled) continue;
         if (goes_on(en, i)) en->plan.idle = false;
         en->plan.blocked = true;
     }
@@ -696,7 +696,7 @@ static void add_rows(struct engine *en, struct seq *s)
     const struct request *r = s->group->request;
     const struct wanted w = seq_wanted(s);
     int page_rows = pages_rows(en->pages), iseq = b->n_seq++;
-    const int from = s->spent ? s->n_kv - 1 : s->n_kv;
+    const int from = s->padding ? s->n_kv - 1 : s->n_kv;
     int kind = r->pooling ? OUT_HIDDEN : OUT_LOGITS;
     memcpy(b->page + (int64_t)iseq * b->page_stride, s->page, (size_t)s->n_page * sizeof *s->page);
     s->row0 = b->n_row;
@@ -711,7 +711,7 @@ static void add_rows(struct engine *en, struct seq *s)
         b->token[row] = pos < s->n_token ? s->token[pos] : s->draft[pos - s->n_token];
         b->pos[row] = pos;
         b->slot[row] = s->page[pos / page_rows] * page_rows + pos % page_rows;
-        bool wanted = (pos >= w.from && pos < w.to) || s->spent;
+        bool wanted = (pos >= w.from && pos < w.to) || s->padding;
         if (!wanted && (pos < s->n_token - 1 || r->max_tokens == 0)) continue;
         b->out_row[b->n_out] = row;
         b->out_kind[b->n_out++] = kind;
@@ -722,11 +722,11 @@ static void add_rows(struct engine *en, struct seq *s)
     state_rows(en, s, iseq);
 }
 
-/* End the batch if all running sequences are spent. */
-static void end_spent(struct engine *en)
+/* End the batch if all running sequences are padding. */
+static void end_padding(struct engine *en)
 {
     for (int i = 0; i < en->n_running; i++)
-        if (!en->running[i]->spent) return;
+        if (!en->running[i]->padding) return;
     while (en->n_running > 0) seq_end(en, en->running[0], en->running[0]->finish);
 }
 
@@ -735,7 +735,7 @@ bool sched_next(struct engine *en)
     batch_clear(&en->batch);
     memset(&en->plan, 0, sizeof en->plan);
     visit_groups(en);
-    end_spent(en);
+    end_padding(en);
     bool told = end_groups(en);
     rank_running(en);
     portion_begin(en);
@@ -745,10 +745,10 @@ bool sched_next(struct engine *en)
     plan_short(en);
     plan_prompts(en);
     draft_plan(en);
-    plan_spent(en);
+    plan_padding(en);
     for (int i = 0; i < en->n_running; i++)
         if (en->running[i]->n_row > 0) add_rows(en, en->running[i]);
-    end_groups(en); /* of spent sequences that lost their pages, and of refused ones */
+    end_groups(en); /* of padding sequences that lost their pages, and of refused ones */
     return en->batch.n_row > 0 || en->batch.n_copy > 0 || told;
 }
 
@@ -781,10 +781,10 @@ static bool is_done(const struct seq *s)
 }
 
 /* Keep a finished s in the batch if the policy holds batches. Returns whether it does. */
-static bool becomes_spent(const struct engine *en, struct seq *s)
+static bool becomes_padding(const struct engine *en, struct seq *s)
 {
     if (!policy_holds(en->policy) || s->group->n_seq > 1 || s->finish == FINISH_NONE) return false;
-    s->spent = true;
+    s->padding = true;
     return true;
 }
 
@@ -796,17 +796,17 @@ void sched_commit(struct engine *en)
     measure(en, us);
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (s->spent)
+        if (s->padding)
             s->n_row = 0;
         else
             serve(en, s, us);
-        if (is_done(s) && !s->spent && !becomes_spent(en, s)) done[n++] = s;
+        if (is_done(s) && !s->padding && !becomes_padding(en, s)) done[n++] = s;
     }
     for (int i = 0; i < n; i++)
         if (done[i]->finish != FINISH_NONE)
             seq_end(en, done[i], done[i]->finish);
         else
             sched_end_group(en, done[i]->group, FINISH_LENGTH);
-    end_spent(en);
+    end_padding(en);
     end_groups(en);
 }
