@@ -199,7 +199,7 @@ static int submit(struct api_call *c, struct part *p, struct err *e)
         params->seed = c->api->seed ^ (c->salt + (uint64_t)(p - c->part) * 0x9E3779B97F4A7C15u);
         params->seeded = true;
     }
-    p->request->patient = c->n_running > 0;
+    p->request->retry_silently = c->n_running > 0;
     p->request->extra = c->n_running >= ORDINARY;
     int rc = part_ready(p, c, e);
     if (rc == 0) rc = engine_submit(c->api->session->engine, p->request, e);

@@ -20,7 +20,7 @@ static const struct option options[] = {
 };
 
 /* Return a socket with timeouts for reading, writing and connecting. */
-static int patient_socket(int family)
+static int blocking_socket(int family)
 {
     struct timeval t = {.tv_sec = timeout_s};
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -45,7 +45,7 @@ static int connect_unix(const char *path, const char **why)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof a.sun_path) return *why = "too long a path", -1;
     memcpy(a.sun_path, path, strlen(path));
-    return connected(patient_socket(AF_UNIX), &a, sizeof a, why);
+    return connected(blocking_socket(AF_UNIX), &a, sizeof a, why);
 }
 
 static int connect_tcp(const char *host, const char *port, const char **why)
@@ -54,7 +54,7 @@ static int connect_tcp(const char *host, const char *port, const char **why)
     int fd = -1, rc = getaddrinfo(host, port, &want, &list);
     if (rc != 0) return *why = gai_strerror(rc), -1;
     for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next)
-        fd = connected(patient_socket(a->ai_family), a->ai_addr, a->ai_addrlen, why);
+        fd = connected(blocking_socket(a->ai_family), a->ai_addr, a->ai_addrlen, why);
     freeaddrinfo(list);
     return fd;
 }

@@ -85,7 +85,7 @@ static bool acquire(struct door *d, struct share *s, const struct request *r, in
 
 static bool has_place(const struct door *d, const struct request *r)
 {
-    if (r->patient && share_total(d->place) >= d->options.n_patient_max) return false;
+    if (r->retry_silently && share_total(d->place) >= d->options.queue_retry_max) return false;
     return share_may(d->place, r->share_id, r->share_weight, 1);
 }
 

@@ -23,7 +23,7 @@ struct request;
 
 struct door_options {
     int queue_max;     /* requests submitted and not yet scheduled */
-    int n_patient_max; /* queue length from which patient requests are refused */
+    int queue_retry_max; /* queue length from which requests with retry_silently are refused */
     int64_t byte_max;  /* bytes of all groups; 0: no limit */
 };
 

@@ -12,7 +12,7 @@ enum { N_QUEUE = 8, N_ASK = 40 }; /* slow_open's queue; a rig's reply queues */
 struct asked {
     uint64_t share_id;
     int n_prompt, n, max_tokens;
-    bool patient;
+    bool retry_silently;
 };
 
 static int ask(struct slow_rig *r, int i, const struct asked *a, struct err *e)
@@ -24,7 +24,7 @@ static int ask(struct slow_rig *r, int i, const struct asked *a, struct err *e)
     q->params.temperature = 0;
     q->params.ignore_eos = true;
     q->share_id = a->share_id;
-    q->patient = a->patient;
+    q->retry_silently = a->retry_silently;
     q->reply = r->queue[i] ? r->queue[i] : (r->queue[i] = engine_reply_queue());
     int rc = engine_submit(r->engine, q, e);
     if (rc != 0) request_close(q);
@@ -100,11 +100,11 @@ TEST(a_refused_request_is_not_scheduled)
     slow_close(&r);
 }
 
-TEST(patient_requests_wait_outside_while_a_batch_of_others_is_queued)
+TEST(silent_retries_wait_outside_while_a_batch_of_others_is_queued)
 {
     static struct slow_rig r;
     struct err e;
-    const struct asked part = {.share_id = 1, .n_prompt = 9, .patient = true},
+    const struct asked part = {.share_id = 1, .n_prompt = 9, .retry_silently = true},
                        one = {.share_id = 1, .n_prompt = 9};
     NEED_OK(slow_open(&r, 40, 32, 2, &e), &e);
     NEED_OK(ask(&r, 0, &one, &e), &e);
@@ -200,7 +200,7 @@ TEST(an_idle_door_gives_a_request_the_most_of_answers)
     struct door d;
     struct err e;
     struct request r = {.share_id = 1, .share_weight = 1};
-    NEED_OK(door_open(&d, &(struct door_options){.queue_max = 8, .n_patient_max = 8, .byte_max = 64000}, &e), &e);
+    NEED_OK(door_open(&d, &(struct door_options){.queue_max = 8, .queue_retry_max = 8, .byte_max = 64000}, &e), &e);
     int64_t most = door_answer_most(&d);
     EXPECT(most < door_answer_max(&d) && !door_reserve(&d, &r, most + 1));
     EXPECT(door_reserve(&d, &r, most));

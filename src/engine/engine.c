@@ -227,7 +227,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
                                 .slice_tokens = o->slice_tokens};
     if (rc == 0) rc = policy_open(&en->policy, &po, e);
     struct door_options d = {.queue_max = o->queue_max ? o->queue_max : QUEUE_MAX,
-                             .n_patient_max = x->limits->n_seq,
+                             .queue_retry_max = x->limits->n_seq,
                              .byte_max = o->byte_max};
     if (rc == 0) rc = door_open(&en->door, &d, e);
     en->inbox = queue_open((size_t)d.queue_max * 2, sizeof(struct message));
@@ -414,7 +414,7 @@ int engine_share_lists(const struct engine *en, const struct sample_params *p, s
     return sample_lists_open(out, p, &en->vocab, e);
 }
 
-/* Reject r for now. Rejections of a patient request are not counted, since the client does not see
+/* Reject r for now. Rejections with retry_silently are not counted, since the client does not see
  * them. */
 static int busy(struct engine *en, const struct request *r, enum door_answer a, struct err *e)
 {
@@ -425,7 +425,7 @@ static int busy(struct engine *en, const struct request *r, enum door_answer a, 
                  : err_set(e, ERR_BUSY,
                            "the requests that were taken hold the %lld MiB that they may; try again later",
                            (long long)o->byte_max >> 20);
-    if (r->patient) return rc;
+    if (r->retry_silently) return rc;
     stats_refused(en->stats, a == DOOR_FULL ? STAT_rejected_queue : STAT_rejected_memory);
     return refused(en, rc);
 }

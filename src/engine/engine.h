@@ -103,7 +103,7 @@ struct request {
     double share_weight; /* > 0 */
     bool extra;          /* one of many from one call: requests of equal rank go first */
     /* the caller retries on ERR_BUSY: refused, uncounted, while a batch of requests is queued */
-    bool patient;
+    bool retry_silently;
     /* borrowed; from engine_reply_queue, used by this request only, outlives it */
     struct queue *reply;
     /* engine clock time at which the client had sent the whole request; latencies count from here.
