@@ -175,7 +175,7 @@ struct portion {
     double worth;          /* cost of its rows, in rows at position 0 */
     struct step_load load; /* its rows */
 };
-struct asker {
+struct submission {
     uint64_t share_id;
     int64_t us; /* 0: never */
 };
@@ -228,7 +228,7 @@ struct engine {
     struct {
         struct portion *v; /* owned [limits.n_seq]; [n]: the holders of running sequences */
         int n;
-        struct asker asked[2]; /* the last holder that submitted, and the last other one */
+        struct submission recent[2]; /* the last holder that submitted, and the last other one */
         double per_position;   /* what a position that a row attends to adds to its worth */
     } portions;
     struct seq **running;     /* owned [limits.n_seq], in rank order */
@@ -289,7 +289,7 @@ void sched_end_group(struct engine *en, struct group *g, enum finish f);
 
 int portion_open(struct engine *en, struct err *e);
 void portion_close(struct engine *en);
-void portion_seen(struct engine *en, uint64_t share_id); /* Record a submission of the holder. */
+void portion_submitted(struct engine *en, uint64_t share_id); /* Record a submission of the holder. */
 void portion_run(struct engine *en, const struct seq *s);
 void portion_run_end(struct engine *en, const struct seq *s);
 void portion_begin(struct engine *en); /* Start the plan of a step. */

@@ -1,7 +1,7 @@
 /* portion.c - limits of one holder's (a key's, else a peer's) rows and places while other holders
  * are active.
  *
- *   sched_submit --portion_seen--> recent holders
+ *   sched_submit --portion_submitted--> recent holders
  *   sched_next   --portion_begin--> rows: portion_rows, portion_take; places: portion_full
  *
  * The first token of a new request waits for the running step and then for its own step. So the
@@ -47,11 +47,11 @@ void portion_close(struct engine *en)
     free(en->portions.v);
 }
 
-void portion_seen(struct engine *en, uint64_t share_id)
+void portion_submitted(struct engine *en, uint64_t share_id)
 {
-    struct asker *last = en->portions.asked;
+    struct submission *last = en->portions.recent;
     if (last[0].us == 0 || last[0].share_id != share_id) last[1] = last[0];
-    last[0] = (struct asker){.share_id = share_id, .us = en->now_us};
+    last[0] = (struct submission){.share_id = share_id, .us = en->now_us};
 }
 
 /* ---- other holders ---- */
@@ -63,18 +63,18 @@ static struct portion *find(const struct engine *en, uint64_t share_id)
     return NULL;
 }
 
-static bool asked_lately(const struct engine *en, const struct asker *a)
+static bool is_recent(const struct engine *en, const struct submission *a)
 {
     return a->us > 0 && en->now_us - a->us < COMPANY_US;
 }
 
 static bool has_company(const struct engine *en, uint64_t share_id)
 {
-    const struct asker *last = en->portions.asked;
+    const struct submission *last = en->portions.recent;
     if (!policy_divides(en->policy)) return false;
     if (en->portions.n > 1 || (en->portions.n == 1 && en->portions.v[0].share_id != share_id))
         return true;
-    return asked_lately(en, &last[last[0].share_id == share_id]);
+    return is_recent(en, &last[last[0].share_id == share_id]);
 }
 
 void portion_run(struct engine *en, const struct seq *s)

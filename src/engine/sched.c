@@ -221,7 +221,7 @@ void sched_submit(struct engine *en, struct group *take_g)
         take_g->seq[i].n_before = i;
     }
     if (take_g->next) en->contended_us = en->now_us;
-    portion_seen(en, take_g->request->share_id);
+    portion_submitted(en, take_g->request->share_id);
     seq_wait(en, &take_g->seq[0]);
 }
 
