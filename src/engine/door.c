@@ -105,7 +105,7 @@ static enum door_answer enter(struct door *d, struct group *g, int *n_evicted)
 
 /* ---- any thread ---- */
 
-enum door_answer door_ask(struct door *d, const struct request *r, int64_t *n_byte)
+enum door_answer door_check(struct door *d, const struct request *r, int64_t *n_byte)
 {
     pthread_mutex_lock(&d->lock);
     bool fits = has_place(d, r);

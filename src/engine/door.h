@@ -50,7 +50,7 @@ void door_close(struct door *d); /* safe on a zeroed one */
 enum door_answer { DOOR_OPEN, DOOR_FULL, DOOR_NO_MEMORY };
 /* Return whether r can have a place, and in *n_byte about how many bytes its group may take (-1: no
  * limit). */
-enum door_answer door_ask(struct door *d, const struct request *r, int64_t *n_byte);
+enum door_answer door_check(struct door *d, const struct request *r, int64_t *n_byte);
 /* Queue g, which holds g->n_byte. Sets *n_evicted to the number of requests refused to make
  * room. */
 enum door_answer door_enter(struct door *d, struct group *g, int *n_evicted);

@@ -434,7 +434,7 @@ static int busy(struct engine *en, const struct request *r, enum door_answer a, 
 static int open_group(struct group **out, struct engine *en, struct request *r, struct err *e)
 {
     int64_t room;
-    enum door_answer a = door_ask(&en->door, r, &room);
+    enum door_answer a = door_check(&en->door, r, &room);
     if (a != DOOR_OPEN) return busy(en, r, a, e);
     int rc = group_open(out, en, r, room < 0 ? 0 : room, e);
     if (rc != ERR_LIMIT) return rc;
