@@ -84,7 +84,7 @@ const uint32_t *constraint_mask_of(const struct seq *s, int32_t token)
 
 int constraint_forced(const struct engine *en, const struct seq *s, int32_t *token, int n)
 {
-    if (!s->constraint || !s->constraint->op->forced || en->ask_always || n <= 0) return 0;
+    if (!s->constraint || !s->constraint->op->forced || en->no_jump_forward || n <= 0) return 0;
     return s->constraint->op->forced(s->constraint, token, n);
 }
 

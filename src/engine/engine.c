@@ -197,7 +197,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     en->keep_prefixes = !o->no_prefix_cache;
     en->prompt_max = o->prompt_max;
     en->drafter = o->drafter;
-    en->ask_always = o->no_jump_forward;
+    en->no_jump_forward = o->no_jump_forward;
     en->check_period = o->check ? 1 : check_steps ? 1 + x->n_page / CHECKED_PAGES : 0;
     en->prefill_rate = x->prefill_rate > 0 ? x->prefill_rate : 1e-4;
     int rc = read_eog(en, e);

@@ -219,7 +219,7 @@ struct engine {
     } plan;
     struct sample_work *work;  /* owned */
     struct drafter drafter;
-    bool ask_always; /* no_jump_forward is set */
+    bool no_jump_forward;
     float *flat; /* owned f32 [n_vocab] zeros: logits for picks that a constraint decides alone */
     struct sample_vocab vocab; /* eog owned */
     int32_t *eog;

@@ -323,7 +323,7 @@ static void catch_up(struct engine *en, struct seq *s)
 /* Plan tokens that may be forced after the pick, as many as their events have room for. */
 static void plan_forced(const struct engine *en, struct seq *s)
 {
-    if (s->n_pick == 0 || !s->constraint || en->ask_always || emit_needs_logits(s)) return;
+    if (s->n_pick == 0 || !s->constraint || en->no_jump_forward || emit_needs_logits(s)) return;
     int part = emit_part(s) - 1;
     s->n_more = part < FORCED_MAX ? part > 0 ? part : 0 : FORCED_MAX;
     s->n_event += emit_events(s, 0, s->n_more);

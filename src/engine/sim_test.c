@@ -42,7 +42,7 @@ struct way {
     /* several tokens of a sequence are verified per step: right, wrong and random guesses */
     bool drafts;
     int n_draft;               /* tokens of a guess */
-    bool ask_always;           /* no_jump_forward */
+    bool no_jump_forward;
     int n_state, n_host_state; /* the model has recurrent state */
     bool no_kv;                /* the model has only recurrent state */
     bool constrained;          /* half of the requests follow scripts, whose masks a pool fills */
@@ -331,7 +331,7 @@ static void sim_open(struct sim *s, const struct way *w)
     x.context_max = s->len_max;
     x.copy_rate = w->copy_rate;
     struct drafter d = {.ctx = s, .n_max = w->drafts ? w->n_draft : 0, .guess = guess};
-    struct engine_options o = {.executor = x, .drafter = d, .no_jump_forward = w->ask_always, .scheduler = w->policy, .queue_max = w->floods ? FLOOD_QUEUE : 2 * N_CLIENT};
+    struct engine_options o = {.executor = x, .drafter = d, .no_jump_forward = w->no_jump_forward, .scheduler = w->policy, .queue_max = w->floods ? FLOOD_QUEUE : 2 * N_CLIENT};
     for (int i = 0; i < N_STEM; i++)
         for (int k = 0; k < LEN_MAX; k++) s->stem[i][k] = below(s, FAKE_VOCAB);
     for (int i = 0; i < N_CLIENT; i++) s->client[i].queue = engine_reply_queue();
@@ -404,7 +404,7 @@ static struct way way_of(const char *policy, int i, uint64_t *rng)
         w.no_kv = rng_below(rng, 3) == 0;
         if (w.no_kv) w.window = 1;
     }
-    w.ask_always = rng_below(rng, 3) == 0;
+    w.no_jump_forward = rng_below(rng, 3) == 0;
     w.drafts = rng_below(rng, 2);
     w.n_draft = rng_below(rng, 2) ? 0 : 1 + (int)rng_below(rng, DRAFT_MAX);
     return w;
