@@ -325,13 +325,13 @@ int hold_freed(const struct engine *en, const struct seq *last, const struct seq
 /* Return the fewest pages with which a sequence of n tokens can be computed. */
 int hold_least(const struct engine *en, int n);
 /* Find the prefix of s on admission, or return its pages from host memory. */
-void hold_begin(struct engine *en, struct seq *s);
+void hold_acquire(struct engine *en, struct seq *s);
 /* Adopt prompt pages that other sequences sealed since admission. Returns the number of their
  * tokens. */
 int hold_catch_up(struct engine *en, struct seq *s);
 int hold_copies(const struct seq *s); /* Return the copies that bring it back from host memory. */
 /* Return whether the batch has room for its copies. */
-bool hold_can_begin(const struct engine *en, const struct seq *s);
+bool hold_can_acquire(const struct engine *en, const struct seq *s);
 /* Seal full pages and drop pages before the window. */
 void hold_commit(struct engine *en, struct seq *s);
 void hold_drop(struct engine *en, struct seq *s); /* Release all pages. */

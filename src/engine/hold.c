@@ -1,6 +1,6 @@
 /* hold.c - pages of a sequence: cached prefixes, growth, copy on write, and preemption.
  *
- *              hold_begin: found by name (hold_catch_up: later), or copied in from host memory
+ *              hold_acquire: found by name (hold_catch_up: later), or copied in from host memory
  *   (nothing) ------------------------------------------------------> pages [n_hole, n_page)
  *       ^                                                              | hold_rows: one more, when
  *       '------ hold_drop; hold_preempt: dropped, or copied out -------'   a row needs it
@@ -275,7 +275,7 @@ int hold_copies(const struct seq *s)
     return s->n_host + (s->host_state >= 0);
 }
 
-bool hold_can_begin(const struct engine *en, const struct seq *s)
+bool hold_can_acquire(const struct engine *en, const struct seq *s)
 {
     return hold_copies(s) <= copies_left(en);
 }
@@ -303,7 +303,7 @@ static void swap_in(struct engine *en, struct seq *s)
     state_return(en, s);
 }
 
-void hold_begin(struct engine *en, struct seq *s)
+void hold_acquire(struct engine *en, struct seq *s)
 {
     if (s->n_host)
         swap_in(en, s);

@@ -618,7 +618,7 @@ static void start(struct engine *en, struct seq *s)
         sched_end_group(en, s->group, FINISH_REFUSED);
         return;
     }
-    hold_begin(en, s);
+    hold_acquire(en, s);
     s->turn.n_left = s->n_token - s->n_kv; /* what was found is not computed and costs nothing */
     seq_run(en, s);
     if (!first) return;
@@ -676,7 +676,7 @@ static void admit(struct engine *en)
             !en->plan.blocked &&
             !policy_admits(en->policy, en->n_running, en->waiting.n, oldest_us, en->now_us);
         if (en->plan.deferred || !s) return;
-        if (!hold_can_begin(en, s)) return;
+        if (!hold_can_acquire(en, s)) return;
         bool full = is_full(en, s);
         if (!fits(en, s) && !displace(en, s)) {
             if (!full) return;
