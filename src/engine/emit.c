@@ -189,7 +189,7 @@ void emit_forced(struct engine *en, struct seq *s)
 
 /* Return whether the row at pos, the i-th that picks, belongs to the sequence: its token may be a
  * wrong guess. */
-static bool stands(const struct seq *s, int i, int pos)
+static bool is_accepted(const struct seq *s, int i, int pos)
 {
     if (i == 0) return true;
     return s->finish == FINISH_NONE && s->n_token == pos + 1 && s->token[pos] == s->draft[i - 1];
@@ -199,9 +199,9 @@ static bool stands(const struct seq *s, int i, int pos)
 static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const float *logits)
 {
     struct group *g = s->group;
-    if (!stands(s, i, pos)) return false;
+    if (!is_accepted(s, i, pos)) return false;
     s->n_kv = pos + 1;
-    if (i > 0) state_stands(en, s, i);
+    if (i > 0) state_adopt(en, s, i);
     if (g->beam) {
         beam_pick(en, s, logits);
         return true;
@@ -249,7 +249,7 @@ void sample_rows(struct engine *en, struct model_out out)
     constraint_masks(en, v, n);
     for (int i = 0; i < n; i++) {
         v[i]->n_kv += v[i]->n_row - v[i]->n_draft;
-        state_stands(en, v[i], 0);
+        state_adopt(en, v[i], 0);
     }
     for (int i = 0; i < n; i++) sample_seq(en, v[i], out);
     beam_advance(en);

@@ -350,8 +350,8 @@ void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst);
 /* ---- state.c; for a model without recurrent state: no effect, always room ---- */
 
 /* Return whether the state after n pages of s is cached (true for n = 0). */
-bool state_there(const struct engine *en, const struct seq *s, int n);
-/* Continue s from that state, which state_there has found. */
+bool state_is_cached(const struct engine *en, const struct seq *s, int n);
+/* Continue s from that state, which state_is_cached has found. */
 void state_find(struct engine *en, struct seq *s, int n);
 /* Return false if s lacks a slot. */
 bool state_may_own(const struct engine *en, const struct seq *s);
@@ -362,7 +362,7 @@ int state_more(struct engine *en, struct seq *s, int n);
 /* Write the planned slots into the batch. */
 void state_rows(struct engine *en, struct seq *s, int iseq);
 /* Adopt the state after row i of the draft (0: after the known tokens). */
-void state_stands(struct engine *en, struct seq *s, int i);
+void state_adopt(struct engine *en, struct seq *s, int i);
 /* Drop the slots of rows that will not be computed. */
 void state_unplan(struct engine *en, struct seq *s);
 /* Make states after whole pages findable and drop unused slots. */

@@ -69,12 +69,12 @@ static int n_found(const struct engine *en, const struct seq *s)
     if (en->executor.window == 0) {
         int n = 0;
         while (n < most && look(en, s, n) >= 0) n++;
-        while (!state_there(en, s, n)) n--;
+        while (!state_is_cached(en, s, n)) n--;
         return n;
     }
     for (int n = most; n > 0;) {
         int i = n - 1, first = first_page(en, n * rows);
-        if (!state_there(en, s, n)) {
+        if (!state_is_cached(en, s, n)) {
             n--;
             continue;
         }
@@ -92,7 +92,7 @@ int hold_cached(const struct engine *en, const struct seq *s)
     if (most > s->n_name) most = s->n_name;
     while (n > 0 && look(en, s, n - 1) < 0) n--;
     while (n < most && look(en, s, n) >= 0) n++;
-    while (!state_there(en, s, n)) n--;
+    while (!state_is_cached(en, s, n)) n--;
     return n * rows;
 }
 
@@ -114,7 +114,7 @@ int hold_catch_up(struct engine *en, struct seq *s)
     int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows, before = s->n_kv, n = i;
     if (s->n_sealed != i || s->n_page > i + (s->n_kv % rows > 0)) return 0;
     for (int k = i; k < most && look(en, s, k) >= 0; k++)
-        if (state_there(en, s, k + 1)) n = k + 1;
+        if (state_is_cached(en, s, k + 1)) n = k + 1;
     if (n > i) state_find(en, s, n);
     for (; i < n; i++) {
         int32_t page = page_find(en->pages, s->name[i], tokens_of(en, s, i));

@@ -28,7 +28,7 @@ static const int32_t *page_tokens(const struct engine *en, const struct seq *s, 
     return s->token + (n - 1) * rows;
 }
 
-bool state_there(const struct engine *en, const struct seq *s, int n)
+bool state_is_cached(const struct engine *en, const struct seq *s, int n)
 {
     return !en->states || n == 0 || page_look(en->states, s->name[n - 1], page_tokens(en, s, n)) >= 0;
 }
@@ -102,7 +102,7 @@ void state_rows(struct engine *en, struct seq *s, int iseq)
     if (s->snapshot >= 0) b->state_out[s->row0 + s->n_snapshot * rows - 1 - s->pos0] = s->snapshot;
 }
 
-void state_stands(struct engine *en, struct seq *s, int i)
+void state_adopt(struct engine *en, struct seq *s, int i)
 {
     if (!en->states) return;
     int32_t slot = s->state_to[i];
