@@ -286,7 +286,7 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     }
 }
 
-static void tell(struct engine *en, struct group *g)
+static void end_beams(struct engine *en, struct group *g)
 {
     struct beam *b = g->beam;
     bool some = b->n_hyp > 0 && !b->failed;
@@ -311,7 +311,7 @@ static void advance(struct engine *en, struct group *g)
     g->forked = true;
     b->improving = b->improving && n > 0 && may_improve(g, go[0]->score, n_output);
     if (b->improving && !b->failed) go_on(en, g, go, n);
-    if (!b->improving || b->failed) tell(en, g);
+    if (!b->improving || b->failed) end_beams(en, g);
 }
 
 void beam_advance(struct engine *en)

@@ -88,7 +88,7 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
 }
 
 /* Emit the token, or keep it if the group emits at its end. */
-static void tell(struct engine *en, struct seq *s, const struct pick *p)
+static void emit_token(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
     int n_top = r->params.n_logprob > 0 ? r->params.n_logprob : 0;
@@ -162,7 +162,7 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
     }
     s->token[s->n_token++] = p->id;
     sampler_accept(s->sampler, p->id);
-    tell(en, s, p);
+    emit_token(en, s, p);
     if (s->n_output == r->max_tokens) s->finish = FINISH_LENGTH;
 }
 

@@ -52,7 +52,7 @@ static struct stats_level level_of(const struct engine *en)
 }
 
 /* Record the end of a step; b NULL: it computed nothing. */
-static void tell_step(struct engine *en, const struct batch *b)
+static void record_end_of_step(struct engine *en, const struct batch *b)
 {
     struct stats_level l = level_of(en);
     record_step(en, b, &l);
@@ -77,7 +77,7 @@ bool engine_step(struct engine *en)
     if (en->states) pages_now(en->states, en->now_us);
     inbox_drain(en);
     bool some = sched_next(en); /* false: no events were emitted and there is nothing to compute */
-    if (en->batch.n_row == 0 && en->batch.n_copy == 0) return tell_step(en, NULL), some;
+    if (en->batch.n_row == 0 && en->batch.n_copy == 0) return record_end_of_step(en, NULL), some;
     struct stats_level l = level_of(en);
     int64_t now_us = engine_now(en);
     stats_peak(en->stats, now_us, &l);
@@ -91,7 +91,7 @@ bool engine_step(struct engine *en)
     stats_lap(en->stats, engine_now(en));
     sched_commit(en);
     stats_lap(en->stats, engine_now(en));
-    tell_step(en, &en->batch);
+    record_end_of_step(en, &en->batch);
     budget_observe(&en->budget, &en->load, engine_now(en) - en->now_us);
     const char *wrong = check ? engine_check(en) : NULL;
     if (check) en->n_unchecked = 0;
@@ -506,14 +506,14 @@ int engine_submit(struct engine *en, struct request *take_r, struct err *e)
 }
 
 /* Send a message without a reply; the inbox is drained in every step. */
-static void tell(struct engine *en, const struct message *m)
+static void post(struct engine *en, const struct message *m)
 {
     while (!queue_push(en->inbox, m) && !atomic_load(&en->quit)) sched_yield();
 }
 
 void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice)
 {
-    tell(en, &(struct message){.kind = MESSAGE_CANCEL, .request_id = request_id, .choice = choice});
+    post(en, &(struct message){.kind = MESSAGE_CANCEL, .request_id = request_id, .choice = choice});
 }
 
 void engine_cancel(struct engine *en, uint64_t request_id)
@@ -523,7 +523,7 @@ void engine_cancel(struct engine *en, uint64_t request_id)
 
 void engine_forget_prefixes(struct engine *en)
 {
-    tell(en, &(struct message){.kind = MESSAGE_FORGET});
+    post(en, &(struct message){.kind = MESSAGE_FORGET});
 }
 
 bool engine_drain(struct engine *en, int64_t wait_us)

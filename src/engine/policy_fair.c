@@ -43,7 +43,7 @@ struct payer {
 };
 
 struct payers {
-    struct payer nobody; /* share 0, and shares without a place in the table */
+    struct payer other; /* share 0, and shares without a place in the table */
     struct payer payer[N_SHARE];
     double idle_us;    /* virtual time of the last share that became idle */
     double us_per_row; /* recent cost of a prompt row */
@@ -60,14 +60,14 @@ static struct payer *place(struct payers *s, uint64_t id, int i)
 static struct payer *payer_find(struct payers *s, uint64_t id)
 {
     struct payer *best = NULL;
-    if (id == 0) return &s->nobody;
+    if (id == 0) return &s->other;
     for (int i = 0; i < N_PROBE; i++) {
         struct payer *x = place(s, id, i);
         if (x->used && x->id == id) return x;
         if (x->n_turn > 0) continue;
         if (!best || (best->used && (!x->used || x->virtual_us < best->virtual_us))) best = x;
     }
-    if (!best) return &s->nobody;
+    if (!best) return &s->other;
     *best = (struct payer){.id = id, .used = true};
     return best;
 }
@@ -85,7 +85,7 @@ static double least_us(const struct payers *s)
 {
     double least = s->idle_us;
     bool any = false;
-    lower(&least, &any, &s->nobody);
+    lower(&least, &any, &s->other);
     for (int i = 0; i < N_SHARE; i++) lower(&least, &any, &s->payer[i]);
     return least;
 }

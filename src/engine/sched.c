@@ -151,7 +151,7 @@ void seq_preempt(struct engine *en, struct seq *s)
 
 /* Emit the group's last events as the queue has room. Returns false if some are left for the next
  * step. */
-static bool tell_end(struct engine *en, struct group *g)
+static bool emit_end(struct engine *en, struct group *g)
 {
     if (g->held && (g->ended == FINISH_NONE || g->ended == FINISH_LENGTH)) {
         if (!g->answer[0].token) group_rank(en, g);
@@ -165,10 +165,10 @@ static bool tell_end(struct engine *en, struct group *g)
  * events. */
 static bool end_groups(struct engine *en)
 {
-    bool told = false;
+    bool emitted = false;
     for (struct group **at = &en->ended, *g; (g = *at);) {
-        told |= g->held && emit_room(g) > 0;
-        if (!tell_end(en, g)) {
+        emitted |= g->held && emit_room(g) > 0;
+        if (!emit_end(en, g)) {
             at = &g->next_ended;
             continue;
         }
@@ -179,7 +179,7 @@ static bool end_groups(struct engine *en)
         group_close(g);
         atomic_fetch_sub(&en->n_open, 1);
     }
-    return told;
+    return emitted;
 }
 
 void seq_idle(struct engine *en, struct seq *s)
@@ -375,7 +375,7 @@ static void plan_rows(struct engine *en, struct seq *s, int most)
     en->plan.n_logits += s->n_logits;
 }
 
-static bool wants_row(const struct seq *s)
+static bool needs_row(const struct seq *s)
 {
     return !s->stalled && s->n_row == 0 && seq_decodes(s);
 }
@@ -398,7 +398,7 @@ static void plan_decodes(struct engine *en)
 {
     int n = 0;
     for (int i = 0; i < en->n_running; i++)
-        if (wants_row(en->running[i])) put_in_order(en, n++, en->running[i]);
+        if (needs_row(en->running[i])) put_in_order(en, n++, en->running[i]);
     for (int i = 0; i < n; i++) {
         struct seq *s = en->order[i];
         if (s->state != SEQ_RUNNING) continue;
@@ -736,7 +736,7 @@ bool sched_next(struct engine *en)
     memset(&en->plan, 0, sizeof en->plan);
     visit_groups(en);
     end_padding(en);
-    bool told = end_groups(en);
+    bool emitted = end_groups(en);
     rank_running(en);
     portion_begin(en);
     plan_decodes(en);
@@ -749,7 +749,7 @@ bool sched_next(struct engine *en)
     for (int i = 0; i < en->n_running; i++)
         if (en->running[i]->n_row > 0) add_rows(en, en->running[i]);
     end_groups(en); /* of padding sequences that lost their pages, and of refused ones */
-    return en->batch.n_row > 0 || en->batch.n_copy > 0 || told;
+    return en->batch.n_row > 0 || en->batch.n_copy > 0 || emitted;
 }
 
 /* ---- after the step ---- */
