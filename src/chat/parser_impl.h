@@ -39,6 +39,20 @@ struct call_body {
     const char *id_mark, *arguments_mark;
 };
 
+/* Text of calls as the family's models write it, for the grammar of forced calls (tool_tag.c):
+ *
+ *   begin  open NAME middle ARGUMENTS close  [between open NAME middle ARGUMENTS close]...  end
+ *
+ * NULL is "". In `middle` and `close`, %d is the call's number and %s an id of nine letters and
+ * digits. The parser must read every such text as these calls, and nothing else. */
+struct call_text {
+    const char *has; /* text in the source of templates that write this form; NULL: all others */
+    const char *begin, *open, *middle, *close, *between, *end;
+    const char *style; /* ARGUMENTS: NULL: JSON; else a style of grammar/tag_xml.c: "qwen_xml" */
+    bool quoted;       /* NAME is in a JSON string; otherwise it has only letters, digits, _ - . */
+    bool single;       /* a message has at most one call */
+};
+
 struct tool_family {
     const char *name;
     const char *has[4]; /* texts that must all be in the source of a template of this family */
@@ -48,6 +62,8 @@ struct tool_family {
     const char *end; /* optional mark after the body; NULL: none                               */
     const char
         *separator; /* without `begin`: mark between two calls                                */
+    struct call_text
+        text[4]; /* the first that fits the template is written; none: calls cannot be forced */
 };
 
 struct reason_family {

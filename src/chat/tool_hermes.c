@@ -9,4 +9,9 @@ const struct tool_family tool_hermes = {
     .begin = "<tool_call>",
     .body = {{CALL_OBJECT, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
     .end = "</tool_call>",
+    .text = {{.open = "<tool_call>\n{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = "}\n</tool_call>",
+              .between = "\n",
+              .quoted = true}},
 };

@@ -7,4 +7,9 @@ const struct tool_family tool_llama3_json = {
     .has = {"Respond in the format {\"name\": function name, \"parameters\""},
     .body = {{CALL_OBJECT, .name_key = "name", .arguments_key = {"parameters", "arguments"}}},
     .separator = ";",
+    .text = {{.open = "{\"name\": \"",
+              .middle = "\", \"parameters\": ",
+              .close = "}",
+              .between = "; ",
+              .quoted = true}},
 };

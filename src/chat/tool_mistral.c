@@ -9,4 +9,13 @@ const struct tool_family tool_mistral = {
     .begin = "[TOOL_CALLS]",
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments"}, .id_key = "id"},
              {CALL_NAMED, .id_mark = "[CALL_ID]", .arguments_mark = "[ARGS]"}},
+    .text = {{.has = "[CALL_ID]", .open = "[TOOL_CALLS]", .middle = "[CALL_ID]%s[ARGS]"},
+             {.has = "[ARGS]", .open = "[TOOL_CALLS]", .middle = "[ARGS]"},
+             {.begin = "[TOOL_CALLS][",
+              .open = "{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = ", \"id\": \"%s\"}",
+              .between = ", ",
+              .end = "]",
+              .quoted = true}},
 };
