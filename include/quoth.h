@@ -143,8 +143,8 @@ typedef struct quoth_request {
      * best_of, use_beam_search, length_penalty, max_tokens (default 16), stop, logprobs,
      * prompt_logprobs [0, 20], skip_special_tokens, include_stop_str_in_output, timeout (seconds;
      * the answer then ends with the tokens generated so far), ... Names and defaults are vLLM's,
-     * except for defaults that the model's authors recommend. Unknown names are ignored; null means
-     * absent. */
+     * except for defaults that the model's authors recommend. Unknown names are an error; null
+     * means absent. */
     const char *params;
     /* NULL: generate. Otherwise return an embedding of the prompt (params may contain no sampling):
      * the pooled final hidden states, by "mean", "last", "first", or "auto" (as the model file

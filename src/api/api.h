@@ -84,6 +84,10 @@ void api_call_close(struct api_call *c); /* cancels what runs and waits for it; 
  * body has none; logprobs, which endpoints read in different ways, are left to the caller. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e);
+/* Refuse a field that api_read_params and the library's other readers do not know, or cannot keep: ERR_ARG, ERR_UNSUPPORTED. */
+int api_check_params(const struct json *params, struct err *e);
+/* The same of a conversation for api_render. */
+int api_check_conversation(const struct json *body, struct err *e);
 /* "logprobs" and "prompt_logprobs" as numbers of alternatives. */
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e);
 

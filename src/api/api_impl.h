@@ -29,7 +29,13 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
 
 /* ---- fields.c: is there one that asks for what cannot be given? where: the endpoint's kind ---- */
 
-enum { ENDPOINT_CHAT = 1, ENDPOINT_TEXT = 2, ENDPOINT_EMBED = 4, ENDPOINT_RENDER = 8 };
+enum {
+    ENDPOINT_CHAT = 1,
+    ENDPOINT_TEXT = 2,
+    ENDPOINT_EMBED = 4,
+    ENDPOINT_RENDER = 8,
+    ENDPOINT_LIBRARY = 16
+};
 int fields_check(const struct json *body, unsigned where, struct err *e);
 bool body_asks(const struct json *value); /* null, false, 0, "", [] and {} ask for nothing */
 

@@ -6,18 +6,24 @@
 
 #include <string.h>
 
-enum { C = ENDPOINT_CHAT, T = ENDPOINT_TEXT, E = ENDPOINT_EMBED, R = ENDPOINT_RENDER };
+enum {
+    C = ENDPOINT_CHAT,
+    T = ENDPOINT_TEXT,
+    E = ENDPOINT_EMBED,
+    R = ENDPOINT_RENDER,
+    L = ENDPOINT_LIBRARY
+};
 
 static const struct field {
     const char *name;
     unsigned where;
     bool later;
 } fields[] = {
-#define REAL(name, ...)     {#name, C | T, false},
-#define INT(name, ...)      {#name, C | T, false},
-#define ONE_INT(name, ...)  {#name, C | T, false},
-#define ONE_FLAG(name, ...) {#name, C | T, false},
-#define OTHER(name, ...)    {#name, C | T, false},
+#define REAL(name, ...)     {#name, C | T | L, false},
+#define INT(name, ...)      {#name, C | T | L, false},
+#define ONE_INT(name, ...)  {#name, C | T | L, false},
+#define ONE_FLAG(name, ...) {#name, C | T | L, false},
+#define OTHER(name, ...)    {#name, C | T | L, false},
 #include "sample/params.def"
 #define READ(name, where)      {#name, where, false},
 #define IDLE(name, where, why) {#name, where, false},
@@ -65,4 +71,28 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
         if (!f) log_debug("a request has a field that nobody knows: \"%.60s\"", name);
     }
     return 0;
+}
+
+/* ---- the library's: a misspelled name would change an answer in silence ---- */
+
+static int refuse_unknown(const struct json *body, unsigned where, struct err *e)
+{
+    for (void *it = json_first(body); it; it = json_next(body, it)) {
+        const char *name = json_it_key(it, NULL);
+        if (json_kind(json_it_value(it)) == JK_NULL || find(name, where)) continue;
+        if (!find(name, ~0u)) return err_field(e, ERR_ARG, name, ": unknown field");
+        if (body_asks(json_it_value(it)))
+            return err_field(e, ERR_UNSUPPORTED, name, ": not supported in the library");
+    }
+    return fields_check(body, where, e);
+}
+
+int api_check_params(const struct json *params, struct err *e)
+{
+    return refuse_unknown(params, L, e);
+}
+
+int api_check_conversation(const struct json *body, struct err *e)
+{
+    return refuse_unknown(body, R, e);
 }

@@ -109,19 +109,24 @@ TEST(lib_version_and_errors)
 
 TEST(lib_bad_requests_name_the_field)
 {
-    static const char *const bad[][2] = {{"{\"temperature\": \"hot\"}", "temperature"},
-                                         {"{\"top_p\": 0}", "top_p"},
-                                         {"{\"max_tokens\": -1}", "max_tokens"},
-                                         {"{\"logprobs\": 21}", "logprobs"},
-                                         {"{\"logit_bias\": {\"-7\": 1}}", "logit_bias"},
-                                         {"{\"stop\": [1]}", "stop"},
-                                         {"{\"stop_token_ids\": [99999]}", "stop_token_ids"},
-                                         {"[]", "params"},
-                                         {"{", "params"},
-                                         {"{\"temperature\": 1e300}", "temperature"},
-                                         {"{\"timeout\": 0}", "timeout"},
-                                         {"{\"timeout\": -1}", "timeout"},
-                                         {"{\"timeout\": \"soon\"}", "timeout"}};
+    static const char *const bad[][2] = {
+        {"{\"temperature\": \"hot\"}", "temperature"},
+        {"{\"top_p\": 0}", "top_p"},
+        {"{\"max_tokens\": -1}", "max_tokens"},
+        {"{\"logprobs\": 21}", "logprobs"},
+        {"{\"logit_bias\": {\"-7\": 1}}", "logit_bias"},
+        {"{\"stop\": [1]}", "stop"},
+        {"{\"stop_token_ids\": [99999]}", "stop_token_ids"},
+        {"[]", "params"},
+        {"{", "params"},
+        {"{\"temperature\": 1e300}", "temperature"},
+        {"{\"timeout\": 0}", "timeout"},
+        {"{\"timeout\": -1}", "timeout"},
+        {"{\"timeout\": \"soon\"}", "timeout"},
+        {"{\"temprature\": 0.5}", "temprature"},
+        {"{\"top_p\": 0.5, \"max_new_tokens\": 0}", "max_new_tokens"},
+        {"{\"echo\": true}", "echo"},
+        {"{\"thinking_token_budget\": 9}", "thinking_token_budget"}};
     quoth_model *m = open_tiny();
     NEED(m);
     quoth_queue *q = quoth_queue_open(m);
@@ -131,6 +136,9 @@ TEST(lib_bad_requests_name_the_field)
         if (strncmp(why, bad[i][1], strlen(bad[i][1])) != 0)
             test_fail(__FILE__, __LINE__, "%s: \"%s\"", bad[i][0], why);
     }
+    EXPECT_INT(submit(q, "Once", "{\"temprature\": null, \"max_tokens\": 1}", NULL, why), 0);
+    EXPECT_INT(submit(q, "Once", "{\"echo\": false, \"max_tokens\": 1}", NULL, why), 0);
+    while (quoth_poll(q, -1)) continue;
     quoth_request none = {.size = sizeof none}, unset = {0};
     int32_t outside = 1 << 20;
     EXPECT_INT(quoth_submit(q, &none, NULL, why, sizeof why), QUOTH_ERR_ARG);
@@ -171,6 +179,11 @@ TEST(lib_text_and_tokens)
     EXPECT_INT(quoth_apply_chat_template(m, "{\"messages\":7}", &back, &n_back, why, sizeof why),
                QUOTH_ERR_ARG);
     EXPECT(!back && strncmp(why, "messages", 8) == 0);
+    EXPECT_INT(quoth_apply_chat_template(
+                   m, "{\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}],\"tool\":[]}", &back,
+                   &n_back, why, sizeof why),
+               QUOTH_ERR_ARG);
+    EXPECT(!back && strncmp(why, "tool: ", 6) == 0);
     EXPECT(info && strstr(info, "\"name\":\"quoth-tiny\"") && strstr(info, "\"context_max\":256"));
     EXPECT(stats && strstr(stats, "num_requests_running"));
     EXPECT(info && strstr(info, "\"warnings\":[]"));

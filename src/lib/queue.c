@@ -108,7 +108,8 @@ int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct e
     int rc = chat ? json_parse(&body, chat, strlen(chat), NULL, e)
                   : err_set(e, ERR_ARG, "chat: it is missing");
     if (rc != 0) return err_prefix(e, rc, "chat");
-    rc = api_render(&m->api, body, out, NULL, e);
+    rc = api_check_conversation(body, e);
+    if (rc == 0) rc = api_render(&m->api, body, out, NULL, e);
     json_drop(body);
     return rc;
 }
@@ -138,6 +139,7 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
     if (rc == 0 && json_kind(body) != JK_OBJECT)
         rc = err_set(e, ERR_ARG, "expected an object, found %s", json_kind_name(json_kind(body)));
     if (rc != 0) err_prefix(e, rc, "params");
+    if (rc == 0) rc = api_check_params(body, e);
     if (rc == 0) rc = api_read_params(r, &p->options, &p->keep, &m->api, body, e);
     if (rc == 0) rc = api_read_logprobs(r, body, e);
     json_drop(body);
