@@ -160,7 +160,7 @@ TEST(two_floods_share_places_without_displacing_each_other)
     for (int i = 18; i < 36; i++) crowd_ask(&c, i, 2, 20, 1, 500);
     crowd_steps(&c, 300);
     int n[3] = {0};
-    for (int i = 0; i < c.r.engine->n_running; i++) n[c.r.engine->running[i]->turn.share_id]++;
+    for (int i = 0; i < c.r.engine->n_running; i++) n[c.r.engine->running[i]->entity.share_id]++;
     EXPECT_INT(n[1], N_SEQ / 2);
     EXPECT_INT(n[2], N_SEQ / 2);
     stats_read(engine_stats(c.r.engine), &c.r.view);

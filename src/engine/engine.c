@@ -262,7 +262,7 @@ static void drop_all(struct engine *en)
         en->groups = g->next;
         for (int i = 0; i < g->n_seq; i++) {
             if (g->seq[i].state == SEQ_RUNNING || g->seq[i].state == SEQ_WAITING)
-                policy_leave(en->policy, &g->seq[i].turn);
+                policy_leave(en->policy, &g->seq[i].entity);
             hold_drop(en, &g->seq[i]);
         }
         group_close(g);

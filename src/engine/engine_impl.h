@@ -52,7 +52,7 @@ struct seq {
     struct group *group;
     int choice;
     enum seq_state state;
-    struct turn turn; /* the policy's view of it */
+    struct sched_entity entity; /* the policy's view of it */
     int64_t rank;     /* in this step */
     bool extra;       /* ranks after sequences of equal rank, which may displace it */
     bool late;        /* would be extra, but has waited for EXTRA_US */

@@ -88,7 +88,7 @@ static int n_found(const struct engine *en, const struct seq *s)
 /* An estimate from the last one: it is called for every waiting sequence in every step. */
 int hold_cached(const struct engine *en, const struct seq *s)
 {
-    int rows = pages_rows(en->pages), n = s->turn.n_cached / rows, most = (s->n_token - 1) / rows;
+    int rows = pages_rows(en->pages), n = s->entity.n_cached / rows, most = (s->n_token - 1) / rows;
     if (most > s->n_name) most = s->n_name;
     while (n > 0 && look(en, s, n - 1) < 0) n--;
     while (n < most && look(en, s, n) >= 0) n++;

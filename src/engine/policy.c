@@ -1,11 +1,11 @@
 /* policy.c - the table of policies, and their common part: defaults, and a starvation bound.
  *
- * Any order but first come, first served can keep a turn waiting forever. So a turn that has waited
- * for starvation_us is overdue: it ranks before all that are not, under every policy, and keeps
- * that rank while it runs, since immediate displacement would make it useless. A running prompt
- * without a row for that long waits too: turns ranked before it may take all rows. Overdue turns
- * are ordered by waiting time, longest first, so in overload every policy is at worst first come,
- * first served. */
+ * Any order but first come, first served can keep an entity waiting forever. So an entity that has
+ * waited for starvation_us is overdue: it ranks before all that are not, under every policy, and
+ * keeps that rank while it runs, since immediate displacement would make it useless. A running
+ * prompt without a row for that long waits too: entities ranked before it may take all rows.
+ * Overdue entities are ordered by waiting time, longest first, so in overload every policy is at
+ * worst first come, first served. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
@@ -54,18 +54,18 @@ static int refuse(const char *name, struct err *e)
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e)
 {
     *out = NULL;
-    const struct policy_type *t = find(o->name);
-    if (!t) return refuse(o->name, e);
+    const struct policy_type *found = find(o->name);
+    if (!found) return refuse(o->name, e);
     struct policy *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "the scheduling policy", sizeof *p);
-    p->type = t;
+    p->type = found;
     p->options = *o;
     if (!p->options.window_us) p->options.window_us = 10 * 1000;
     if (!p->options.window_max) p->options.window_max = p->options.n_seq;
     if (!p->options.window_min) p->options.window_min = p->options.window_max;
     if (!p->options.slice_tokens) p->options.slice_tokens = 128;
     if (!p->options.starvation_us) p->options.starvation_us = 120 * 1000 * 1000;
-    int rc = t->open ? t->open(p, e) : 0;
+    int rc = found->open ? found->open(p, e) : 0;
     if (rc != 0) {
         policy_close(p);
         return rc;
@@ -80,65 +80,65 @@ void policy_close(struct policy *p)
     free(p);
 }
 
-/* ---- the life of a turn ---- */
+/* ---- the life of an entity ---- */
 
-static bool is_overdue(const struct policy *p, const struct turn *t, int64_t now_us)
+static bool is_overdue(const struct policy *p, const struct sched_entity *se, int64_t now_us)
 {
-    /* if only arrival ranks, no later turn can overtake */
-    if (t->running && (t->overdue || t->n_left <= 1 || !p->type->rank)) return t->overdue;
-    return now_us - t->ready_us >= p->options.starvation_us &&
-           (!p->type->promotes || p->type->promotes(t));
+    /* if only arrival ranks, no later entity can overtake */
+    if (se->running && (se->overdue || se->n_left <= 1 || !p->type->rank)) return se->overdue;
+    return now_us - se->ready_us >= p->options.starvation_us &&
+           (!p->type->promotes || p->type->promotes(se));
 }
 
-/* Restart the waiting time of a turn that was admitted or had a row. A turn overdue by then stays
- * overdue. */
-static void feed(const struct policy *p, struct turn *t, int64_t now_us)
+/* Restart the waiting time of an entity that was admitted or had a row. An entity overdue by then
+ * stays overdue. */
+static void restart_wait(const struct policy *p, struct sched_entity *se, int64_t now_us)
 {
-    t->overdue = is_overdue(p, t, now_us);
-    if (!t->overdue) t->ready_us = now_us;
+    se->overdue = is_overdue(p, se, now_us);
+    if (!se->overdue) se->ready_us = now_us;
 }
 
-void policy_arrive(struct policy *p, struct turn *t, int64_t now_us)
+void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
-    t->ready_us = now_us;
-    t->overdue = t->running = false;
-    if (p->type->arrive) p->type->arrive(p, t, now_us);
+    se->ready_us = now_us;
+    se->overdue = se->running = false;
+    if (p->type->arrive) p->type->arrive(p, se, now_us);
 }
 
-void policy_admitted(struct policy *p, struct turn *t, int64_t now_us)
+void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
-    feed(p, t, now_us);
-    t->running = true;
-    if (p->type->admitted) p->type->admitted(p, t);
+    restart_wait(p, se, now_us);
+    se->running = true;
+    if (p->type->admitted) p->type->admitted(p, se);
 }
 
-void policy_preempted(struct policy *p, struct turn *t, int64_t now_us)
+void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
-    /* an overdue turn is overdue again at once, in its old place */
-    if (!t->overdue) t->ready_us = now_us;
-    if (p->type->preempted) p->type->preempted(p, t);
-    t->running = false;
+    /* an overdue entity is overdue again at once, in its old place */
+    if (!se->overdue) se->ready_us = now_us;
+    if (p->type->preempted) p->type->preempted(p, se);
+    se->running = false;
 }
 
-void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
+void policy_served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us,
                    int64_t now_us)
 {
     if (n_row == 0) return;
-    if (t->running) feed(p, t, now_us);
-    if (p->type->served) p->type->served(p, t, n_row, n_step, us);
+    if (se->running) restart_wait(p, se, now_us);
+    if (p->type->served) p->type->served(p, se, n_row, n_step, us);
 }
 
-void policy_leave(struct policy *p, struct turn *t)
+void policy_leave(struct policy *p, struct sched_entity *se)
 {
-    if (p->type->leave) p->type->leave(p, t);
+    if (p->type->leave) p->type->leave(p, se);
 }
 
 /* ---- decisions ---- */
 
-int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us)
+int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64_t now_us)
 {
-    if (is_overdue(p, t, now_us)) return INT64_MIN / 2 + t->ready_us;
-    return p->type->rank ? p->type->rank(p, t) : 0;
+    if (is_overdue(p, se, now_us)) return INT64_MIN / 2 + se->ready_us;
+    return p->type->rank ? p->type->rank(p, se) : 0;
 }
 
 bool policy_preempts(const struct policy *p)
@@ -146,7 +146,7 @@ bool policy_preempts(const struct policy *p)
     return p->type->preempts;
 }
 
-bool policy_yields(const struct policy *p, const struct turn *running, const struct turn *waiting, int n_gone)
+bool policy_yields(const struct policy *p, const struct sched_entity *running, const struct sched_entity *waiting, int n_gone)
 {
     return p->type->yields && p->type->yields(running, waiting, n_gone);
 }

@@ -1,8 +1,8 @@
 /* policy.h - the order in which sequences get pages and rows. Engine thread only.
  *
- * A policy sees sequences as turns and decides three things: how a turn ranks now, whether waiting
- * turns may be admitted at this moment, and whether a waiting turn may displace a running one that
- * ranks after it. Pages, rows and preemption are the scheduler's (sched.c). */
+ * A policy sees sequences as entities and decides three things: how an entity ranks now, whether
+ * waiting entities may be admitted at this moment, and whether a waiting entity may displace a
+ * running one that ranks after it. Pages, rows and preemption are the scheduler's (sched.c). */
 #ifndef QUOTH_ENGINE_POLICY_H
 #define QUOTH_ENGINE_POLICY_H
 
@@ -15,7 +15,7 @@ struct payer; /* service that one key or user received (weighted fair sharing) *
 
 /* A policy's view of a sequence; part of struct seq. The scheduler fills it in before policy_arrive
  * and keeps n_left and n_cached up to date. */
-struct turn {
+struct sched_entity {
     uint64_t arrival;    /* unique, ascending: the lower one wins a tie */
     int64_t submit_us;   /* time of submission */
     int priority;        /* of the request; lower goes first */
@@ -43,8 +43,8 @@ struct policy_options {
     int64_t window_us;     /* window: maximum wait for a full batch; 0: 10 ms */
     int window_min;        /* window: or until this number waits; 0: window_max */
     int window_max;        /* window: sequences of a batch; 0: n_seq */
-    int slice_tokens;      /* round_robin: tokens of a turn's slice; 0: 128 */
-    int64_t starvation_us; /* longest wait before a turn goes first; 0: 120 s */
+    int slice_tokens;      /* round_robin: tokens of an entity's slice; 0: 128 */
+    int64_t starvation_us; /* longest wait before an entity goes first; 0: 120 s */
     int n_seq;             /* maximum sequences of a batch */
 };
 
@@ -52,35 +52,36 @@ struct policy_options {
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
 void policy_close(struct policy *p); /* p may be NULL */
 
-/* Life of a turn: arrive, then alternately admitted and preempted, then leave, at any point. */
-void policy_arrive(struct policy *p, struct turn *t, int64_t now_us);
-void policy_admitted(struct policy *p, struct turn *t, int64_t now_us); /* sets t->running */
-/* t waits again; n_left is what it will have to compute. Clears t->running. */
-void policy_preempted(struct policy *p, struct turn *t, int64_t now_us);
-/* t had n_row of the n_step rows of a step that took us microseconds and has ended. n_left is what
+/* Life of an entity: arrive, then alternately admitted and preempted, then leave, at any point. */
+void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us);
+void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us); /* sets se->running */
+/* se waits again; n_left is what it will have to compute. Clears se->running. */
+void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us);
+/* se had n_row of the n_step rows of a step that took us microseconds and has ended. n_left is what
  * it still has to compute. */
-void policy_served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us,
+void policy_served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us,
                    int64_t now_us);
-void policy_leave(struct policy *p, struct turn *t);
+void policy_leave(struct policy *p, struct sched_entity *se);
 
-/* Return the rank: lower goes first, for admission and for rows; ties: lower arrival. A turn that
- * has waited for starvation_us ranks before all others, longest wait first, and keeps that rank
- * until it leaves: only another starved turn displaces it. A running prompt waits while it gets no
- * row. (Under fair only if nothing of its share runs: a flooding key must not gain by waiting.) */
-int64_t policy_rank(const struct policy *p, const struct turn *t, int64_t now_us);
-/* Return whether a waiting turn may displace a running one that ranks after it. */
+/* Return the rank: lower goes first, for admission and for rows; ties: lower arrival. An entity
+ * that has waited for starvation_us ranks before all others, longest wait first, and keeps that
+ * rank until it leaves: only another starved entity displaces it. A running prompt waits while it
+ * gets no row. (Under fair only if nothing of its share runs: a flooding key must not gain by
+ * waiting.) */
+int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64_t now_us);
+/* Return whether a waiting entity may displace a running one that ranks after it. */
 bool policy_preempts(const struct policy *p);
-/* Return whether a running turn must yield to a waiting one at once, however short it ran: its
- * payer would still run as many turns per weight as the other's payer. n_gone: running turns of the
- * same payer that yield as well. */
-bool policy_yields(const struct policy *p, const struct turn *running, const struct turn *waiting, int n_gone);
+/* Return whether a running entity must yield to a waiting one at once, however short it ran: its
+ * payer would still run as many entities per weight as the other's payer. n_gone: running entities
+ * of the same payer that yield as well. */
+bool policy_yields(const struct policy *p, const struct sched_entity *running, const struct sched_entity *waiting, int n_gone);
 /* Return whether steps and places are divided among holders (portion.c). */
 bool policy_divides(const struct policy *p);
 /* Return whether finished sequences stay in the batch, with a row in each step, until all of it is
  * done. */
 bool policy_holds(const struct policy *p);
-/* Return whether waiting turns may be admitted now; called before each admission. oldest_us:
- * submission time of the longest-waiting turn. */
+/* Return whether waiting entities may be admitted now; called before each admission. oldest_us:
+ * submission time of the longest-waiting entity. */
 bool policy_admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 

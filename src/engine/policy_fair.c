@@ -8,22 +8,22 @@
  *   arrival        A share that was idle starts at the least served active one: absence earns
  *                  nothing. One that left ahead of the others returns where it left.
  *   admission      A prompt is paid in advance, at the recent price of rows, and the payment is set
- *                  off against its steps. Otherwise all waiting turns of a key would be admitted
+ *                  off against its steps. Otherwise all waiting entities of a key would be admitted
  *                  before its first step was charged. Advance payment is not part of the virtual
- *                  time: it orders waiting turns only. It is not service and may be returned (a
+ *                  time: it orders waiting entities only. It is not service and may be returned (a
  *                  prompt that is cancelled, or found in the cache after all); a share that arrived
  *                  meanwhile would start that far behind.
- *   displacing     A waiting turn displaces a running one whose share is ahead by more than
+ *   displacing     A waiting entity displaces a running one whose share is ahead by more than
  *                  SLACK_US, so a flooding key delays another by at most that much. A displaced
- *                  turn has to be behind by as much again, plus its prompt, before it displaces
+ *                  entity has to be behind by as much again, plus its prompt, before it displaces
  *                  in its turn.
- *   places         A waiting turn also displaces, at once, a running one of a share that would then
- *                  still run as many turns per weight as its own share. So a share that uses little
- *                  waits for no place. As this counts places, not time, two flooding shares settle
- *                  at an equal number.
- *   starvation     belongs to a share, not a turn: an overdue turn goes first (policy.c) if nothing
- *                  of its share runs. Otherwise a flood, whose turns have all waited for long,
- *                  would go before all others.
+ *   places         A waiting entity also displaces, at once, a running one of a share that would
+ *                  then still run as many entities per weight as its own share. So a share that
+ *                  uses little waits for no place. As this counts places, not time, two flooding
+ *                  shares settle at an equal number.
+ *   starvation     belongs to a share, not an entity: an overdue entity goes first (policy.c) if
+ *                  nothing of its share runs. Otherwise a flood, whose entities have all waited for
+ *                  long, would go before all others.
  *
  * Shares are in a fixed table. An idle one leaves it when its place is needed, the least advanced
  * first, because it has the least history. If all are active, a new one joins share 0. */
@@ -36,10 +36,10 @@ enum { N_SHARE = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 struct payer {
     uint64_t id;
     bool used;
-    int n_turn;    /* waiting or running; > 0: active */
+    int n_entity;    /* waiting or running; > 0: active */
     int n_running; /* > 0: it does not starve */
     double virtual_us;
-    double prepaid_us; /* of its running turns, divided by their weights */
+    double prepaid_us; /* of its running entities, divided by their weights */
 };
 
 struct payers {
@@ -64,7 +64,7 @@ static struct payer *payer_find(struct payers *s, uint64_t id)
     for (int i = 0; i < N_PROBE; i++) {
         struct payer *x = place(s, id, i);
         if (x->used && x->id == id) return x;
-        if (x->n_turn > 0) continue;
+        if (x->n_entity > 0) continue;
         if (!best || (best->used && (!x->used || x->virtual_us < best->virtual_us))) best = x;
     }
     if (!best) return &s->other;
@@ -74,7 +74,7 @@ static struct payer *payer_find(struct payers *s, uint64_t id)
 
 static void lower(double *least, bool *any, const struct payer *x)
 {
-    if (x->n_turn == 0 || (*any && x->virtual_us >= *least)) return;
+    if (x->n_entity == 0 || (*any && x->virtual_us >= *least)) return;
     *least = x->virtual_us;
     *any = true;
 }
@@ -103,88 +103,88 @@ static void fair_close(struct policy *p)
     free(p->payers);
 }
 
-static double weight(const struct turn *t)
+static double weight(const struct sched_entity *se)
 {
-    return t->share_weight > 0 ? t->share_weight : 1;
+    return se->share_weight > 0 ? se->share_weight : 1;
 }
 
-static void charge(struct turn *t, double us)
+static void charge(struct sched_entity *se, double us)
 {
-    t->payer->virtual_us += us / weight(t);
+    se->payer->virtual_us += us / weight(se);
 }
 
-static void prepay(struct turn *t, double us)
+static void prepay(struct sched_entity *se, double us)
 {
-    t->payer->prepaid_us += (us - t->prepaid_us) / weight(t);
-    t->prepaid_us = us;
+    se->payer->prepaid_us += (us - se->prepaid_us) / weight(se);
+    se->prepaid_us = us;
 }
 
-static void arrive(struct policy *p, struct turn *t, int64_t now_us)
+static void arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     (void)now_us;
     struct payers *s = p->payers;
-    t->payer = payer_find(s, t->share_id);
-    t->prepaid_us = 0;
-    if (t->payer->n_turn == 0) {
+    se->payer = payer_find(s, se->share_id);
+    se->prepaid_us = 0;
+    if (se->payer->n_entity == 0) {
         double least = least_us(s);
-        if (t->payer->virtual_us < least) t->payer->virtual_us = least;
+        if (se->payer->virtual_us < least) se->payer->virtual_us = least;
     }
-    t->payer->n_turn++;
+    se->payer->n_entity++;
 }
 
-static void admitted(struct policy *p, struct turn *t)
+static void admitted(struct policy *p, struct sched_entity *se)
 {
-    prepay(t, t->n_left * p->payers->us_per_row);
-    t->payer->n_running++;
+    prepay(se, se->n_left * p->payers->us_per_row);
+    se->payer->n_running++;
 }
 
-static void preempted(struct policy *p, struct turn *t)
+static void preempted(struct policy *p, struct sched_entity *se)
 {
     (void)p;
-    prepay(t, 0);
-    t->payer->n_running--;
+    prepay(se, 0);
+    se->payer->n_running--;
 }
 
-static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
+static void served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us)
 {
     struct payers *s = p->payers;
-    double per_row = (double)us / n_step, cost = per_row * n_row, left = t->prepaid_us - cost;
-    charge(t, cost);
+    double per_row = (double)us / n_step, cost = per_row * n_row, left = se->prepaid_us - cost;
+    charge(se, cost);
     /* a decode's rows: the prompt is done, and they do not measure the price of prompts */
-    if (t->decodes || n_row == 1) {
-        prepay(t, 0);
+    if (se->decodes || n_row == 1) {
+        prepay(se, 0);
         return;
     }
     s->us_per_row += (per_row - s->us_per_row) * (s->us_per_row > 0 ? 0.05 : 1);
     /* less than estimated if others computed a part of it */
-    double most = t->n_left * s->us_per_row;
+    double most = se->n_left * s->us_per_row;
     if (left > most) left = most;
-    prepay(t, left > 0 ? left : 0);
+    prepay(se, left > 0 ? left : 0);
 }
 
-static void leave(struct policy *p, struct turn *t)
+static void leave(struct policy *p, struct sched_entity *se)
 {
-    struct payer *x = t->payer;
-    prepay(t, 0);
-    x->n_running -= t->running;
-    if (--x->n_turn > 0) return;
+    struct payer *x = se->payer;
+    prepay(se, 0);
+    x->n_running -= se->running;
+    if (--x->n_entity > 0) return;
     x->prepaid_us = 0; /* removes rounding errors */
     if (x->virtual_us > p->payers->idle_us) p->payers->idle_us = x->virtual_us;
 }
 
-static int64_t rank(const struct policy *p, const struct turn *t)
+static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    const struct payer *x = t->payer;
-    return (int64_t)(t->running ? x->virtual_us - SLACK_US : x->virtual_us + x->prepaid_us);
+    const struct payer *x = se->payer;
+    return (int64_t)(se->running ? x->virtual_us - SLACK_US : x->virtual_us + x->prepaid_us);
 }
 
-static bool promotes(const struct turn *t)
+static bool promotes(const struct sched_entity *se)
 {
-    return t->payer->n_running == 0;
+    return se->payer->n_running == 0;
 }
 
-static bool yields(const struct turn *running, const struct turn *waiting, int n_gone)
+static bool yields(const struct sched_entity *running, const struct sched_entity *waiting, int n_gone)
 {
     const struct payer *from = running->payer, *to = waiting->payer;
     return from != to && (from->n_running - 1 - n_gone) / weight(running) >= (to->n_running + 1) / weight(waiting);

@@ -20,21 +20,21 @@ struct policy_type {
     bool preempts, holds, divides;
     int (*open)(struct policy *p, struct err *e); /* policy_close follows even if it fails */
     void (*close)(struct policy *p);
-    void (*arrive)(struct policy *p, struct turn *t, int64_t now_us);
-    void (*admitted)(struct policy *p, struct turn *t);
-    void (*preempted)(struct policy *p, struct turn *t);
-    void (*served)(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us);
-    void (*leave)(struct policy *p, struct turn *t);
-    int64_t (*rank)(const struct policy *p, const struct turn *t);
-    bool (*promotes)(const struct turn *t); /* may go first once overdue; NULL: yes */
+    void (*arrive)(struct policy *p, struct sched_entity *se, int64_t now_us);
+    void (*admitted)(struct policy *p, struct sched_entity *se);
+    void (*preempted)(struct policy *p, struct sched_entity *se);
+    void (*served)(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us);
+    void (*leave)(struct policy *p, struct sched_entity *se);
+    int64_t (*rank)(const struct policy *p, const struct sched_entity *se);
+    bool (*promotes)(const struct sched_entity *se); /* may go first once overdue; NULL: yes */
     /* NULL: no */
-    bool (*yields)(const struct turn *running, const struct turn *waiting, int n_gone);
+    bool (*yields)(const struct sched_entity *running, const struct sched_entity *waiting, int n_gone);
     bool (*admits)(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 };
 
-/* For static and window: return whether turns may join the batch. A new batch begins when the last
- * one is done. */
+/* For static and window: return whether entities may join the batch. A new batch begins when the
+ * last one is done. */
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us);
 
 #endif

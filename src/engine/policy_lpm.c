@@ -4,10 +4,10 @@
  * used while they are cached, instead of being evicted for a prompt that shares nothing. */
 #include "policy_impl.h"
 
-static int64_t rank(const struct policy *p, const struct turn *t)
+static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    return -(int64_t)t->n_cached;
+    return -(int64_t)se->n_cached;
 }
 
 const struct policy_type policy_type_lpm = {

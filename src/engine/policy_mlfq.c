@@ -2,14 +2,14 @@
  * Serving for Large Language Models" (FastServe), 2023, section 4.1).
  *
  *   arrive --first step fits the quantum of level i, none above--> level i
- *   level i --its quantum is used up--> level i + 1 (the last one keeps its turns)
+ *   level i --its quantum is used up--> level i + 1 (the last one keeps its entities)
  *   waiting for starvation_us --> before all others (policy.c)
  *
  * The length of an answer is unknown, so short jobs are detected: each level has twice the quantum
- * of the one above, and a turn that has used it up moves down. A prompt is one indivisible first
+ * of the one above, and an entity that has used it up moves down. A prompt is one indivisible first
  * step of known length. Classical feedback queues would move a long one through all upper levels,
  * before short jobs; here it joins at its own level. Within a level first come, first served; a
- * waiting turn displaces a running one of a lower level.
+ * waiting entity displaces a running one of a lower level.
  *
  * Service is counted in rows, not microseconds, so the order does not depend on the clock. Rows
  * recomputed after a preemption are not counted: they are no progress. */
@@ -22,44 +22,44 @@ static int quantum(int level)
     return QUANTUM_ROWS << level;
 }
 
-static void arrive(struct policy *p, struct turn *t, int64_t now_us)
+static void arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     (void)p, (void)now_us;
-    t->level = t->n_served = t->n_done = t->n_redo = 0;
-    while (t->level < N_LEVEL - 1 && quantum(t->level) < t->n_left - t->n_cached) t->level++;
+    se->level = se->n_served = se->n_done = se->n_redo = 0;
+    while (se->level < N_LEVEL - 1 && quantum(se->level) < se->n_left - se->n_cached) se->level++;
 }
 
-static void admitted(struct policy *p, struct turn *t)
+static void admitted(struct policy *p, struct sched_entity *se)
 {
     (void)p;
-    if (t->n_done == 0) t->n_done = t->n_cached;
+    if (se->n_done == 0) se->n_done = se->n_cached;
 }
 
-static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
+static void served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us)
 {
     (void)p, (void)n_step, (void)us;
-    int redone = n_row < t->n_redo ? n_row : t->n_redo;
-    t->n_redo -= redone;
-    t->n_done += n_row - redone;
-    t->n_served += n_row - redone;
-    while (t->level < N_LEVEL - 1 && t->n_served >= quantum(t->level))
-        t->n_served -= quantum(t->level++);
+    int redone = n_row < se->n_redo ? n_row : se->n_redo;
+    se->n_redo -= redone;
+    se->n_done += n_row - redone;
+    se->n_served += n_row - redone;
+    while (se->level < N_LEVEL - 1 && se->n_served >= quantum(se->level))
+        se->n_served -= quantum(se->level++);
 }
 
 /* Set n_redo: all rows except those of its prompt that were not computed before, or its one decoded
  * token. */
-static void preempted(struct policy *p, struct turn *t)
+static void preempted(struct policy *p, struct sched_entity *se)
 {
     (void)p;
-    int fresh = t->n_prompt - t->n_done;
-    t->n_redo = t->n_left - (fresh > 1 ? fresh : 1);
-    if (t->n_redo < 0) t->n_redo = 0;
+    int fresh = se->n_prompt - se->n_done;
+    se->n_redo = se->n_left - (fresh > 1 ? fresh : 1);
+    if (se->n_redo < 0) se->n_redo = 0;
 }
 
-static int64_t rank(const struct policy *p, const struct turn *t)
+static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    return t->level;
+    return se->level;
 }
 
 const struct policy_type policy_type_mlfq = {

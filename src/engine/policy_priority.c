@@ -1,11 +1,11 @@
 /* policy_priority.c - the request's priority, lower values first, as in vLLM; ties: first come,
- * first served. A waiting turn displaces a running one of a higher value. */
+ * first served. A waiting entity displaces a running one of a higher value. */
 #include "policy_impl.h"
 
-static int64_t rank(const struct policy *p, const struct turn *t)
+static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    return t->priority;
+    return se->priority;
 }
 
 const struct policy_type policy_type_priority = {

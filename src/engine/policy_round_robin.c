@@ -1,41 +1,41 @@
-/* policy_round_robin.c - a turn that has generated a slice of tokens goes to the end of the round
- * (Kleinrock's round robin of time sharing, 1964, with tokens for time).
+/* policy_round_robin.c - an entity that has generated a slice of tokens goes to the end of the
+ * round (Kleinrock's round robin of time sharing, 1964, with tokens for time).
  *
  *   arrive --> the end of the round --> it runs --slice_tokens generated--> the end of the round
  *
  * A prompt is one indivisible step of its first slice, because a half-computed prompt that is
  * preempted is recomputed. So are rows recomputed after a preemption: they generate nothing. A
- * waiting turn displaces a running one that is later in the round. */
+ * waiting entity displaces a running one that is later in the round. */
 #include "policy_impl.h"
 
-static void join_end(struct policy *p, struct turn *t)
+static void join_end(struct policy *p, struct sched_entity *se)
 {
-    t->n_served = 0;
-    t->ticket = ++p->n_ticket;
+    se->n_served = 0;
+    se->ticket = ++p->n_ticket;
 }
 
-static void arrive(struct policy *p, struct turn *t, int64_t now_us)
+static void arrive(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     (void)now_us;
-    join_end(p, t);
+    join_end(p, se);
 }
 
-static void served(struct policy *p, struct turn *t, int n_row, int n_step, int64_t us)
+static void served(struct policy *p, struct sched_entity *se, int n_row, int n_step, int64_t us)
 {
     (void)n_row, (void)n_step, (void)us;
-    if (t->n_left > 1) return; /* a row of its prompt */
-    if (++t->n_served >= p->options.slice_tokens) join_end(p, t);
+    if (se->n_left > 1) return; /* a row of its prompt */
+    if (++se->n_served >= p->options.slice_tokens) join_end(p, se);
 }
 
-static int64_t rank(const struct policy *p, const struct turn *t)
+static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    return t->ticket;
+    return se->ticket;
 }
 
 const struct policy_type policy_type_round_robin = {
     .name = "round_robin",
-    .help = "a slice of tokens each, in turns; preempts",
+    .help = "a slice of tokens each, in entities; preempts",
     .preempts = true,
     .arrive = arrive,
     .served = served,

@@ -4,10 +4,10 @@
  * keep arriving. */
 #include "policy_impl.h"
 
-static int64_t rank(const struct policy *p, const struct turn *t)
+static int64_t rank(const struct policy *p, const struct sched_entity *se)
 {
     (void)p;
-    return t->running ? t->n_left : t->n_left - t->n_cached;
+    return se->running ? se->n_left : se->n_left - se->n_cached;
 }
 
 const struct policy_type policy_type_sjf = {

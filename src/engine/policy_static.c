@@ -1,5 +1,5 @@
 /* policy_static.c - static batching, the baseline for continuous batching, as in model servers
- * before Orca (Yu et al., OSDI 2022): all waiting turns become a batch, none joins it before its
+ * before Orca (Yu et al., OSDI 2022): all waiting entities become a batch, none joins it before its
  * last one is done, and finished ones are computed until then. */
 #include "policy_impl.h"
 

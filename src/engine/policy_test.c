@@ -1,5 +1,5 @@
-/* Goal: every policy orders as its file describes, no turn starves under any of them, and none
- * allocates after it was opened. Method: turns by hand and by a seeded generator, without an
+/* Goal: every policy orders as its file describes, no entity starves under any of them, and none
+ * allocates after it was opened. Method: entities by hand and by a seeded generator, without an
  * engine. */
 #include "policy_impl.h"
 
@@ -20,22 +20,22 @@ static struct policy *open_policy(const char *name)
     return p;
 }
 
-static struct turn make_turn(uint64_t arrival, int n_prompt)
+static struct sched_entity make_entity(uint64_t arrival, int n_prompt)
 {
-    return (struct turn){
+    return (struct sched_entity){
         .arrival = arrival, .n_prompt = n_prompt, .n_left = n_prompt, .share_weight = 1};
 }
 
-/* Return the waiting turn that goes first, in the order of sched.c. */
-static int first(const struct policy *p, struct turn *const *t, int n, int64_t now_us)
+/* Return the waiting entity that goes first, in the order of sched.c. */
+static int first(const struct policy *p, struct sched_entity *const *se, int n, int64_t now_us)
 {
     int best = -1;
     int64_t best_rank = 0;
     for (int i = 0; i < n; i++) {
-        int64_t rank = policy_rank(p, t[i], now_us);
-        if (t[i]->running ||
+        int64_t rank = policy_rank(p, se[i], now_us);
+        if (se[i]->running ||
             (best >= 0 &&
-             (rank > best_rank || (rank == best_rank && t[i]->arrival > t[best]->arrival))))
+             (rank > best_rank || (rank == best_rank && se[i]->arrival > se[best]->arrival))))
             continue;
         best = i;
         best_rank = rank;
@@ -64,7 +64,7 @@ TEST(policies_are_found_by_name)
 
 TEST(each_policy_orders_as_it_says)
 {
-    /* four turns of two shares; the first share has had two seconds of service before the others
+    /* four entities of two shares; the first share has had two seconds of service before the others
      * arrive */
     static const struct {
         int n_prompt, n_cached, priority;
@@ -76,7 +76,7 @@ TEST(each_policy_orders_as_it_says)
                 {"lpm", "1302"},  {"fair", "2301"},     {"round_robin", "0123"}, {"static", "0123"}, {"window", "0123"}};
     for (size_t w = 0; w < sizeof want / sizeof want[0]; w++) {
         struct policy *p = open_policy(want[w].name);
-        struct turn t[4], *at[4], before = make_turn(0, 10), other = make_turn(1, 10);
+        struct sched_entity se[4], *at[4], before = make_entity(0, 10), other = make_entity(1, 10);
         before.share_id = 7, other.share_id = 8;
         policy_arrive(p, &before, 0);
         policy_arrive(p, &other, 0);
@@ -84,17 +84,17 @@ TEST(each_policy_orders_as_it_says)
         policy_served(p, &before, 10, 10, 2000000, 0);
         char order[5] = "";
         for (int i = 0; i < 4; i++) {
-            t[i] = make_turn((uint64_t)i + 2, what[i].n_prompt);
-            t[i].share_id = what[i].share;
-            t[i].priority = what[i].priority;
-            if (strcmp(want[w].name, "mlfq") != 0) t[i].n_cached = what[i].n_cached;
-            at[i] = &t[i];
-            policy_arrive(p, &t[i], 0);
+            se[i] = make_entity((uint64_t)i + 2, what[i].n_prompt);
+            se[i].share_id = what[i].share;
+            se[i].priority = what[i].priority;
+            if (strcmp(want[w].name, "mlfq") != 0) se[i].n_cached = what[i].n_cached;
+            at[i] = &se[i];
+            policy_arrive(p, &se[i], 0);
         }
         for (int i = 0; i < 4; i++) {
             int k = first(p, at, 4, 0);
             order[i] = (char)('0' + k);
-            t[k].running = true; /* ranks of the rest stay: no share is charged for it */
+            se[k].running = true; /* ranks of the rest stay: no share is charged for it */
         }
         EXPECT_TEXT(order, want[w].order);
         policy_close(p);
@@ -107,7 +107,7 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
 {
     for (int i = 0; policy_name(i); i++) {
         struct policy *p = open_policy(policy_name(i));
-        struct turn old = make_turn(5, 8000), older = make_turn(6, 8000), fresh = make_turn(0, 1);
+        struct sched_entity old = make_entity(5, 8000), older = make_entity(6, 8000), fresh = make_entity(0, 1);
         old.priority = older.priority = 100;
         fresh.n_cached = 1;
         policy_arrive(p, &older, 0);
@@ -128,27 +128,27 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
     }
 }
 
-/* Random arrivals at a server of four places that is always too slow: no overdue turn that arrived
- * earlier is passed over. */
-static void nobody_starves(const char *name, int n_turn)
+/* Random arrivals at a server of four places that is always too slow: no overdue entity that
+ * arrived earlier is passed over. */
+static void nobody_starves(const char *name, int n_entity)
 {
     enum { N_MAX = 512 };
-    static struct turn turn[N_MAX];
-    struct turn *at[N_MAX], *running[4] = {0};
+    static struct sched_entity entity[N_MAX];
+    struct sched_entity *at[N_MAX], *running[4] = {0};
     int left[4] = {0}, n = 0, n_arrived = 0, n_done = 0;
     struct policy *p = open_policy(name);
     uint64_t rng = 77, n_malloc = test_n_malloc();
-    for (int64_t now = 0; n_done < n_turn; now += 10000) {
-        if (n_arrived < n_turn && n < N_MAX - 4 && rng_below(&rng, 3) == 0) {
-            struct turn *t = NULL; /* a free place */
-            for (int i = 0; i < N_MAX && !t; i++)
-                if (turn[i].n_prompt == 0) t = &turn[i];
-            *t = make_turn((uint64_t)n_arrived++, 1 + (int)rng_below(&rng, 4000));
-            t->priority = (int)rng_below(&rng, 5);
-            t->share_id = rng_below(&rng, 3);
-            t->n_cached = (int)rng_below(&rng, (uint64_t)t->n_prompt);
-            policy_arrive(p, t, now);
-            at[n++] = t;
+    for (int64_t now = 0; n_done < n_entity; now += 10000) {
+        if (n_arrived < n_entity && n < N_MAX - 4 && rng_below(&rng, 3) == 0) {
+            struct sched_entity *se = NULL; /* a free place */
+            for (int i = 0; i < N_MAX && !se; i++)
+                if (entity[i].n_prompt == 0) se = &entity[i];
+            *se = make_entity((uint64_t)n_arrived++, 1 + (int)rng_below(&rng, 4000));
+            se->priority = (int)rng_below(&rng, 5);
+            se->share_id = rng_below(&rng, 3);
+            se->n_cached = (int)rng_below(&rng, (uint64_t)se->n_prompt);
+            policy_arrive(p, se, now);
+            at[n++] = se;
         }
         int n_running = 0;
         for (int i = 0; i < 4; i++) n_running += running[i] != NULL;
@@ -177,7 +177,7 @@ static void nobody_starves(const char *name, int n_turn)
         }
     }
     EXPECT_INT(test_n_malloc() - n_malloc, 0);
-    for (int i = 0; i < N_MAX; i++) turn[i].n_prompt = 0;
+    for (int i = 0; i < N_MAX; i++) entity[i].n_prompt = 0;
     policy_close(p);
 }
 
@@ -194,70 +194,70 @@ TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
     static const int prompt[] = {1, 64, 65, 128, 1000, 8192, 8193, 1 << 17, 1 << 30},
                      level[] = {0, 0, 1, 1, 4, 7, 8, 11, 11};
     for (size_t i = 0; i < sizeof prompt / sizeof prompt[0]; i++) {
-        struct turn t = make_turn(0, prompt[i]);
-        policy_arrive(p, &t, 0);
-        EXPECT_INT(policy_rank(p, &t, 0), level[i]);
+        struct sched_entity se = make_entity(0, prompt[i]);
+        policy_arrive(p, &se, 0);
+        EXPECT_INT(policy_rank(p, &se, 0), level[i]);
     }
-    struct turn t = make_turn(0, 40);
-    policy_arrive(p, &t, 0);
-    policy_admitted(p, &t, 0);
-    policy_served(p, &t, 40, 40, 1, 0);
+    struct sched_entity se = make_entity(0, 40);
+    policy_arrive(p, &se, 0);
+    policy_admitted(p, &se, 0);
+    policy_served(p, &se, 40, 40, 1, 0);
     for (int n = 1, want = 0; n <= 1000; n++) {
-        policy_served(p, &t, 1, 8, 1, 0);
+        policy_served(p, &se, 1, 8, 1, 0);
         if (n == 24 || n == 24 + 128 || n == 24 + 128 + 256 || n == 24 + 128 + 256 + 512) want++;
-        EXPECT_INT(policy_rank(p, &t, 0), want);
+        EXPECT_INT(policy_rank(p, &se, 0), want);
     }
     /* displaced: recomputing its 1040 rows is free, later ones count */
-    t.n_left = 1041;
-    policy_preempted(p, &t, 0);
-    policy_admitted(p, &t, 0);
-    policy_served(p, &t, 512, 512, 1, 0);
-    policy_served(p, &t, 528, 528, 1, 0);
-    EXPECT_INT(policy_rank(p, &t, 0), 4);
-    policy_served(p, &t, 1024 - 80, 2000, 1, 0);
-    EXPECT_INT(policy_rank(p, &t, 0), 5);
+    se.n_left = 1041;
+    policy_preempted(p, &se, 0);
+    policy_admitted(p, &se, 0);
+    policy_served(p, &se, 512, 512, 1, 0);
+    policy_served(p, &se, 528, 528, 1, 0);
+    EXPECT_INT(policy_rank(p, &se, 0), 4);
+    policy_served(p, &se, 1024 - 80, 2000, 1, 0);
+    EXPECT_INT(policy_rank(p, &se, 0), 5);
     policy_close(p);
 }
 
 TEST(mlfq_displaced_within_a_prompt_counts_the_rest_of_it)
 {
     struct policy *p = open_policy("mlfq");
-    struct turn t = make_turn(0, 1000);
-    policy_arrive(p, &t, 0);
-    policy_admitted(p, &t, 0);
-    policy_served(p, &t, 300, 300, 1, 0);
-    t.n_left = 1000;
-    policy_preempted(p, &t, 0);
-    EXPECT_INT(t.n_redo, 300);
-    policy_served(p, &t, 500, 500, 1, 0);
-    EXPECT_INT(t.n_done, 500);
-    t.n_left = 500; /* swapped out: nothing is lost */
-    policy_preempted(p, &t, 0);
-    EXPECT_INT(t.n_redo, 0);
+    struct sched_entity se = make_entity(0, 1000);
+    policy_arrive(p, &se, 0);
+    policy_admitted(p, &se, 0);
+    policy_served(p, &se, 300, 300, 1, 0);
+    se.n_left = 1000;
+    policy_preempted(p, &se, 0);
+    EXPECT_INT(se.n_redo, 300);
+    policy_served(p, &se, 500, 500, 1, 0);
+    EXPECT_INT(se.n_done, 500);
+    se.n_left = 500; /* swapped out: nothing is lost */
+    policy_preempted(p, &se, 0);
+    EXPECT_INT(se.n_redo, 0);
     policy_close(p);
 }
 
 /* ---- fair ---- */
 
-/* One turn per share, always ready; a step of 10 ms goes to the turn that ranks first. */
+/* One entity per share, always ready; a step of 10 ms goes to the entity that ranks first. */
 TEST(fair_shares_go_by_weight)
 {
     struct policy *p = open_policy("fair");
     double weight[3] = {1, 3, 0.5};
     int n_step[3] = {0};
-    struct turn t[3];
+    struct sched_entity se[3];
     for (int i = 0; i < 3; i++) {
-        t[i] = make_turn((uint64_t)i, 1);
-        t[i].share_id = 100 + (uint64_t)i;
-        t[i].share_weight = weight[i];
-        policy_arrive(p, &t[i], 0);
-        policy_admitted(p, &t[i], 0);
+        se[i] = make_entity((uint64_t)i, 1);
+        se[i].share_id = 100 + (uint64_t)i;
+        se[i].share_weight = weight[i];
+        policy_arrive(p, &se[i], 0);
+        policy_admitted(p, &se[i], 0);
     }
     for (int step = 0; step < 4500; step++) {
         int k = 0;
         for (int i = 1; i < 3; i++)
-            if (policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0)) k = i;
-        policy_served(p, &t[k], 1, 1, 10000, 0);
+            if (policy_rank(p, &se[i], 0) < policy_rank(p, &se[k], 0)) k = i;
+        policy_served(p, &se[k], 1, 1, 10000, 0);
         n_step[k]++;
     }
     EXPECT(abs(n_step[0] - 1000) <= 2);
@@ -269,7 +269,7 @@ TEST(fair_shares_go_by_weight)
 TEST(fair_shares_bank_no_credit_and_forget_no_debt)
 {
     struct policy *p = open_policy("fair");
-    struct turn a = make_turn(0, 1), b = make_turn(1, 1), c = make_turn(2, 1);
+    struct sched_entity a = make_entity(0, 1), b = make_entity(1, 1), c = make_entity(2, 1);
     a.share_id = 1, b.share_id = 2, c.share_id = 1;
     policy_arrive(p, &a, 0);
     policy_admitted(p, &a, 0);
@@ -284,7 +284,7 @@ TEST(fair_shares_bank_no_credit_and_forget_no_debt)
     EXPECT_INT(policy_rank(p, &c, 0) - (policy_rank(p, &b, 0) + 1000000), 5000000);
     policy_leave(p, &b);
     policy_leave(p, &c);
-    struct turn d = make_turn(3, 1);
+    struct sched_entity d = make_entity(3, 1);
     d.share_id = 9;
     policy_arrive(p, &d, 0); /* none is active: new ones start where the last ended */
     EXPECT_INT(policy_rank(p, &d, 0), 65000000);
@@ -294,9 +294,9 @@ TEST(fair_shares_bank_no_credit_and_forget_no_debt)
 TEST(fair_promotes_an_overdue_turn_if_nothing_of_its_share_runs)
 {
     struct policy *p = open_policy("fair");
-    struct turn flood[3], other = make_turn(9, 1);
+    struct sched_entity flood[3], other = make_entity(9, 1);
     for (int i = 0; i < 3; i++) {
-        flood[i] = make_turn((uint64_t)i, 1);
+        flood[i] = make_entity((uint64_t)i, 1);
         flood[i].share_id = 1;
         policy_arrive(p, &flood[i], 0);
     }
@@ -321,7 +321,7 @@ TEST(fair_promotes_an_overdue_turn_if_nothing_of_its_share_runs)
 TEST(fair_charges_a_prompt_when_it_is_admitted)
 {
     struct policy *p = open_policy("fair");
-    struct turn t[6], *at[6], first_one = make_turn(0, 100);
+    struct sched_entity se[6], *at[6], first_one = make_entity(0, 100);
     first_one.share_id = 1;
     policy_arrive(p, &first_one, 0);
     policy_admitted(p, &first_one, 0);
@@ -329,32 +329,32 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
     policy_leave(p, &first_one);
     char order[7] = "";
     for (int i = 0; i < 6; i++) {
-        t[i] = make_turn((uint64_t)i + 1, i < 4 ? 500 : 400);
-        t[i].share_id = i < 4 ? 1 : 2; /* four of a flooding key, then two of another */
-        at[i] = &t[i];
-        policy_arrive(p, &t[i], 0);
+        se[i] = make_entity((uint64_t)i + 1, i < 4 ? 500 : 400);
+        se[i].share_id = i < 4 ? 1 : 2; /* four of a flooding key, then two of another */
+        at[i] = &se[i];
+        policy_arrive(p, &se[i], 0);
     }
     for (int i = 0; i < 6; i++) {
         int k = first(p, at, 6, 0);
         order[i] = (char)('0' + k);
-        policy_admitted(p, &t[k], 0);
+        policy_admitted(p, &se[k], 0);
     }
     EXPECT_TEXT(order, "045123");
     /* advance payment is set off, and the rest returned when the prompt is done */
-    double before = t[0].prepaid_us;
-    policy_served(p, &t[0], 250, 500, 1000000, 0);
-    EXPECT_INT(before - t[0].prepaid_us, 500000);
-    policy_served(p, &t[0], 1, 1, 1000, 0);
-    EXPECT_INT(t[0].prepaid_us, 0);
+    double before = se[0].prepaid_us;
+    policy_served(p, &se[0], 250, 500, 1000000, 0);
+    EXPECT_INT(before - se[0].prepaid_us, 500000);
+    policy_served(p, &se[0], 1, 1, 1000, 0);
+    EXPECT_INT(se[0].prepaid_us, 0);
     policy_close(p);
 }
 
-/* A running turn that ranks first. */
-static int first_running(const struct policy *p, const struct turn *t, int n)
+/* A running entity that ranks first. */
+static int first_running(const struct policy *p, const struct sched_entity *se, int n)
 {
     int k = 0;
     for (int i = 1; i < n; i++)
-        if (policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0)) k = i;
+        if (policy_rank(p, &se[i], 0) < policy_rank(p, &se[k], 0)) k = i;
     return k;
 }
 
@@ -362,12 +362,12 @@ static int first_running(const struct policy *p, const struct turn *t, int n)
 static struct policy *open_fair(void)
 {
     struct policy *p = open_policy("fair");
-    struct turn t = make_turn(0, 100);
-    t.share_id = 1;
-    policy_arrive(p, &t, 0);
-    policy_admitted(p, &t, 0);
-    policy_served(p, &t, 100, 100, 200000, 0);
-    policy_leave(p, &t);
+    struct sched_entity se = make_entity(0, 100);
+    se.share_id = 1;
+    policy_arrive(p, &se, 0);
+    policy_admitted(p, &se, 0);
+    policy_served(p, &se, 100, 100, 200000, 0);
+    policy_leave(p, &se);
     return p;
 }
 
@@ -375,39 +375,39 @@ TEST(fair_gives_rows_by_what_was_had_not_by_what_was_paid)
 {
     /* a key's four prompts of ten seconds were admitted before another key's arrived */
     struct policy *p = open_fair();
-    struct turn t[5];
+    struct sched_entity se[5];
     int n_step[5] = {0};
     for (int i = 0; i < 5; i++) {
-        t[i] = make_turn((uint64_t)i + 1, 5000);
-        t[i].share_id = i < 4 ? 1 : 2;
-        policy_arrive(p, &t[i], 0);
-        policy_admitted(p, &t[i], 0);
+        se[i] = make_entity((uint64_t)i + 1, 5000);
+        se[i].share_id = i < 4 ? 1 : 2;
+        policy_arrive(p, &se[i], 0);
+        policy_admitted(p, &se[i], 0);
     }
     for (int step = 0; step < 1900; step++) {
-        int k = first_running(p, t, 5);
-        t[k].n_left -= 5;
-        policy_served(p, &t[k], 5, 5, 10000, 0);
+        int k = first_running(p, se, 5);
+        se[k].n_left -= 5;
+        policy_served(p, &se[k], 5, 5, 10000, 0);
         n_step[k]++;
     }
     EXPECT(abs(n_step[4] - 950) <= 1);
-    for (int i = 0; i < 5; i++) policy_leave(p, &t[i]);
+    for (int i = 0; i < 5; i++) policy_leave(p, &se[i]);
     policy_close(p);
 }
 
 TEST(fair_owes_nothing_for_payments_that_were_given_back)
 {
     struct policy *p = open_fair();
-    struct turn stays = make_turn(1, 1), t[4], other = make_turn(6, 5000), next = make_turn(7, 5000);
+    struct sched_entity stays = make_entity(1, 1), se[4], other = make_entity(6, 5000), next = make_entity(7, 5000);
     stays.share_id = next.share_id = 1, other.share_id = 2;
     policy_arrive(p, &stays, 0);
     for (int i = 0; i < 4; i++) {
-        t[i] = make_turn((uint64_t)i + 2, 5000);
-        t[i].share_id = 1;
-        policy_arrive(p, &t[i], 0);
-        policy_admitted(p, &t[i], 0);
+        se[i] = make_entity((uint64_t)i + 2, 5000);
+        se[i].share_id = 1;
+        policy_arrive(p, &se[i], 0);
+        policy_admitted(p, &se[i], 0);
     }
     policy_arrive(p, &other, 0);
-    for (int i = 0; i < 4; i++) policy_leave(p, &t[i]); /* cancelled: none had any service */
+    for (int i = 0; i < 4; i++) policy_leave(p, &se[i]); /* cancelled: none had any service */
     policy_arrive(p, &next, 0);
     EXPECT_INT(policy_rank(p, &next, 0) - policy_rank(p, &other, 0), 0);
     policy_leave(p, &stays), policy_leave(p, &other), policy_leave(p, &next);
@@ -417,17 +417,17 @@ TEST(fair_owes_nothing_for_payments_that_were_given_back)
 TEST(fair_gives_back_what_others_have_computed)
 {
     struct policy *p = open_fair();
-    struct turn t = make_turn(1, 5000), waits = make_turn(2, 1);
-    t.share_id = waits.share_id = 1;
-    policy_arrive(p, &t, 0);
+    struct sched_entity se = make_entity(1, 5000), waits = make_entity(2, 1);
+    se.share_id = waits.share_id = 1;
+    policy_arrive(p, &se, 0);
     policy_arrive(p, &waits, 0);
-    policy_admitted(p, &t, 0);
+    policy_admitted(p, &se, 0);
     int64_t before = policy_rank(p, &waits, 0);
-    t.n_left = 1000; /* 3,900 tokens were found, 100 computed */
-    policy_served(p, &t, 100, 100, 200000, 0);
-    EXPECT_INT(t.prepaid_us, 1000 * 2000);
+    se.n_left = 1000; /* 3,900 tokens were found, 100 computed */
+    policy_served(p, &se, 100, 100, 200000, 0);
+    EXPECT_INT(se.prepaid_us, 1000 * 2000);
     EXPECT_INT(before - policy_rank(p, &waits, 0), 3900 * 2000);
-    policy_leave(p, &t), policy_leave(p, &waits);
+    policy_leave(p, &se), policy_leave(p, &waits);
     policy_close(p);
 }
 
@@ -436,31 +436,31 @@ TEST(fair_has_room_for_any_number_of_shares)
     struct policy *p = open_policy("fair");
     uint64_t rng = 5, n_malloc = test_n_malloc();
     enum { N = 3000 };
-    static struct turn t[N];
+    static struct sched_entity se[N];
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < N; i++) { /* more active shares than the table holds */
-            t[i] = make_turn((uint64_t)i, 10);
-            t[i].share_id = rng_next(&rng);
-            policy_arrive(p, &t[i], 0);
-            policy_admitted(p, &t[i], 0);
+            se[i] = make_entity((uint64_t)i, 10);
+            se[i].share_id = rng_next(&rng);
+            policy_arrive(p, &se[i], 0);
+            policy_admitted(p, &se[i], 0);
         }
-        for (int i = 0; i < N; i++) policy_served(p, &t[i], 10, 10 * N, 1000000, 0);
-        for (int i = 0; i < N; i++) policy_leave(p, &t[i]);
+        for (int i = 0; i < N; i++) policy_served(p, &se[i], 10, 10 * N, 1000000, 0);
+        for (int i = 0; i < N; i++) policy_leave(p, &se[i]);
     }
     for (int i = 0; i < 100000; i++) { /* two at a time: idle ones make room, each has its own */
         for (int k = 0; k < 2; k++) {
-            t[k] = make_turn(0, 10);
-            t[k].share_id = rng_next(&rng);
-            policy_arrive(p, &t[k], 0);
+            se[k] = make_entity(0, 10);
+            se[k].share_id = rng_next(&rng);
+            policy_arrive(p, &se[k], 0);
         }
-        EXPECT(t[0].payer != t[1].payer);
-        for (int k = 0; k < 2; k++) policy_leave(p, &t[k]);
+        EXPECT(se[0].payer != se[1].payer);
+        for (int k = 0; k < 2; k++) policy_leave(p, &se[k]);
     }
     EXPECT_INT(test_n_malloc() - n_malloc, 0);
     policy_close(p);
 }
 
-/* ---- batches that no turn joins ---- */
+/* ---- batches that no entity joins ---- */
 
 TEST(static_admits_a_batch_at_a_time)
 {
@@ -514,32 +514,32 @@ TEST(round_robin_gives_slices_in_turns)
     struct err e;
     struct policy_options o = {.name = "round_robin", .n_seq = PLACES, .slice_tokens = SLICE};
     NEED_OK(policy_open(&p, &o, &e), &e);
-    struct turn t[N];
+    struct sched_entity se[N];
     int n_token[N] = {0}, n_wait[N] = {0}, most = 0, least = 0;
     for (int i = 0; i < N; i++) {
-        t[i] = make_turn((uint64_t)i, 300);
-        policy_arrive(p, &t[i], 0);
+        se[i] = make_entity((uint64_t)i, 300);
+        policy_arrive(p, &se[i], 0);
     }
     EXPECT(policy_preempts(p));
     for (int step = 0; step < N * TOKENS / PLACES * 3; step++) {
         for (int place = 0; place < PLACES; place++) { /* those that rank first run, as sched.c displaces */
             int k = -1, last = -1, n_running = 0;
             for (int i = 0; i < N; i++) {
-                n_running += t[i].running;
-                if (!t[i].running && (k < 0 || policy_rank(p, &t[i], 0) < policy_rank(p, &t[k], 0))) k = i;
-                if (t[i].running && (last < 0 || policy_rank(p, &t[i], 0) > policy_rank(p, &t[last], 0))) last = i;
+                n_running += se[i].running;
+                if (!se[i].running && (k < 0 || policy_rank(p, &se[i], 0) < policy_rank(p, &se[k], 0))) k = i;
+                if (se[i].running && (last < 0 || policy_rank(p, &se[i], 0) > policy_rank(p, &se[last], 0))) last = i;
             }
-            if (n_running == PLACES && policy_rank(p, &t[last], 0) < policy_rank(p, &t[k], 0)) continue;
-            if (n_running == PLACES) policy_preempted(p, &t[last], 0);
-            policy_admitted(p, &t[k], 0);
+            if (n_running == PLACES && policy_rank(p, &se[last], 0) < policy_rank(p, &se[k], 0)) continue;
+            if (n_running == PLACES) policy_preempted(p, &se[last], 0);
+            policy_admitted(p, &se[k], 0);
         }
         for (int i = 0; i < N; i++) {
-            n_wait[i] = t[i].running ? 0 : n_wait[i] + 1;
+            n_wait[i] = se[i].running ? 0 : n_wait[i] + 1;
             most = n_wait[i] > most ? n_wait[i] : most;
-            if (!t[i].running) continue;
-            bool prompt = t[i].n_left > 100;
-            t[i].n_left = prompt ? t[i].n_left - 100 : 1;
-            policy_served(p, &t[i], prompt ? 100 : 1, 100, 1000, 0);
+            if (!se[i].running) continue;
+            bool prompt = se[i].n_left > 100;
+            se[i].n_left = prompt ? se[i].n_left - 100 : 1;
+            policy_served(p, &se[i], prompt ? 100 : 1, 100, 1000, 0);
             n_token[i] += !prompt;
         }
         least = n_token[0];
@@ -555,17 +555,17 @@ TEST(round_robin_gives_slices_in_turns)
 TEST(round_robin_does_not_cut_a_prompt)
 {
     struct policy *p = open_policy("round_robin");
-    struct turn t = make_turn(0, 10000), other = make_turn(1, 10);
-    policy_arrive(p, &t, 0);
-    policy_admitted(p, &t, 0);
+    struct sched_entity se = make_entity(0, 10000), other = make_entity(1, 10);
+    policy_arrive(p, &se, 0);
+    policy_admitted(p, &se, 0);
     policy_arrive(p, &other, 0);
     for (int i = 0; i < 200; i++) {
-        t.n_left -= 49;
-        policy_served(p, &t, 49, 100, 1000, 0);
-        EXPECT(policy_rank(p, &t, 0) < policy_rank(p, &other, 0));
+        se.n_left -= 49;
+        policy_served(p, &se, 49, 100, 1000, 0);
+        EXPECT(policy_rank(p, &se, 0) < policy_rank(p, &other, 0));
     }
-    t.n_left = 1;
-    for (int i = 0; i < 128; i++) policy_served(p, &t, 1, 10, 1000, 0);
-    EXPECT(policy_rank(p, &t, 0) > policy_rank(p, &other, 0));
+    se.n_left = 1;
+    for (int i = 0; i < 128; i++) policy_served(p, &se, 1, 10, 1000, 0);
+    EXPECT(policy_rank(p, &se, 0) > policy_rank(p, &other, 0));
     policy_close(p);
 }

@@ -1,7 +1,7 @@
 /* policy_window.c - dynamic batching with a wait window, as in model servers before continuous
  * batching (Triton's max_queue_delay, preferred and maximum batch size); the other baseline. One
- * batch at a time as with static, but it begins only when window_min turns wait or the oldest has
- * waited for window_us, and holds at most window_max. */
+ * batch at a time as with static, but it begins only when window_min entities wait or the oldest
+ * has waited for window_us, and holds at most window_max. */
 #include "policy_impl.h"
 
 static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,

@@ -79,17 +79,17 @@ static bool has_company(const struct engine *en, uint64_t share_id)
 
 void portion_run(struct engine *en, const struct seq *s)
 {
-    struct portion *p = find(en, s->turn.share_id);
+    struct portion *p = find(en, s->entity.share_id);
     if (!p) {
         p = &en->portions.v[en->portions.n++];
-        *p = (struct portion){.share_id = s->turn.share_id};
+        *p = (struct portion){.share_id = s->entity.share_id};
     }
     p->n_running++;
 }
 
 void portion_run_end(struct engine *en, const struct seq *s)
 {
-    struct portion *p = find(en, s->turn.share_id);
+    struct portion *p = find(en, s->entity.share_id);
     if (--p->n_running == 0) *p = en->portions.v[--en->portions.n];
 }
 
@@ -101,13 +101,13 @@ void portion_begin(struct engine *en)
     }
     for (int i = 0; i < en->n_running; i++) {
         const struct seq *s = en->running[i];
-        if (!s->stalled && seq_n_left(s) > 1) find(en, s->turn.share_id)->has_prompt = true;
+        if (!s->stalled && seq_n_left(s) > 1) find(en, s->entity.share_id)->has_prompt = true;
     }
 }
 
 bool portion_bounded(const struct engine *en, const struct seq *s)
 {
-    return has_company(en, s->turn.share_id);
+    return has_company(en, s->entity.share_id);
 }
 
 /* ---- rows ---- */
@@ -130,8 +130,8 @@ static bool within(const struct engine *en, const struct portion *p, int pos, in
 
 int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt)
 {
-    const struct portion *p = find(en, s->turn.share_id);
-    if (!has_company(en, s->turn.share_id)) return n;
+    const struct portion *p = find(en, s->entity.share_id);
+    if (!has_company(en, s->entity.share_id)) return n;
     int most = en->batch.limits.n_seq / 2,
         lo = prompt ? p->load.n_prompt_row == 0 : p->load.n_row == 0;
     if (most < WORTH_LEAST) most = WORTH_LEAST;
@@ -148,7 +148,7 @@ int portion_rows(const struct engine *en, const struct seq *s, int n, bool promp
 
 int portion_free(const struct engine *en, const struct seq *s)
 {
-    const struct portion *p = find(en, s->turn.share_id);
+    const struct portion *p = find(en, s->entity.share_id);
     int n = en->batch.limits.n_seq - en->load.n_prompt_row, own = ROWS_FREE - p->load.n_prompt_row;
     if (s->n_token - s->n_kv > ROWS_FREE || !policy_divides(en->policy)) return 0;
     if (n > own) n = own;
@@ -157,7 +157,7 @@ int portion_free(const struct engine *en, const struct seq *s)
 
 void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt)
 {
-    struct portion *p = find(en, s->turn.share_id);
+    struct portion *p = find(en, s->entity.share_id);
     p->worth += worth(en, s->n_kv, n_row);
     step_load_add(&p->load, s->n_kv, n_row, prompt);
 }
@@ -166,18 +166,18 @@ void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt
 
 bool portion_full(const struct engine *en, const struct seq *s)
 {
-    const struct portion *p = find(en, s->turn.share_id);
+    const struct portion *p = find(en, s->entity.share_id);
     int n_seq = en->batch.limits.n_seq;
-    return p && p->n_running >= n_seq - n_seq / PART_FREE && has_company(en, s->turn.share_id);
+    return p && p->n_running >= n_seq - n_seq / PART_FREE && has_company(en, s->entity.share_id);
 }
 
 void portion_bar(struct engine *en, const struct seq *s)
 {
-    find(en, s->turn.share_id)->barred = true;
+    find(en, s->entity.share_id)->barred = true;
 }
 
 bool portion_barred(const struct engine *en, const struct seq *s)
 {
-    const struct portion *p = find(en, s->turn.share_id);
+    const struct portion *p = find(en, s->entity.share_id);
     return p && p->barred;
 }

@@ -38,14 +38,14 @@ enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100, PREFILL_ROWS = 
 static void arrive(struct engine *en, struct seq *s)
 {
     const struct request *r = s->group->request;
-    s->turn = (struct turn){.arrival = s->turn.arrival,
+    s->entity = (struct sched_entity){.arrival = s->entity.arrival,
                             .submit_us = r->submit_us,
                             .priority = r->priority,
                             .share_id = r->share_id,
                             .share_weight = r->share_weight,
                             .n_prompt = s->n_prompt,
                             .n_left = s->n_token};
-    policy_arrive(en->policy, &s->turn, en->now_us);
+    policy_arrive(en->policy, &s->entity, en->now_us);
 }
 
 void seq_wait(struct engine *en, struct seq *s)
@@ -64,9 +64,9 @@ static void rank_seq(struct engine *en, struct seq *s)
 {
     bool many = !s->group->beam && (s->group->request->extra || s->n_before >= ORDINARY);
     if (s->state == SEQ_WAITING)
-        s->late = many && en->now_us - s->turn.ready_us >= EXTRA_US && en->plan.n_late * LATE < en->batch.limits.n_seq;
+        s->late = many && en->now_us - s->entity.ready_us >= EXTRA_US && en->plan.n_late * LATE < en->batch.limits.n_seq;
     s->extra = many && !s->late;
-    s->rank = policy_rank(en->policy, &s->turn, en->now_us);
+    s->rank = policy_rank(en->policy, &s->entity, en->now_us);
 }
 
 static bool goes_before(const struct seq *a, const struct seq *b)
@@ -74,7 +74,7 @@ static bool goes_before(const struct seq *a, const struct seq *b)
     if (a->stalled != b->stalled) return b->stalled;
     if (a->rank != b->rank) return a->rank < b->rank;
     if (a->extra != b->extra) return b->extra;
-    return a->turn.arrival < b->turn.arrival;
+    return a->entity.arrival < b->entity.arrival;
 }
 
 /* Insert s into the running ones in rank order. */
@@ -114,7 +114,7 @@ void seq_run(struct engine *en, struct seq *s)
     s->state = SEQ_RUNNING;
     record_run(en, s);
     portion_run(en, s);
-    policy_admitted(en->policy, &s->turn, en->now_us);
+    policy_admitted(en->policy, &s->entity, en->now_us);
     s->admit_us = en->now_us;
     clear_rows(s);
     en->plan.n_late += s->late;
@@ -144,8 +144,8 @@ void seq_preempt(struct engine *en, struct seq *s)
     stats_count(en->stats, STAT_preemptions, 1);
     hold_preempt(en, s);
     take_out(en, s);
-    s->turn.n_left = s->n_token - s->n_kv;
-    policy_preempted(en->policy, &s->turn, en->now_us);
+    s->entity.n_left = s->n_token - s->n_kv;
+    policy_preempted(en->policy, &s->entity, en->now_us);
     seq_wait(en, s);
 }
 
@@ -190,7 +190,7 @@ void seq_idle(struct engine *en, struct seq *s)
         take_out(en, s);
     else
         leave_waiting(en, s);
-    policy_leave(en->policy, &s->turn);
+    policy_leave(en->policy, &s->entity);
     s->state = SEQ_IDLE;
 }
 
@@ -217,7 +217,7 @@ void sched_submit(struct engine *en, struct group *take_g)
     take_g->at = &en->groups;
     en->groups = take_g;
     for (int i = 0; i < take_g->n_seq; i++) {
-        take_g->seq[i].turn.arrival = en->n_arrived++;
+        take_g->seq[i].entity.arrival = en->n_arrived++;
         take_g->seq[i].n_before = i;
     }
     if (take_g->next) en->contended_us = en->now_us;
@@ -273,7 +273,7 @@ static void rank_running(struct engine *en)
     for (int i = 0; i < n; i++) {
         struct seq *s = en->running[i];
         clear_rows(s);
-        s->turn.n_left = seq_n_left(s);
+        s->entity.n_left = seq_n_left(s);
         rank_seq(en, s);
         s->stalled = s->padding || emit_room(s->group) < emit_events(s, 0, 1);
         en->plan.n_late += s->late;
@@ -385,7 +385,7 @@ static bool needs_row(const struct seq *s)
 static void put_in_order(struct engine *en, int n, struct seq *s)
 {
     struct seq **v = en->order;
-    for (; n > 0 && v[n - 1]->turn.share_id == s->turn.share_id && v[n - 1]->row_no > s->row_no;
+    for (; n > 0 && v[n - 1]->entity.share_id == s->entity.share_id && v[n - 1]->row_no > s->row_no;
          n--) {
         if (!portion_bounded(en, s)) break;
         v[n] = v[n - 1];
@@ -499,9 +499,9 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
     struct seq *best = NULL;
     *oldest_us = INT64_MAX;
     for (struct seq *s = en->waiting.head; s; s = s->next) {
-        if (s->turn.submit_us < *oldest_us) *oldest_us = s->turn.submit_us;
-        s->turn.n_left = s->n_token - s->n_kv;
-        s->turn.n_cached = hold_cached(en, s);
+        if (s->entity.submit_us < *oldest_us) *oldest_us = s->entity.submit_us;
+        s->entity.n_left = s->n_token - s->n_kv;
+        s->entity.n_cached = hold_cached(en, s);
         rank_seq(en, s);
         if (en->plan.blocked) s->rank = 0;
         s->stalled = emit_room(s->group) < emit_events(s, 0, 1);
@@ -540,8 +540,8 @@ static bool has_resided(const struct engine *en, const struct seq *s)
 static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last, int n_gone)
 {
     if (last->stalled || (en->plan.idle && goes_before(s, last))) return true;
-    if (policy_yields(en->policy, &last->turn, &s->turn, n_gone)) return true;
-    bool alike = last->turn.share_id == s->turn.share_id && last->turn.priority == s->turn.priority;
+    if (policy_yields(en->policy, &last->entity, &s->entity, n_gone)) return true;
+    bool alike = last->entity.share_id == s->entity.share_id && last->entity.priority == s->entity.priority;
     if (policy_preempts(en->policy) && alike && last->extra && !s->extra) return true;
     return policy_preempts(en->policy) && last->rank > s->rank && has_resided(en, last);
 }
@@ -569,7 +569,7 @@ static struct seq *cheapest_victim(struct engine *en, const struct seq *s)
     if ((!full && en->n_running < en->batch.limits.n_seq) || pages_left(en, s, en->n_running) < 0)
         return NULL;
     for (int i = en->n_running - 1; i >= 0; i--) {
-        if (full && en->running[i]->turn.share_id != s->turn.share_id) continue;
+        if (full && en->running[i]->entity.share_id != s->entity.share_id) continue;
         if (!may_displace(en, s, en->running[i], 0)) continue;
         int64_t us = hold_return_us(en, en->running[i]);
         if (us >= least) continue;
@@ -619,7 +619,7 @@ static void start(struct engine *en, struct seq *s)
         return;
     }
     hold_acquire(en, s);
-    s->turn.n_left = s->n_token - s->n_kv; /* what was found is not computed and costs nothing */
+    s->entity.n_left = s->n_token - s->n_kv; /* what was found is not computed and costs nothing */
     seq_run(en, s);
     if (!first) return;
     s->sched_us = en->now_us;
@@ -764,10 +764,10 @@ static void serve(struct engine *en, struct seq *s, int64_t us)
 {
     hold_commit(en, s);
     record_rows(en, s);
-    s->turn.n_left = seq_n_left(s);
-    s->turn.decodes = s->decodes;
+    s->entity.n_left = seq_n_left(s);
+    s->entity.decodes = s->decodes;
     if (s->n_row > 0)
-        policy_served(en->policy, &s->turn, s->n_row, en->batch.n_row, us, en->now_us + us);
+        policy_served(en->policy, &s->entity, s->n_row, en->batch.n_row, us, en->now_us + us);
     int again = (s->n_kv < s->n_reached ? s->n_kv : s->n_reached) - s->pos0;
     if (s->n_row > 0 && again > 0) stats_count(en->stats, STAT_recomputed, again);
     if (s->n_reached < s->n_kv) s->n_reached = s->n_kv;
