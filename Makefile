@@ -83,8 +83,8 @@ $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 static: $(BUILD)/quoth-static
 $(BUILD)/quoth-static: $(BUILD)/quoth-static.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack --plain $(BUNDLE) -o $@,cp $< $@)
-$(BUILD)/quoth-static.bare: $(BUILD)/src/main.o $(LIB:%/fetch_curl.o=%/fetch_none.o) tool/static
-	@CC="$(CC)" LD="$(LD)" OBJCOPY="$(OBJCOPY)" tool/static $@ $(filter %.o,$^) -- \
+$(BUILD)/quoth-static.bare: $(BUILD)/src/main.o $(LIB:%/fetch_curl.o=%/fetch_none.o) scripts/static
+	@CC="$(CC)" LD="$(LD)" OBJCOPY="$(OBJCOPY)" scripts/static $@ $(filter %.o,$^) -- \
 	    $(shell pkg-config --static --libs $(filter-out libcurl,$(LIBS))) -lm -lpthread
 # The library: src/lib and what it uses. What include/quoth.h does not name is hidden, in the archive too.
 VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quoth.h)
@@ -120,7 +120,7 @@ syntax:
 test: $(BUILD)/quoth $(BUILD)/unit
 	$(BUILD)/unit
 fuzz: $(BUILD)/fuzz
-	tool/fuzz $(BUILD) -t $(or $(SECONDS),10)
+	scripts/fuzz $(BUILD) -t $(or $(SECONDS),10)
 bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench tokenize $(MODEL)
 # All stated counts and soaks (an hour of replay): every test in full, 100,000 inputs per fuzz target under the address and undefined sanitizers.
@@ -133,16 +133,16 @@ long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/connectors
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
-	tool/fuzz build-address-undefined -n 100000
+	scripts/fuzz build-address-undefined -n 100000
 # What clients may do to the server, at all stated counts, watched by sanitizers.
 long-san:
 	QUOTH_LONG=1 SAN=address,undefined ./test tests/e2e/abuse.py tests/e2e/overload.py
 	QUOTH_LONG=1 SAN=thread ./test tests/e2e/abuse.py tests/e2e/overload.py
 # A short version of making the bundled model (needs Python; minutes).
 demo-check:
-	tool/demo/make.sh --quick build/demo-check
+	scripts/demo/make.sh --quick build/demo-check
 check: $(BUILD)/src/main.o $(LIB)
-	@tool/check && tool/arrows $^ && tool/used $^ && tool/format
+	@scripts/check && scripts/arrows $^ && scripts/used $^ && scripts/format
 install: $(BUILD)/quoth
 	install -D -m 755 $(BUILD)/quoth $(DESTDIR)$(PREFIX)/bin/quoth
 	$(BUILD)/quoth help --man > $(BUILD)/quoth.1
@@ -157,7 +157,7 @@ install: $(BUILD)/quoth
 	    'Requires.private: $(LIBDEPS)' 'Libs.private: -lm -lpthread' >$(BUILD)/quoth.pc
 	install -D -m 644 $(BUILD)/quoth.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/quoth.pc
 fmt:
-	tool/format --fix
+	scripts/format --fix
 clean:
 	rm -rf build build-*
 

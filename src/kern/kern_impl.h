@@ -41,7 +41,7 @@ linear_fn linear_q8_avx512; /* for cases that AMX does not handle */
 
 /* Return 2^x as attention defines it, x <= 0 or NaN: 0 below -100, because an x86 vector
  * instruction takes 190 cycles if one result is subnormal or rounds to zero, and a scale of KV_Q8
- * may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P by tool/minimax.py. Error within 2
+ * may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P by scripts/minimax.py. Error within 2
  * ulp (kern_math_test.c); 2^0 = 1. */
 static inline float exp2_weight(float x)
 {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# peers.sh - goal: bench/peers reads what its peers print and divides the right numbers; rounds in a busy machine and peers
+# peers.sh - goal: compare/engines reads what its peers print and divides the right numbers; rounds in a busy machine and peers
 # that fail do not count. Method: programs that print what llama.cpp's and ik_llama.cpp's do.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
@@ -55,7 +55,7 @@ exit 3
 END
 echo x >model.gguf
 
-peers() { "$QUOTH_ROOT/bench/peers" model.gguf --quoth ./quoth --rounds 2 --batch 1,8 -t 2 "$@" >out 2>err; }
+peers() { "$QUOTH_ROOT/compare/engines" model.gguf --quoth ./quoth --rounds 2 --batch 1,8 -t 2 "$@" >out 2>err; }
 peers --keep --json --peer a=a --peer b=b
 check 'two peers, two rounds' '[ $? = 0 ]'
 check 'a prompt against llama-bench' 'grep -q "\"peer\": \"a\".*\"pp512\".*\"median\": 3.0, .*\"rounds\": 2" out'

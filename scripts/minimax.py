@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""minimax.py - the polynomials of src/kern/kern_math.h: `tool/minimax.py` prints every coefficient there.
+"""minimax.py - the polynomials of src/kern/kern_math.h: `scripts/minimax.py` prints every coefficient there.
 
 Remez exchange in double precision for sum c[j] t^j ~ f(t) on [a, b], the error weighted by w(t); then the
 coefficients are rounded to f32 one by one from the constant upwards, the rest fitted anew each time, so

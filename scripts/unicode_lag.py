@@ -42,7 +42,7 @@ def ranges(of, without):
 
 bert = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False)
 print("""/* unicode_lag.def - characters that Hugging Face's tokenizers class otherwise than utf8proc, in hexadecimal, because their Unicode
- * data is older: IS_NOT(class, first, last), IS(class, first, last). Made by tool/unicode_lag.py. */""")
+ * data is older: IS_NOT(class, first, last), IS(class, first, last). Made by scripts/unicode_lag.py. */""")
 for name, mine, theirs in (("MARK", ours(MARKS), removed_by(normalizers.StripAccents())), ("NONSPACING", ours(NONSPACING), removed_by(bert)),
                            ("PUNCT", ours(PUNCTUATION), split_off())):
     rows = ["IS_NOT(%s, %X, %X)" % (name, a, b) for a, b in ranges(mine - theirs, theirs)]

@@ -3,7 +3,7 @@
 # need_packages       installs the missing ones of the lists below with apt-get (Debian, Ubuntu), saying which;
 #                     asks nothing, and touches neither network nor package manager when all are there;
 #                     goes on where only optional ones cannot be had
-# need_formatter      the clang-format of tool/format, which `make check` compares layouts with; goes on without
+# need_formatter      the clang-format of scripts/format, which `make check` compares layouts with; goes on without
 # build TARGET...     make, quietly: a line on stderr when there is something to do, a counter on a terminal, make's output
 #                     when it fails
 # The caller has set root to the repository's path.
@@ -41,7 +41,7 @@ need_packages()
 
 need_formatter()
 {
-    "$root/tool/format" --install >/dev/null 2>&1 || echo "quoth: going on without clang-format" >&2
+    "$root/scripts/format" --install >/dev/null 2>&1 || echo "quoth: going on without clang-format" >&2
 }
 
 # apt-get waits for dpkg's lock by itself, but not for that of the lists.

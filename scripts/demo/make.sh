@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the bundled model from nothing: checks the generator, trains quoth-tiny and its draft, evaluates, exports.
 #
-#   tool/demo/make.sh [--quick] [OUT]      OUT defaults to build/demo; --quick takes minutes and only shows that it works
+#   scripts/demo/make.sh [--quick] [OUT]      OUT defaults to build/demo; --quick takes minutes and only shows that it works
 #
 # PYTHON names an interpreter with torch, tokenizers, safetensors, gguf and jinja2; without one that has them,
 # a virtual environment is made in OUT/venv. The evaluation goes through QUOTH (build/quoth) and the Q8_0 file where that
