@@ -83,8 +83,9 @@ def log_of(folder):
     return lines[0], lines[2:]  # flags, requests after the one that warms up
 
 
-def close_to(rows, case, rounds):
-    """What was measured of a case is what the peer knows of its waves, up to the way between them."""
+def close_to(rows, case, rounds, busy):
+    """What was measured of a case is what the peer knows of its waves, up to the way between them. busy: compare/servers has seen
+    that other processes took time in between."""
     known = {"ttft p50": [], "itl p50": [], "tokens/s": []}
     for wave in rounds:
         known["ttft p50"].append(1e3 * statistics.median(r["sent"][0] - r["read"] for r in wave))
@@ -95,7 +96,8 @@ def close_to(rows, case, rounds):
             check(all(t - r["read"] >= (FIRST_MS + i * EACH_MS) / 1e3 - 0.002 for i, t in enumerate(r["sent"])), r)
     for what, want in known.items():
         want, got = statistics.median(want), rows[case, what]["theirs"]
-        check(want / 2 < got < 2 * want, (case, what, got, want))  # another process may be in between
+        factor = 20 if busy else 2
+        check(want / factor < got < factor * want, (case, what, got, want))
 
 
 def measures():
@@ -108,12 +110,12 @@ def measures():
     flags, requests = log_of(a)
     check(len(requests) == 2 * (2 + 4 + 8 + 4 + 4), len(requests))
     for case, at, n in ("one", 0, 2), ("many", 2, 4), ("shared", 14, 4):
-        close_to(rows, case, [requests[at:at + n], requests[22 + at:22 + at + n]])
+        close_to(rows, case, [requests[at:at + n], requests[22 + at:22 + at + n]], "counts although" in err)
     for r in rows.values():
         check(r["rounds"] == 2 and r["min"] <= r["median"] <= r["max"], r)
         check(r["case"] == "again" or r["what"] not in ("tokens/s", "itl p99") or r["case"] == "one" or r["bar"], r)
     fast = rows["one", "itl p50"]
-    check(fast["quoth"] < fast["theirs"] and fast["median"] < 1, fast)
+    check("counts although" in err or fast["quoth"] < fast["theirs"] and fast["median"] < 1, fast)
     check(flags[-4:-2] == ["--more", "5"] and "-fa" in flags and flags[flags.index("-np") + 1] == "4", flags)
     check("--ubatch-size" not in flags and "-ub" not in flags, flags)
     prompts = [r["prompt"] for r in requests[:22]]
