@@ -142,7 +142,9 @@ typedef struct quoth_request {
     /* JSON object, or NULL: the sampling parameters that quoth_params lists, and n (default 1),
      * best_of, use_beam_search, length_penalty, max_tokens (default 16), stop, logprobs,
      * prompt_logprobs [0, 20], skip_special_tokens, include_stop_str_in_output, timeout (seconds;
-     * the answer then ends with the tokens generated so far), ... Names and defaults are vLLM's,
+     * the answer then ends with the tokens generated so far), ... and one of response_format,
+     * structured_outputs ({"json": SCHEMA}, regex, choice, grammar or json_object), json_schema and
+     * grammar, to which answers are held; quoth_submit compiles it. Names and defaults are vLLM's,
      * except for defaults that the model's authors recommend. Unknown names are an error; null
      * means absent. */
     const char *params;

@@ -88,6 +88,9 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
 int api_check_params(const struct json *params, struct err *e);
 /* The same of a conversation for api_render. */
 int api_check_conversation(const struct json *body, struct err *e);
+/* Hold a request's answers to the constraint of a body (response_format, structured_outputs, guided_*, grammar, json_schema), which
+ * is compiled on the calling thread. After api_read_params. */
+int api_hold(struct request *r, const struct api *a, const struct json *body, struct err *e);
 /* "logprobs" and "prompt_logprobs" as numbers of alternatives. */
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e);
 

@@ -1,5 +1,5 @@
 /* constrain.c - what a call's answers are held to: one constraint, compiled while the body is read, a fork of it for each request. */
-#include "dialect.h"
+#include "openai.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,20 +19,34 @@ int call_constrain(struct api_call *c, const struct constraint_asked *asked, str
     return rc ? err_field(e, rc, asked->field, "%s: %s", asked->place, why.text) : 0;
 }
 
+/* May a request be held to what a field asks for? */
+static int check_held(const struct request *r, const char *field, struct err *e)
+{
+    if (!r->params.ignore_eos) return 0;
+    return err_field(e, ERR_UNSUPPORTED, "ignore_eos",
+                     ": not with %s, which says where the answer ends", field);
+}
+
 int call_hold_requests(struct api_call *c, struct err *e)
 {
     for (int i = 0; i < c->n_part && c->constraint; i++) {
         struct request *r = c->part[i].request;
-        if (r->params.ignore_eos)
-            return err_field(e, ERR_UNSUPPORTED, "ignore_eos",
-                             ": not with %s, which says where the answer ends",
-                             c->constraint_field);
+        int rc = check_held(r, c->constraint_field, e);
+        if (rc != 0) return rc;
         r->constraint = c->constraint->op->fork(c->constraint);
         if (!r->constraint)
             return err_memory(e, "a constraint", (unsigned long long)c->constraint->n_byte);
         c->part[i].held = true;
     }
     return 0;
+}
+
+int api_hold(struct request *r, const struct api *a, const struct json *body, struct err *e)
+{
+    struct api_call c = {.api = a};
+    int rc = openai_read_format(&c, body, e);
+    r->constraint = c.constraint;
+    return rc == 0 && c.constraint ? check_held(r, c.constraint_field, e) : rc;
 }
 
 /* ---- what a JSON body says of them ---- */

@@ -4,6 +4,24 @@
 
 #include <string.h>
 
+/* A grammar's notation by its content: GBNF defines with `::=`, Lark with `:`. Comments and literals do not count. */
+static enum grammar_kind notation(const char *text, size_t n)
+{
+    bool colon = false;
+    for (size_t i = 0; i < n; i++) {
+        bool comment = text[i] == '#' || (text[i] == '/' && i + 1 < n && text[i + 1] == '/');
+        char open = text[i];
+        if (comment)
+            while (i < n && text[i] != '\n') i++;
+        else if (open == '"' || open == '[')
+            for (i++; i < n && text[i] != (open == '[' ? ']' : '"') && text[i] != '\n'; i++)
+                if (text[i] == '\\') i++;
+        if (i + 2 < n && memcmp(text + i, "::=", 3) == 0) return GRAMMAR_GBNF;
+        if (i < n) colon |= text[i] == ':';
+    }
+    return colon ? GRAMMAR_LARK : GRAMMAR_GBNF;
+}
+
 /* What a value is: a schema, or anything of JSON but a text; or a text. */
 enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT };
 
@@ -24,7 +42,11 @@ static int constrain(struct api_call *c, const struct constraint_asked *asked, e
     if (form == FORM_LIST && kind != JK_LIST)
         return wrong(asked->field, asked->place, "a list of texts", value, e);
     if (form == FORM_TEXT && !text) return wrong(asked->field, asked->place, "a text", value, e);
-    return call_constrain_json(c, asked, value, e);
+    struct constraint_asked one = *asked;
+    size_t n = 0;
+    const char *grammar = one.kind == GRAMMAR_GBNF ? json_text(value, &n) : NULL;
+    if (grammar) one.kind = notation(grammar, n);
+    return call_constrain_json(c, &one, value, e);
 }
 
 /* ---- response_format ---- */

@@ -157,6 +157,45 @@ TEST(lib_bad_requests_name_the_field)
     quoth_close(m);
 }
 
+/* Answers are held to what params ask for, under the server's names. */
+TEST(lib_answers_are_held_to_a_constraint)
+{
+    static const char *const held[][2] = {
+        {"{\"max_tokens\":9,\"structured_outputs\":{\"choice\":[\"brown bear\"]}}", "brown bear"},
+        {"{\"max_tokens\":9,\"structured_outputs\":{\"regex\":\"a{3}b\"}}", "aaab"},
+        {"{\"max_tokens\":9,\"guided_grammar\":\"root ::= \\\"x\\\" [y]\"}", "xy"},
+        {"{\"max_tokens\":9,\"grammar\":\"start: \\\"x\\\" Y\\nY: /z/\"}", "xz"},
+        {"{\"max_tokens\":9,\"structured_outputs\":{\"json\":{\"const\":7},"
+         "\"disable_any_whitespace\":true}}",
+         "7"}};
+    static const char *const wrong[][2] = {
+        {"{\"structured_outputs\":{\"regex\":\"(\"}}", "structured_outputs.regex: "},
+        {"{\"structured_outputs\":{\"json\":{\"type\":3}}}", "structured_outputs.json: "},
+        {"{\"grammar\":\"root ::= x\",\"json_schema\":{}}", "grammar: "},
+        {"{\"grammar\":\"start: X\"}", "grammar: "},
+        {"{\"json_schema\":{},\"ignore_eos\":true}", "ignore_eos: "}};
+    quoth_model *m = open_tiny();
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    char why[512], text[64];
+    for (size_t i = 0; i < sizeof held / sizeof held[0]; i++) {
+        if (submit(q, "Once upon a time", held[i][0], NULL, why) != 0) {
+            test_fail(__FILE__, __LINE__, "%s: %s", held[i][0], why);
+            continue;
+        }
+        finish(q, text, sizeof text);
+        EXPECT_TEXT(text, held[i][1]);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        EXPECT(submit(q, "Once", wrong[i][0], NULL, why) < 0);
+        if (strncmp(why, wrong[i][1], strlen(wrong[i][1])) != 0)
+            test_fail(__FILE__, __LINE__, "%s: \"%s\"", wrong[i][0], why);
+    }
+    EXPECT_INT(quoth_n_open(q), 0);
+    quoth_queue_close(q);
+    quoth_close(m);
+}
+
 TEST(lib_text_and_tokens)
 {
     quoth_model *m = open_tiny();

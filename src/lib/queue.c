@@ -142,6 +142,7 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
     if (rc == 0) rc = api_check_params(body, e);
     if (rc == 0) rc = api_read_params(r, &p->options, &p->keep, &m->api, body, e);
     if (rc == 0) rc = api_read_logprobs(r, body, e);
+    if (rc == 0) rc = api_hold(r, &m->api, body, e);
     json_drop(body);
     return rc;
 }
@@ -151,7 +152,8 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending 
                         const char *pooling, struct err *e)
 {
     if (!pooling) return 0;
-    if (r->n != 1 || r->params.n_logprob >= 0 || r->n_prompt_logprob >= 0 || r->beam_width > 0)
+    if (r->n != 1 || r->params.n_logprob >= 0 || r->n_prompt_logprob >= 0 || r->beam_width > 0 ||
+        r->constraint)
         return err_set(e, ERR_ARG, "pooling: it takes no sampling parameters");
     int rc = session_pooling(&r->pooling, &m->session, pooling, e);
     if (rc != 0)

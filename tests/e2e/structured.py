@@ -96,6 +96,8 @@ def every_field():
         return text in ("yes", "no, never")
     choice, regex, gbnf = ["yes", "no, never"], "[A-Z][a-z]{2,8}: (one|[0-9]{1,4})", 'root ::= "(" [a-c]{1,5} ("," root)? ")"'
 
+    lark = 'start: "yes" | REST // not GBNF: ::=\nREST: /no, never/'
+
     def matches(text):
         return re.fullmatch(regex, text)
 
@@ -112,7 +114,8 @@ def every_field():
                                          lambda t: is_json(PERSON)(t) and not re.search(r"\s", re.sub(r'"(\\.|[^"\\])*"', "", t)), 1),
                                         ({"structured_outputs": {"json_object": True}}, anything, 0),
                                         ({"structured_outputs": {"regex": regex}}, matches, 1), ({"structured_outputs": {"choice": choice}}, among, 1),
-                                        ({"structured_outputs": {"grammar": gbnf}}, balanced, 0), ({"guided_json": PERSON}, is_json(PERSON), 1),
+                                        ({"structured_outputs": {"grammar": gbnf}}, balanced, 0),
+                                        ({"structured_outputs": {"grammar": lark}}, among, 1), ({"guided_json": PERSON}, is_json(PERSON), 1),
                                         ({"guided_regex": regex}, matches, 1), ({"guided_choice": choice}, among, 1),
                                         ({"guided_grammar": gbnf}, balanced, 0), ({"json_schema": PERSON}, is_json(PERSON), 1),
                                         ({"grammar": gbnf}, balanced, 0)):
@@ -240,6 +243,7 @@ def refusals():
         refused("guided_choice", chat=chat, says="[1]", guided_choice=["a", 5])
         refused("guided_grammar", chat=chat, says="line 2", guided_grammar='root ::= "a"\nb ::= (')
         refused("grammar", chat=chat, grammar="x ::= y")
+        refused("grammar", chat=chat, says="not defined: Y", grammar="start: Y")
         refused("json_schema", chat=chat, json_schema=["a"])
         refused("structured_outputs", chat=chat, says="found 2", structured_outputs={"regex": "a", "choice": ["a"]})
         refused("structured_outputs", chat=chat, says="found 0", structured_outputs={"disable_any_whitespace": True})
