@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 
-from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, Elsewhere, Failed, Server, certificate, check, run
+from server import LONG, MODEL, QUOTH, ROOT, SLOW, TMP, Elsewhere, Failed, Server, certificate, check, free_port, run
 
 DEPLOY = os.path.join(ROOT, "deploy")
 NOBODY = 65534
@@ -48,11 +48,6 @@ def place(value):
     """A unit's specifiers and paths -> folders of this test."""
     value = value.replace("%E", os.path.join(TMP, "etc")).replace("%C", os.path.join(TMP, "cache"))
     return value.replace("/usr/local/bin/quoth", for_all(QUOTH))
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def config(**more):

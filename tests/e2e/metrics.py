@@ -13,14 +13,13 @@ import os
 import random
 import re
 import shutil
-import socket
 import subprocess
 import threading
 import time
 import urllib.parse
 import urllib.request
 
-from server import LONG, ROOT, SLOW, TMP, Failed, Server, check, first_server, run
+from server import LONG, ROOT, SLOW, TMP, Failed, Server, check, first_server, free_port, run
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
 CONTEXT = 1024  # of the bundled model
@@ -556,8 +555,7 @@ def prometheus():
     program = tool("prometheus")
     if not program:
         return "prometheus is not installed"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     config = os.path.join(TMP, "prometheus.yml")
     with open(config, "w") as f:
         f.write("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n- job_name: quoth\n  static_configs:\n"

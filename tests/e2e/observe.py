@@ -21,7 +21,7 @@ import termios
 import threading
 import time
 
-from server import MODEL, QUOTH, TMP, Server, check, run
+from server import MODEL, QUOTH, TMP, Server, check, free_port, run
 
 STORY = {"prompt": "Once upon a time", "max_tokens": 64, "temperature": 0, "ignore_eos": True}
 
@@ -178,8 +178,7 @@ def live():
     """quoth top: live, through resizing and a server's restart, until q"""
     if no_libcurl():
         return "built without libcurl"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     s = Server("--port", port)
     t = Terminal([QUOTH, "top", s.url, "--interval", "0.3"])
     try:
@@ -214,8 +213,7 @@ def live_without_colours():
     """quoth top: plain letters, no colours, Ctrl-C, and a server that never comes"""
     if no_libcurl():
         return "built without libcurl"
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     t = Terminal([QUOTH, "top", f"127.0.0.1:{port}", "-d", "0.2"], env={"LC_ALL": "C", "NO_COLOR": "1"})
     try:
         t.wait_for("not reachable, retrying")

@@ -3,6 +3,7 @@ test by itself."""
 import http.client
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -27,6 +28,17 @@ TMP = tempfile.mkdtemp(prefix="quoth-serve-")
 
 class Failed(Exception):
     pass
+
+
+def free_port():
+    """A port below those that systems give to port 0, so that no server beside this test gets it first."""
+    while True:
+        port = random.SystemRandom().randrange(20000, 32000)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+            return port
+        except OSError:
+            pass
 
 
 def check(ok, why="it did not hold"):
