@@ -122,6 +122,7 @@ struct api_call {
     uint64_t unique; /* a random number, which no other call has */
     /* of conversations: how the text is read, and what is told of it */
     const char *tool_parser, *reasoning_parser;
+    struct json *tools; /* owned: the request's, for their schemas; NULL: no calls are read */
     bool one_tool_call, no_reasoning;
     char *begun; /* arena: what the prompt holds of the answer already */
     size_t n_begun;

@@ -332,6 +332,7 @@ void api_call_close(struct api_call *c)
     if (!c) return;
     for (int i = 0; i < c->n_part; i++) part_close(c, &c->part[i]);
     free(c->part);
+    json_drop(c->tools);
     arena_deinit(&c->arena);
     arena_deinit(&c->lists);
     sample_lists_close(c->sample_lists);

@@ -34,7 +34,9 @@ int begins_reasoning(const struct api_call *c, bool *out, struct err *e)
 {
     struct chat_parser *parser;
     *out = false;
-    int rc = chat_parser_open(&parser, NULL, c->api->chat->reasoning_parser, e);
+    int rc = chat_parser_open(
+        &parser, &(struct chat_parser_options){.reasoning_parser = c->api->chat->reasoning_parser},
+        e);
     if (rc != 0) return rc;
     if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
     chat_parser_push(parser, "{}", 2, note_reasoning,
@@ -43,6 +45,13 @@ int begins_reasoning(const struct api_call *c, bool *out, struct err *e)
     if (chat_parser_failed(parser)) rc = err_memory(e, "a prompt", c->n_begun);
     chat_parser_close(parser);
     return rc;
+}
+
+static int parser_open(struct chat_parser **p, const struct api_call *c, struct err *e)
+{
+    const struct chat_parser_options o = {
+        .tool_parser = c->tool_parser, .reasoning_parser = c->reasoning_parser, .tools = c->tools};
+    return chat_parser_open(p, &o, e);
 }
 
 /* ---- a whole message ---- */
@@ -54,7 +63,7 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
     if (c->told.n)
         chat_message_add(
             m, &(struct chat_delta){.kind = CHAT_CONTENT, .text = c->told.text, .n = c->told.n});
-    int rc = chat_parser_open(&parser, c->tool_parser, c->reasoning_parser, e);
+    int rc = parser_open(&parser, c, e);
     if (rc != 0) return rc;
     if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
     if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, chat_message_add, m);
@@ -69,7 +78,7 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
 bool choice_begin(const struct api_call *c, struct choice *a)
 {
     if (a->parser) return !chat_parser_failed(a->parser);
-    if (chat_parser_open(&a->parser, c->tool_parser, c->reasoning_parser, NULL) != 0) return false;
+    if (parser_open(&a->parser, c, NULL) != 0) return false;
     if (c->n_begun) chat_parser_push(a->parser, c->begun, c->n_begun, NULL, NULL);
     return !chat_parser_failed(a->parser);
 }

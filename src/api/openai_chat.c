@@ -46,6 +46,17 @@ static int check_tools_kept(const struct api_call *c, const struct json *body, s
     return 0;
 }
 
+/* Keep the tools: the parser needs their schemas as long as the call lives. */
+static int keep_tools(struct api_call *c, const struct json *tools, struct err *e)
+{
+    struct buf text = {0};
+    json_put(&text, tools);
+    int rc = text.failed ? err_memory(e, "tools", text.n)
+                         : json_parse(&c->tools, text.data, text.n, NULL, e);
+    buf_deinit(&text);
+    return rc;
+}
+
 static int read_tool_choice(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *choice = body_field(body, "tool_choice"), *tools = body_field(body, "tools");
@@ -61,6 +72,7 @@ static int read_tool_choice(struct api_call *c, const struct json *body, struct 
     c->tool_parser = wanted ? chat->tool_parser : NULL;
     c->one_tool_call = !parallel;
     if (rc == 0 && wanted) rc = check_tools_kept(c, body, e);
+    if (rc == 0 && c->tool_parser) rc = keep_tools(c, tools, e);
     return rc;
 }
 

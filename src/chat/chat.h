@@ -126,10 +126,17 @@ struct chat_delta {
 };
 typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
 
-/* Open a parser. The names are rows of parser.def; NULL: that part is not parsed and stays content.
- * Returns ERR_ARG, with the list of names, for an unknown one. One thread at a time. */
-int chat_parser_open(struct chat_parser **p, const char *tool_parser, const char *reasoning_parser,
-                     struct err *e);
+struct chat_parser_options {
+    /* rows of parser.def or their other names; NULL: that part is not parsed and stays content */
+    const char *tool_parser, *reasoning_parser;
+    /* The request's tools, borrowed until the parser is closed: some families write arguments as
+     * raw text, whose type is in the tool's schema. NULL: unknown, a value is JSON if it can be. */
+    const struct json *tools;
+};
+
+/* Open a parser. Returns ERR_ARG, with the list of names, for an unknown one. One thread at a
+ * time. */
+int chat_parser_open(struct chat_parser **p, const struct chat_parser_options *o, struct err *e);
 void chat_parser_close(struct chat_parser *p); /* NULL is fine */
 
 /* Parse the next piece of text. fn NULL: emit no deltas (for the prompt's n_answer bytes, which the

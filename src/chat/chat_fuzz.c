@@ -168,7 +168,10 @@ FUZZ(conversation)
 static void read_output(struct chat_message *m, const char *text, size_t n, size_t n_piece)
 {
     struct chat_parser *p = NULL;
-    if (chat_parser_open(&p, "hermes", "think", NULL) != 0) abort();
+    if (chat_parser_open(
+            &p, &(struct chat_parser_options){.tool_parser = "hermes", .reasoning_parser = "think"},
+            NULL) != 0)
+        abort();
     for (size_t i = 0; i < n; i += n_piece)
         chat_parser_push(p, text + i, n_piece < n - i ? n_piece : n - i, chat_message_add, m);
     chat_parser_finish(p, chat_message_add, m);

@@ -71,19 +71,20 @@ const char *chat_reasoning_parsers(int i)
     return i < N_REASON ? reason_families[i]->name : i == N_REASON ? "none" : NULL;
 }
 
-int chat_parser_open(struct chat_parser **out, const char *tool_parser,
-                     const char *reasoning_parser, struct err *e)
+int chat_parser_open(struct chat_parser **out, const struct chat_parser_options *o, struct err *e)
 {
     int tools, reasoning;
     *out = NULL;
-    int rc = find(&tools, chat_tool_parsers, N_TOOL, "tool-call", tool_parser, e);
+    int rc = find(&tools, chat_tool_parsers, N_TOOL, "tool-call", o->tool_parser, e);
     if (rc == 0)
-        rc = find(&reasoning, chat_reasoning_parsers, N_REASON, "reasoning", reasoning_parser, e);
+        rc =
+            find(&reasoning, chat_reasoning_parsers, N_REASON, "reasoning", o->reasoning_parser, e);
     if (rc != 0) return rc;
     struct chat_parser *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "a chat parser", sizeof *p);
     const struct stage both = {.tools = tools >= 0 ? tool_families[tools] : NULL,
                                .reason = reasoning >= 0 ? reason_families[reasoning] : NULL,
+                               .schemas = o->tools,
                                .parser = p};
     p->reasoning = p->tools = both;
     p->reasoning.step = both.reason ? reason_step : NULL;
@@ -119,7 +120,7 @@ const char *chat_reasoning_parser_of(const struct template *t)
     const char *opens, *closes;
     template_thinking(t, &opens, &closes);
     for (int i = 0; i < N_REASON; i++)
-        if (opens && strstr(opens, reason_families[i]->open)) return reason_families[i]->name;
+        if (opens && strstr(opens, reason_families[i]->open[0])) return reason_families[i]->name;
     return NULL;
 }
 

@@ -13,30 +13,51 @@
 
 struct stage;
 
-/* Resumable search for the end of a JSON value. */
-struct scan {
-    size_t at;
-    int depth;
-    bool quoted;
-};
+/* Consume the front of text[0, n). Returns the bytes consumed, 0 if more text is needed. `end`: no
+ * more text follows; everything must then be consumed. The state of a stage starts at zero. */
+typedef size_t step_fn(struct stage *s, const char *text, size_t n, bool end);
 
-/* ---- description of a family: data for the parser (parser.def lists the families) ---- */
+/* ---- description of a family: data for the parser (parser.def lists the families) ----
+ *
+ *   [section_begin] begin BODY end {separator begin BODY end} [section_end]
+ *
+ * Blanks in a mark stand for any blanks; blanks around marks, and between ">" and "<" in one, are
+ * accepted as well. */
 
 /* Form of a call between its begin and end marks. */
 enum call_form {
     CALL_FORM_END,
-    CALL_OBJECT, /* {"name": NAME, "arguments": {...}}, members in any order      */
-    CALL_LIST,   /* [...] of such objects                                        */
-    CALL_NAMED,  /* NAME [id_mark ID] arguments_mark {...}: only the arguments are JSON */
+    CALL_OBJECT, /* {"name": NAME, "arguments": {...}}, members in any order            */
+    CALL_LIST,   /* [...] of such objects                                               */
+    CALL_KEYED,  /* [{NAME: {...}}, ...]                                                */
+    CALL_NAMED,  /* NAME [index_mark N] [id_mark ID] name_end {...}: arguments are JSON */
+    CALL_MARKED, /* NAME name_end {key_begin KEY key_end VALUE value_end}               */
+};
+
+/* Form of a value of CALL_MARKED. */
+enum call_value {
+    VALUE_TYPED,  /* raw text up to value_end; the tool's schema has its type    */
+    VALUE_PYTHON, /* a Python literal: 1, 'a', True, None, [1, 2], {"a": 1}      */
+    VALUE_BARE,   /* JSON with bare keys; string_mark is the quote, no escapes   */
 };
 
 struct call_body {
     enum call_form form;
-    /* OBJECT, LIST: member names. arguments_key: the first one present is used; id_key NULL: ids
-     * are ignored */
+    /* OBJECT, LIST: member names. arguments_key: the first one in the text is used; id_key NULL: ids are ignored */
     const char *name_key, *arguments_key[2], *id_key;
-    /* NAMED: marks before an id (NULL: no ids) and before the arguments */
-    const char *id_mark, *arguments_mark;
+    /* NAMED: mark before an id (NULL: no ids); mark between name and the call's number (NULL:
+     * none), the id is then everything from id_prefix to the number */
+    const char *id_mark, *index_mark, *id_prefix;
+    const char *name_end; /* NAMED, MARKED: mark after the name */
+    /* MARKED: marks of an argument. key_end[1]: instead of [0] for a value that is JSON, not a
+     * string (NULL: the same). Between two arguments: argument_separator (NULL: none). */
+    const char *key_begin, *key_end[2], *value_end, *argument_separator;
+    enum call_value value;
+    const char *string_mark; /* VALUE_BARE: quote of strings                              */
+    const char *verbatim[2]; /* VALUE_TYPED: optional marks around a value (NULL: none)   */
+    /* VALUE_TYPED: value_end ends with "</", and KEY ">" follows; lists and objects are nested
+     * arguments, with "item" as the key of a list's items */
+    bool nested;
 };
 
 /* Text of calls as the family's models write it, for the grammar of forced calls (tool_tag.c):
@@ -55,20 +76,35 @@ struct call_text {
 
 struct tool_family {
     const char *name;
-    const char *has[4]; /* texts that must all be in the source of a template of this family */
-    const char *begin;  /* mark before each call; NULL: a message consists only of calls          */
-    struct call_body
-        body[3];     /* accepted forms of the body, up to CALL_FORM_END                        */
-    const char *end; /* optional mark after the body; NULL: none                               */
-    const char
-        *separator; /* without `begin`: mark between two calls                                */
+    const char *alias[6]; /* other names of it                                              */
+    const char *has[4];   /* texts that must all be in the source of a template of this family */
+    const char *lacks;    /* and one that must not; NULL: none                              */
+    /* marks around all calls of a message, optional in reading if there is `begin`; NULL: none */
+    const char *section_begin, *section_end;
+    /* marks before each call, every one is accepted. "": none, at the start of a
+     * message or after a separator. [0] NULL: none, a call follows section_begin. */
+    const char *begin[3];
+    struct call_body body[3]; /* accepted forms, up to CALL_FORM_END            */
+    const char *end;          /* mark after the body, optional in reading; NULL: none       */
+    const char *separator;    /* mark between two calls, optional in reading; NULL: none     */
+    bool start_only;          /* calls begin at the start of the message only               */
+    bool keep_blank;          /* blanks between content and a call belong to the content    */
+    const char *content_name; /* a call of this name is content; NULL: none                 */
+    const char *drop[4];      /* marks to be removed from content                           */
+    step_fn *step;            /* reads the whole message, reasoning too; NULL: by this data */
     struct call_text
         text[4]; /* the first that fits the template is written; none: calls cannot be forced */
 };
 
 struct reason_family {
     const char *name;
-    const char *open, *close; /* marks around the reasoning, which comes first */
+    const char *alias[14];
+    const char *has[3];             /* texts in the source; none: the template's own marks decide */
+    const char *open[3], *close[3]; /* marks around the reasoning, which comes first */
+    const char *drop[4];            /* marks to be removed from content */
+    bool begun;                     /* a message begins inside: `open` is optional */
+    bool again;                     /* further blocks may follow in the content    */
+    step_fn *step;                  /* reads the whole message, calls too; NULL: by this data */
 };
 
 #define TOOL_PARSER(id)      extern const struct tool_family tool_##id;
@@ -81,14 +117,17 @@ struct reason_family {
 
 enum verdict { CALL_NO, CALL_MAYBE, CALL_YES }; /* MAYBE: more text is needed; never at the end */
 
-/* Consume the front of text[0, n). Returns the bytes consumed, 0 if more text is needed. `end`: no
- * more text follows; everything must then be consumed. state, n_told and scan belong to the stage
- * and start at zero. */
-typedef size_t step_fn(struct stage *s, const char *text, size_t n, bool end);
+/* Resumable search for the end of a JSON value. */
+struct scan {
+    size_t at;
+    int depth;
+    bool quoted;
+};
 
 struct stage {
     step_fn *step;                   /* NULL: pass everything on */
     const struct tool_family *tools; /* NULL: do not parse calls */
+    const struct json *schemas;      /* borrowed: the request's tools; NULL: unknown */
     const struct reason_family *reason;
     struct chat_parser *parser;
     struct buf held;

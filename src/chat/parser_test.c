@@ -8,13 +8,20 @@
 
 #include <stdlib.h>
 
+static int parser_open(struct chat_parser **p, const char *tools, const char *reasoning,
+                       struct err *e)
+{
+    const struct chat_parser_options o = {.tool_parser = tools, .reasoning_parser = reasoning};
+    return chat_parser_open(p, &o, e);
+}
+
 static void read_pieces(struct chat_message *m, const char *tools, const char *reasoning,
                         const char *text, size_t n, size_t n_piece)
 {
     struct chat_parser *p = NULL;
     struct err e;
     uint64_t state = n_piece;
-    NEED_OK(chat_parser_open(&p, tools, reasoning, &e), &e);
+    NEED_OK(parser_open(&p, tools, reasoning, &e), &e);
     for (size_t i = 0, k; i < n; i += k) {
         k = n_piece ? n_piece : 1 + rng_below(&state, 7);
         if (k > n - i) k = n - i;
@@ -161,7 +168,7 @@ TEST(hermes_calls_have_no_id_of_the_model)
         "<tool_call>{\"name\":\"f\",\"id\":\"a\",\"arguments\":{}}</tool_call>";
     struct chat_parser *p = NULL;
     struct chat_message m = {0};
-    NEED(chat_parser_open(&p, "hermes", NULL, NULL) == 0);
+    NEED(parser_open(&p, "hermes", NULL, NULL) == 0);
     chat_parser_push(p, text, sizeof text - 1, chat_message_add, &m);
     chat_parser_finish(p, chat_message_add, &m);
     EXPECT(m.n_call == 1 && !m.call[0].id);
@@ -286,7 +293,7 @@ TEST(parser_names)
 {
     struct chat_parser *p = NULL;
     struct err e;
-    EXPECT_INT(chat_parser_open(&p, "nosuch", NULL, &e), ERR_ARG);
+    EXPECT_INT(parser_open(&p, "nosuch", NULL, &e), ERR_ARG);
     EXPECT(strstr(e.text, "hermes") != NULL);
     EXPECT(p == NULL);
 }

@@ -18,16 +18,16 @@ static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t blank = space_front(text, n), n_rest = n - blank;
     const char *rest = text + blank;
-    if (!end && (text_may_begin(rest, n_rest, s->reason->open) ||
-                 text_may_begin(rest, n_rest, s->reason->close)))
+    if (!end && (text_may_begin(rest, n_rest, s->reason->open[0]) ||
+                 text_may_begin(rest, n_rest, s->reason->close[0])))
         return 0;
-    if (text_begins(rest, n_rest, s->reason->open)) {
+    if (text_begins(rest, n_rest, s->reason->open[0])) {
         s->state = INSIDE;
-        return blank + strlen(s->reason->open);
+        return blank + strlen(s->reason->open[0]);
     }
-    if (text_begins(rest, n_rest, s->reason->close)) {
+    if (text_begins(rest, n_rest, s->reason->close[0])) {
         s->state = BEHIND;
-        return blank + strlen(s->reason->close);
+        return blank + strlen(s->reason->close[0]);
     }
     s->state = AFTER;
     parser_pass(s, text, n);
@@ -47,7 +47,7 @@ static size_t close_block(struct stage *s, const char *text, size_t at)
     s->state = BEHIND;
     s->scan = (struct scan){0};
     if (at > space_back(text, at)) tell(s, text, at - space_back(text, at));
-    return at + strlen(s->reason->close);
+    return at + strlen(s->reason->close[0]);
 }
 
 /* Emit text[0, n) without the blanks at its end, which are consumed with the following text. */
@@ -69,7 +69,7 @@ static size_t step_mark(struct stage *s, const struct tool_family *tools, const 
         return 0;
     case CALL_NO:
         s->scan = (struct scan){0};
-        return tell_most(s, text, at + strlen(tools->begin));
+        return tell_most(s, text, at + strlen(tools->begin[0]));
     default:
         s->state = DRAFT;
         s->scan.at += at;
@@ -80,14 +80,14 @@ static size_t step_mark(struct stage *s, const struct tool_family *tools, const 
 static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *tools = s->tools;
-    const char *mark = tools ? tools->begin : NULL;
+    const char *mark = tools ? tools->begin[0] : NULL;
     const char *call = mark ? memmem(text, n, mark, strlen(mark)) : NULL;
     size_t before = call ? (size_t)(call - text) : n;
-    const char *p = memmem(text, before, s->reason->close, strlen(s->reason->close));
+    const char *p = memmem(text, before, s->reason->close[0], strlen(s->reason->close[0]));
     if (p) return close_block(s, text, (size_t)(p - text));
     if (call) return step_mark(s, tools, text, n, before, end);
     if (end) return tell_most(s, text, n), n;
-    size_t kept = text_partial(text, n, s->reason->close);
+    size_t kept = text_partial(text, n, s->reason->close[0]);
     size_t kept_call = mark ? text_partial(text, n, mark) : 0;
     return tell_most(s, text, n - (kept > kept_call ? kept : kept_call));
 }
@@ -97,9 +97,9 @@ static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
 static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
 {
     const char *p =
-        memmem(text + s->scan.at, n - s->scan.at, s->reason->close, strlen(s->reason->close));
+        memmem(text + s->scan.at, n - s->scan.at, s->reason->close[0], strlen(s->reason->close[0]));
     if (p) return close_block(s, text, (size_t)(p - text));
-    s->scan.at = n - text_partial(text + s->scan.at, n - s->scan.at, s->reason->close);
+    s->scan.at = n - text_partial(text + s->scan.at, n - s->scan.at, s->reason->close[0]);
     if (!end) return 0;
     s->state = AFTER;
     size_t blank = space_front(text, n);

@@ -21,7 +21,7 @@ static size_t content(struct stage *s, const char *text, size_t n)
 
 enum verdict tool_is_call(struct stage *s, const char *text, size_t n, bool end)
 {
-    size_t begin = strlen(s->tools->begin), k;
+    size_t begin = strlen(s->tools->begin[0]), k;
     begin += space_front(text + begin, n - begin);
     if (begin >= n) return end ? CALL_NO : CALL_MAYBE;
     enum verdict v = tool_body(s, text + begin, n - begin, false, &k);
@@ -32,7 +32,7 @@ enum verdict tool_is_call(struct stage *s, const char *text, size_t n, bool end)
 /* Handle the mark of a call at text[at]; the blanks before it are not emitted yet. */
 static size_t step_call(struct stage *s, const char *text, size_t n, size_t at, bool end)
 {
-    size_t begin = at + strlen(s->tools->begin), k;
+    size_t begin = at + strlen(s->tools->begin[0]), k;
     begin += space_front(text + begin, n - begin);
     if (begin >= n) return end ? content(s, text, n) : 0;
     enum verdict v = tool_body(s, text + begin, n - begin, true, &k);
@@ -45,7 +45,7 @@ static size_t step_call(struct stage *s, const char *text, size_t n, size_t at, 
 
 static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
 {
-    const char *mark = s->tools->begin, *p = memmem(text, n, mark, strlen(mark));
+    const char *mark = s->tools->begin[0], *p = memmem(text, n, mark, strlen(mark));
     size_t at = p ? (size_t)(p - text) : n - (end ? 0 : text_partial(text, n, mark));
     size_t told = at - (end && !p ? 0 : space_back(text, at));
     if (told > 0) return content(s, text, told);
@@ -109,7 +109,7 @@ static size_t step_unmarked(struct stage *s, const char *text, size_t n, bool en
 size_t tool_step(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t k = 0;
-    if (!s->tools->begin) return step_unmarked(s, text, n, end);
+    if (!s->tools->begin[0]) return step_unmarked(s, text, n, end);
     if (s->state == CLOSE) k = step_close(s, text, n, end);
     if (k == 0 && s->state == GAP) k = step_gap(s, text, n, end);
     if (k == 0 && s->state == TEXT) k = step_text(s, text, n, end);

@@ -146,7 +146,7 @@ static enum verdict named_head(const struct call_body *b, const char *text, size
     enum verdict v = b->id_mark ? pass_mark(b->id_mark, text, n, at) : CALL_NO;
     if (v == CALL_YES && *at == n) return CALL_MAYBE;
     if (v == CALL_YES && !read_name(id, text, n, at)) return CALL_NO;
-    enum verdict behind = pass_mark(b->arguments_mark, text, n, at);
+    enum verdict behind = pass_mark(b->name_end, text, n, at);
     return behind == CALL_NO && v == CALL_MAYBE ? CALL_MAYBE : behind;
 }
 

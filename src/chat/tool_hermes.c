@@ -6,7 +6,7 @@
 const struct tool_family tool_hermes = {
     .name = "hermes",
     .has = {"<tool_call>", "\"name"},
-    .begin = "<tool_call>",
+    .begin = {"<tool_call>"},
     .body = {{CALL_OBJECT, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
     .end = "</tool_call>",
     .text = {{.open = "<tool_call>\n{\"name\": \"",

@@ -6,9 +6,9 @@
 const struct tool_family tool_mistral = {
     .name = "mistral",
     .has = {"[TOOL_CALLS]"},
-    .begin = "[TOOL_CALLS]",
+    .begin = {"[TOOL_CALLS]"},
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments"}, .id_key = "id"},
-             {CALL_NAMED, .id_mark = "[CALL_ID]", .arguments_mark = "[ARGS]"}},
+             {CALL_NAMED, .id_mark = "[CALL_ID]", .name_end = "[ARGS]"}},
     .text = {{.has = "[CALL_ID]", .open = "[TOOL_CALLS]", .middle = "[CALL_ID]%s[ARGS]"},
              {.has = "[ARGS]", .open = "[TOOL_CALLS]", .middle = "[ARGS]"},
              {.begin = "[TOOL_CALLS][",

@@ -309,7 +309,12 @@ static int reading_open(struct reading *r, const struct dialog *d, const struct 
     *r = (struct reading){.silent = d->as_json};
     view_begin(&r->view);
     if (!d->chat.t) return 0;
-    int rc = chat_parser_open(&r->parser, d->chat.tool_parser, d->chat.reasoning_parser, e);
+    int rc = chat_parser_open(&r->parser,
+                              &(struct chat_parser_options){
+                                  .tool_parser = d->chat.tool_parser,
+                                  .reasoning_parser = d->chat.reasoning_parser,
+                              },
+                              e);
     if (rc == 0 && turn->n_answer)
         chat_parser_push(r->parser, prompt->data + prompt->n - turn->n_answer, turn->n_answer, NULL,
                          NULL);

@@ -31,7 +31,12 @@ static int parse(const struct chat *chat, const struct buf *text, struct chat_me
                  struct err *e)
 {
     struct chat_parser *p = NULL;
-    int rc = chat_parser_open(&p, chat->tool_parser, chat->reasoning_parser, e);
+    int rc = chat_parser_open(&p,
+                              &(struct chat_parser_options){
+                                  .tool_parser = chat->tool_parser,
+                                  .reasoning_parser = chat->reasoning_parser,
+                              },
+                              e);
     if (rc == 0) {
         if (prefix) chat_parser_push(p, prefix, strlen(prefix), NULL, NULL);
         chat_parser_push(p, text->data ? text->data : "", text->n, chat_message_add, m);

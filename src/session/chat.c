@@ -107,10 +107,14 @@ int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
 {
     const char *tools = o->tool_call_parser, *reasoning = o->reasoning_parser;
     struct chat_parser *p = NULL;
-    int rc = chat_parser_open(&p, is_none(tools) ? NULL : tools, NULL, e);
+    int rc = chat_parser_open(
+        &p, &(struct chat_parser_options){.tool_parser = is_none(tools) ? NULL : tools}, e);
     if (rc != 0) return err_prefix(e, rc, "--tool-call-parser");
     chat_parser_close(p);
-    rc = chat_parser_open(&p, NULL, is_none(reasoning) ? NULL : reasoning, e);
+    rc = chat_parser_open(
+        &p,
+        &(struct chat_parser_options){.reasoning_parser = is_none(reasoning) ? NULL : reasoning},
+        e);
     if (rc != 0) return err_prefix(e, rc, "--reasoning-parser");
     chat_parser_close(p);
     if (!tools && c->t) tools = chat_tool_parser_of(c->t);
