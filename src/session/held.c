@@ -1,8 +1,11 @@
 /* held.c - grammars as constraints; see held.h. */
 #include "held.h"
 
+#include "compiled.h"
+
+#include "base/log.h"
+
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +18,17 @@ struct words {
     struct grammar_vocab *vocab; /* owned; under the lock, NULL until first used */
     int32_t *eog;                /* owned: tokens that end an answer */
     int n_eog;
+    struct compiled_cache *compiled; /* owned */
 };
+enum { COMPILED_MAX = 256 }; /* grammars in the cache */
+
+static void log_counts(struct compiled_cache *c)
+{
+    struct compiled_counts n = compiled_counts(c);
+    if (n.n_miss > 0)
+        log_debug("constraints: %lld compiled, %lld found in the cache, %lld MiB",
+                  (long long)n.n_miss, (long long)n.n_hit, (long long)n.n_byte >> 20);
+}
 
 int words_open(struct words **out, const struct tokenizer *t, int n_vocab, struct err *e)
 {
@@ -30,7 +43,8 @@ int words_open(struct words **out, const struct tokenizer *t, int n_vocab, struc
     int n = 0;
     for (int id = 0; id < n_token && w->eog; id++)
         if (tokenizer_is_eog(t, id)) w->eog[n++] = id;
-    if (w->eog) return 0;
+    w->compiled = compiled_cache_open(COMPILED_MAX, 0);
+    if (w->eog && w->compiled) return 0;
     *out = NULL;
     int rc = err_memory(e, "a vocabulary", (size_t)w->n_eog * sizeof *w->eog);
     words_close(w);
@@ -41,6 +55,8 @@ void words_close(struct words *w)
 {
     if (!w) return;
     pthread_mutex_destroy(&w->lock);
+    if (w->compiled) log_counts(w->compiled);
+    compiled_cache_close(w->compiled);
     grammar_vocab_close(w->vocab);
     free(w->eog);
     free(w);
@@ -57,30 +73,15 @@ static const struct grammar_vocab *vocab_of(struct words *w)
 
 /* ---- constraints ---- */
 
-/* Shared by all forks of one constraint. */
-struct held_grammar {
-    struct grammar *g; /* owned */
-    const struct words *words;
-    uint64_t *mask; /* owned [ceil(n / 64)], n: the tokenizer's vocabulary or the model's */
-    atomic_int n_ref;
-};
-
 struct held {
     struct constraint base; /* base.shared == of */
-    struct held_grammar *of;
+    struct compiled *of;    /* one user of it */
+    const struct words *words;
     uint32_t state;
     uint32_t past[CONSTRAINT_BACK_MAX]; /* states before the last tokens, the i-th at i %
                                          * CONSTRAINT_BACK_MAX */
     unsigned n;                         /* number of accepted tokens */
 };
-
-static void drop(struct held_grammar *h)
-{
-    if (atomic_fetch_sub(&h->n_ref, 1) > 1) return;
-    grammar_close(h->g);
-    free(h->mask);
-    free(h);
-}
 
 static struct constraint *held_fork(const struct constraint *c)
 {
@@ -88,14 +89,14 @@ static struct constraint *held_fork(const struct constraint *c)
     if (!fork) return NULL;
     *fork = *(const struct held *)c;
     fork->base.n_byte = sizeof *fork; /* shared memory is counted once */
-    atomic_fetch_add(&fork->of->n_ref, 1);
+    compiled_share(fork->of);
     return &fork->base;
 }
 
 static void held_close(struct constraint *c)
 {
     struct held *h = (struct held *)c;
-    drop(h->of);
+    compiled_drop(h->of);
     free(h);
 }
 
@@ -124,7 +125,7 @@ static void set(uint64_t *mask, int32_t id, bool on)
 static void mask_ends(const struct held *h, uint64_t *mask)
 {
     struct grammar *g = h->of->g;
-    const struct words *w = h->of->words;
+    const struct words *w = h->words;
     bool ends = grammar_ends(g, h->state);
     for (int i = 0; i < w->n_eog; i++) {
         bool named = !ends && has(mask, w->eog[i]);
@@ -136,9 +137,10 @@ static void mask_ends(const struct held *h, uint64_t *mask)
 static bool held_mask(struct constraint *c, uint32_t *mask)
 {
     const struct held *h = (const struct held *)c;
-    const int n_vocab = h->of->words->n_vocab, n_word = (n_vocab + 31) / 32;
+    const int n_vocab = h->words->n_vocab, n_word = (n_vocab + 31) / 32;
     if (!grammar_mask(h->of->g, h->state, h->of->mask)) return false;
     mask_ends(h, h->of->mask);
+    compiled_count(h->of);
     if (grammar_failure(h->of->g, NULL) != 0) return false;
     memcpy(mask, h->of->mask, (size_t)n_word * sizeof *mask);
     if (n_vocab % 32) mask[n_word - 1] &= (1u << n_vocab % 32) - 1;
@@ -148,7 +150,7 @@ static bool held_mask(struct constraint *c, uint32_t *mask)
 static bool held_accept(struct constraint *c, int32_t token)
 {
     struct held *h = (struct held *)c;
-    if (token < 0 || token >= tokenizer_n_vocab(h->of->words->t)) return false;
+    if (token < 0 || token >= tokenizer_n_vocab(h->words->t)) return false;
     uint32_t next = grammar_accept_token(h->of->g, h->state, token);
     if (next == GRAMMAR_DEAD || grammar_failure(h->of->g, NULL) != 0) return false;
     h->past[h->n++ % CONSTRAINT_BACK_MAX] = h->state;
@@ -173,29 +175,12 @@ static const struct constraint_ops held_ops = {
     .rollback = held_rollback,
 };
 
-/* Take ownership of the grammar, also on failure. */
-static struct constraint *hold(struct grammar *g, const struct words *w)
-{
-    struct held *c = calloc(1, sizeof *c);
-    struct held_grammar *h = calloc(1, sizeof *h);
-    int n = tokenizer_n_vocab(w->t) > w->n_vocab ? tokenizer_n_vocab(w->t) : w->n_vocab;
-    uint64_t *mask = calloc((size_t)n / 64 + 1, sizeof *mask);
-    if (!c || !h || !mask) {
-        grammar_close(g);
-        free(c), free(h), free(mask);
-        return NULL;
-    }
-    *h = (struct held_grammar){.g = g, .words = w, .mask = mask, .n_ref = 1};
-    *c = (struct held){.base = {.op = &held_ops, .shared = h}, .of = h, .state = grammar_begin(g)};
-    c->base.n_byte = (int64_t)(sizeof *c + sizeof *h + (size_t)n / 8 + grammar_bytes(g));
-    return &c->base;
-}
-
 int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, const char *text,
               size_t n, const struct grammar_options *o, struct err *e)
 {
     struct grammar_options mine = *o;
-    struct grammar *g = NULL;
+    struct compiled *g;
+    const int n_token = tokenizer_n_vocab(w->t);
     *out = NULL;
     if (w->n_eog == 0)
         return err_set(e, ERR_UNSUPPORTED,
@@ -206,13 +191,14 @@ int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, 
     mine.plain_numbers = true;
     mine.vocab = vocab_of(w);
     if (!mine.vocab) return err_memory(e, "a vocabulary", 0);
-    int rc = grammar_open(&g, kind, text, n, &mine, e);
+    int rc = compiled_get(&g, w->compiled, kind, text, n, &mine,
+                          n_token > w->n_vocab ? n_token : w->n_vocab, e);
     if (rc != 0) return rc;
-    *out = hold(g, w);
-    if (!*out) return err_memory(e, "a constraint", sizeof(struct held));
-    rc = grammar_failure(((struct held *)*out)->of->g, e); /* its first state may be too large */
-    if (rc == 0) return 0;
-    (*out)->op->close(*out);
-    *out = NULL;
-    return rc;
+    struct held *c = calloc(1, sizeof *c);
+    if (!c) return compiled_drop(g), err_memory(e, "a constraint", sizeof *c);
+    *c = (struct held){
+        .base = {.op = &held_ops, .shared = g}, .of = g, .words = w, .state = g->first};
+    c->base.n_byte = (int64_t)(sizeof *c + atomic_load(&g->n_byte));
+    *out = &c->base;
+    return 0;
 }

@@ -2,8 +2,8 @@
  *
  *   a client's schema, expression ... --held_open--> constraint --request--> engine: a fork for each sequence
  *
- * A sequence's state is a number, so a fork is a copy. All forks share the grammar and its cached
- * results. They belong to one thread at a time, which the engine ensures (constraint.shared). No tokens
+ * A sequence's state is a number, so a fork is a copy. All forks, and requests with an equal constraint
+ * (compiled.h), share the grammar and its cached results. They belong to one thread at a time, which the engine ensures (constraint.shared). No tokens
  * are forced: each is sampled with a mask.
  *
  * The end of the text is a token that ends the model's answers: the mask contains these tokens only where
