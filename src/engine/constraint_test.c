@@ -108,10 +108,11 @@ TEST(a_constraint_that_fails_ends_the_answer_with_an_error)
     struct scripted_answer a;
     struct err e;
     scripted_open(&s, &e);
-    for (int how = 0; how < 3; how++) {
-        struct request *r = scripted_request(&s, 3, 4);
-        r->n = how == 1 ? 2 : 1;
-        r->beam_width = how == 2 ? 2 : 0;
+    for (int how = 0; how < 8; how++) {
+        struct request *r = scripted_request(&s, 3, how < 4 ? 4 : -1);
+        r->n = how % 4 == 1 ? 2 : 1;
+        r->beam_width = how % 4 == 2 ? 2 : 0;
+        r->best_of = how % 4 == 3 ? 3 : 0;
         scripted_run(&s, r, &a);
         EXPECT_INT(a.done.finish, FINISH_ERROR);
         EXPECT(a.n[0] <= 4);

@@ -208,6 +208,7 @@ static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const flo
     }
     if (s->constraint && i >= s->n_masked) {
         fail(en, s);
+        if (!g->forked) group_fail(en, g);
         return false;
     }
     const uint32_t *mask = constraint_mask(s, i);

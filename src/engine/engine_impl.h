@@ -447,6 +447,8 @@ void seq_copy(struct seq *child, const struct seq *parent);
 void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
 /* logits, mask: of the first sequence */
 void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask);
+/* End all choices but the first one with an error, before they are forked. */
+void group_fail(struct engine *en, struct group *g);
 void group_rank(struct engine *en, struct group *g); /* Set the answers of a group that is done. */
 
 /* ---- beam.c ---- */

@@ -52,6 +52,15 @@ void group_fork(struct engine *en, struct group *g, const float *logits, const u
     }
 }
 
+void group_fail(struct engine *en, struct group *g)
+{
+    g->forked = true;
+    for (int i = 1; i < g->n_seq; i++) {
+        seq_copy(&g->seq[i], &g->seq[0]);
+        seq_end(en, &g->seq[i], FINISH_ERROR);
+    }
+}
+
 /* Return the mean logprob of its output, the stop token included. */
 static float score_of(const struct seq *s)
 {

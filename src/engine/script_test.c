@@ -94,7 +94,7 @@ static int script_forced(struct constraint *c, int32_t *token, int n)
     const struct script *s = (const struct script *)c;
     uint64_t state = s->state;
     int i = 0;
-    if (s->fail_at > 0) return 0;
+    if (s->fail_at != 0) return 0;
     for (uint32_t may; i < n && (may = allowed(state), (may & (may - 1)) == 0) && (state >> 33 & 7); i++) {
         token[i] = __builtin_ctz(may);
         state = fake_mix(state, token[i]);

@@ -14,7 +14,7 @@ struct script_shared {
 };
 
 /* Open a script in its first state. shared NULL: it shares nothing. fail_at: its mask fails once
- * that many tokens are accepted; 0: never. Returns NULL if there is no memory. */
+ * that many tokens are accepted; 0: never; -1: at once. Returns NULL if there is no memory. */
 struct constraint *script_open(uint64_t seed, struct script_shared *shared, int fail_at);
 
 #endif

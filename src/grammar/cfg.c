@@ -60,7 +60,7 @@ uint32_t cfg_rule_named(struct cfg *g, const char *name, size_t n)
 
 bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n)
 {
-    bool ok = !g->m.x.failed;
+    bool ok = !g->m.x.failed && rule < g->rule.n;
     for (size_t i = 0; ok && i < n; i++) {
         struct symbol s = {part[i].is_rule ? SYM_RULE : SYM_EXPR, part[i].id, 0};
         if (!part[i].is_rule && part[i].id == EXPR_EPSILON) continue;
@@ -68,7 +68,7 @@ bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n)
     }
     ok = ok && vec_push(&g->end, (uint32_t)g->sym.n) &&
          vec_push(&g->rule.v[rule].alt, (uint32_t)g->end.n - 1);
-    g->rule.v[rule].defined = true;
+    if (ok) g->rule.v[rule].defined = true;
     if (!ok) no_memory(g);
     return ok;
 }
@@ -238,7 +238,7 @@ static bool has_left_recursion(struct cfg *g, uint32_t start)
 int cfg_finish(struct cfg *g, struct err *e)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < g->rule.n; i++)
+    for (uint32_t i = 0; i < g->rule.n && !g->m.x.failed; i++)
         if (!g->rule.v[i].defined)
             return err_set(e, ERR_FORMAT, "grammar: rule %s is not defined", name_of(g, i));
     for (size_t i = 0; i < g->sym.n; i++)

@@ -300,6 +300,14 @@ static int parse_either(struct parser *p, struct part *out)
     return rc;
 }
 
+/* Return the error of the expressions made so far, 0 if none. */
+static int check_limits(const struct parser *p)
+{
+    struct err why;
+    int rc = exprs_error(&p->g->m.x, &why);
+    return rc ? fail(p, rc, why.text) : 0;
+}
+
 static int parse_rule(struct parser *p)
 {
     size_t from = p->at;
@@ -310,11 +318,13 @@ static int parse_rule(struct parser *p)
     skip_space(p, false);
     if (!take(p, "::=")) return fail(p, ERR_FORMAT, "expected ::=");
     uint32_t rule = cfg_rule_named(p->g, p->s + from, n);
+    int rc = check_limits(p);
+    if (rc != 0) return rc;
     if (p->g->rule.v[rule].defined) return fail(p, ERR_FORMAT, "this rule is defined twice");
     skip_space(p, true);
-    int rc = parse_either(p, &body);
+    rc = parse_either(p, &body);
     if (rc == 0) cfg_add(p->g, rule, &body, 1);
-    return rc;
+    return rc ? rc : check_limits(p);
 }
 
 int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
@@ -324,13 +334,9 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
     int rc = utf8_valid(text, n) ? 0 : fail(&p, ERR_FORMAT, "not UTF-8");
     struct strmap outer = g->name_of; /* its names are its own */
     size_t first = g->rule.n;
-    struct err why;
     g->name_of = (struct strmap){0};
     *root = cfg_rule_named(g, "root", 4);
-    for (skip_space(&p, true); rc == 0 && p.at < n; skip_space(&p, true)) {
-        rc = parse_rule(&p);
-        if (rc == 0 && g->m.x.failed) rc = fail(&p, exprs_error(&g->m.x, &why), why.text);
-    }
+    for (skip_space(&p, true); rc == 0 && p.at < n; skip_space(&p, true)) rc = parse_rule(&p);
     strmap_deinit(&g->name_of);
     g->name_of = outer;
     for (size_t i = first; rc == 0 && i < g->rule.n; i++)

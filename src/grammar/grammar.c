@@ -158,6 +158,8 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     bool is_schema = kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT;
     int rc =
         is_schema ? open_schema(g, text, n, o, x, m, e) : open_cfg(g, kind, text, n, o, x, m, e);
+    /* what a parser made of missing rules is no finding of its own */
+    if (rc != 0 && g->m && g->m->x.failed == EXPR_NO_MEMORY) rc = exprs_error(&g->m->x, e);
     if (rc == 0)
         *out = g;
     else

@@ -159,7 +159,8 @@ bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *o
         ok = alts_begin(out) && alts_add(out, SYM_EXPR, s->ws) &&
              alts_add(out, SYM_RULE, rule_value(s, s->root_set)) && alts_add(out, SYM_EXPR, s->ws);
     }
-    if (!ok && !m->x.failed) expr_fail(&m->x, s->rc == ERR_MEMORY ? EXPR_NO_MEMORY : EXPR_TOO_DEEP);
+    bool limit = s->rc != 0 && s->rc != ERR_MEMORY; /* 0: `out` did not grow */
+    if (!ok && !m->x.failed) expr_fail(&m->x, limit ? EXPR_TOO_DEEP : EXPR_NO_MEMORY);
     return ok;
 }
 
@@ -196,7 +197,8 @@ static int failure(struct schema *s)
     struct err why;
     int rc = exprs_error(&s->m.x, &why);
     const char *at = s->sub.n > 0 ? s->sub.v[s->at].path : NULL;
-    return s->rc ? s->rc : err_set(s->e, rc, "schema, #%s: %s", at ? at : "", why.text);
+    bool later = s->rc != 0 && rc != ERR_MEMORY;
+    return later ? s->rc : err_set(s->e, rc, "schema, #%s: %s", at ? at : "", why.text);
 }
 
 /* Keep a number's text (json.h: for those that are no int64). */

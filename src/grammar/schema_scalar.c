@@ -70,6 +70,7 @@ static bool schema_decimal(struct schema *s, const struct json *j, struct decima
     if (known) return decimal_read(d, s->number.v[*known], strlen(s->number.v[*known]));
     json_put(&b, j);
     bool ok = !b.failed && decimal_read(d, b.data, b.n);
+    if (b.failed) schema_no_memory(s);
     buf_deinit(&b);
     return ok;
 }

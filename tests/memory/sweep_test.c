@@ -1,8 +1,8 @@
 /* Goal: an allocation that fails is an error, never a crash and never another answer, and what comes after it is answered
  * as ever.
  * Method: the server on the bundled model in this process. Each allocation of a load and of one request of each kind fails
- * once, alone and with all behind it; then the same request is asked again without failures. Of a load every tenth
- * allocation, each under QUOTH_LONG=1. */
+ * once, alone and with all behind it; then the same request is asked again without failures. Of a load and of requests held to a
+ * constraint every tenth allocation, each under QUOTH_LONG=1. */
 #include "../alloc.h"
 #include "../unit.h"
 #include "host.h"
@@ -45,7 +45,36 @@ static const struct question questions[] = {
     {"metrics", "GET", "/metrics?window=20", NULL},
     {"load", "GET", "/load", NULL},
 };
-enum { N_QUESTION = sizeof questions / sizeof questions[0], N_MOST = 100000 };
+#define PERSON                                                                                     \
+    "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":6},\"age\":" \
+    "{"                                                                                            \
+    "\"type\":\"integer\",\"minimum\":0,\"maximum\":150},\"tags\":{\"type\":\"array\",\"items\":{" \
+    "\"enum\":[\"a\",5,null]},\"maxItems\":2}},\"required\":[\"name\",\"age\"],"                   \
+    "\"additionalProperties\":false}"
+static const struct question held[] = {
+    {"chat held to a schema", "POST", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about a person as JSON.\"}],"
+     "\"max_tokens\":40,\"temperature\":0,\"response_format\":{\"type\":\"json_schema\","
+     "\"json_schema\":{\"name\":\"person\",\"strict\":true,\"schema\":" PERSON "}}}"},
+    {"stream held to a schema", "POST", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about a person as JSON.\"}],"
+     "\"max_tokens\":40,\"temperature\":0.8,\"seed\":1,\"stream\":true,"
+     "\"structured_outputs\":{\"json\":" PERSON "}}"},
+    {"chat held to an object", "POST", "/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"JSON\"}],\"n\":2,\"seed\":1,"
+     "\"max_tokens\":12,\"response_format\":{\"type\":\"json_object\"}}"},
+    {"completion held to an expression", "POST", "/v1/completions",
+     "{\"prompt\":[\"Once\",\"x\"],\"max_tokens\":12,\"seed\":1,\"logprobs\":1,"
+     "\"guided_regex\":\" ?[A-Z][a-z]{0,12} is (one|two|[0-9]{1,3})\"}"},
+    {"completion held to a grammar", "POST", "/v1/completions",
+     "{\"prompt\":\"Once\",\"max_tokens\":12,\"temperature\":0,\"use_beam_search\":true,\"n\":2,"
+     "\"grammar\":\"root ::= \\\"(\\\" item* \\\")\\\"\\nitem ::= root | [a-c]+ \\\", \\\"\"}"},
+};
+enum {
+    N_QUESTION = sizeof questions / sizeof questions[0],
+    N_HELD = sizeof held / sizeof held[0],
+    N_MOST = 100000
+};
 
 struct tally {
     int n, n_same, n_error, n_cut;
@@ -94,32 +123,43 @@ static uint64_t ask_failing(const struct host *h, const struct question *q, cons
     return seen;
 }
 
-static void sweep(const struct host *h, const struct question *q, uint64_t count, const char *how)
+static void sweep(const struct host *h, const struct question *q, uint64_t count, const char *how,
+                  uint64_t step)
 {
     struct heard want = {0};
     struct tally t = {0};
     for (int i = 0; i < 2; i++)
         host_ask(h, q, &want); /* what is allocated once in a life is there */
     if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
-    for (uint64_t n = 0; n < N_MOST; n++)
+    for (uint64_t n = 0; n < N_MOST; n += step)
         if (ask_failing(h, q, how, n, count, &want, &t) <= n) break;
     EXPECT(host_idle(h));
     note(q->name, how, &t);
     buf_deinit(&want.text);
 }
 
-TEST(memory_of_requests)
+static void sweep_all(const struct question *q, int n, uint64_t step)
 {
     struct host h;
     struct err e = {0};
     alloc_spare(true);
     NEED_OK(host_open(&h, TINY, &e), &e);
-    for (int i = 0; i < N_QUESTION; i++) {
-        sweep(&h, &questions[i], 1, "one");
-        sweep(&h, &questions[i], ALLOC_ALL, "all from");
+    for (int i = 0; i < n; i++) {
+        sweep(&h, &q[i], 1, "one", step);
+        sweep(&h, &q[i], ALLOC_ALL, "all from", step);
     }
     host_close(&h);
     alloc_spare(false);
+}
+
+TEST(memory_of_requests)
+{
+    sweep_all(questions, N_QUESTION, 1);
+}
+
+TEST(memory_of_held_requests)
+{
+    sweep_all(held, N_HELD, test_long() ? 1 : 10);
 }
 
 /* ---- loading ---- */

@@ -1,0 +1,128 @@
+/* Goal: a grammar compiled with an allocation failing allows the usual tokens, or is an error; the same for its masks and states.
+ * Method: a constraint of each kind, with the tokens of the bundled model. Each allocation of the vocabulary, of compiling and of a
+ * walk through one text fails once, alone and with all behind it. Every tenth, each under QUOTH_LONG=1. */
+#include "../alloc.h"
+#include "../unit.h"
+
+#include "../../src/base/hash.h"
+#include "../../src/base/json.h"
+#include "../../src/session/session.h"
+
+#include <stdlib.h>
+
+static const struct sample {
+    const char *name;
+    enum grammar_kind kind;
+    const char *text, *walk; /* walk: a text that the constraint allows */
+} samples[] = {
+    {"schema", GRAMMAR_SCHEMA,
+     "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":9},"
+     "\"mail\":{\"type\":\"string\",\"format\":\"email\"},\"code\":{\"type\":\"string\","
+     "\"pattern\":"
+     "\"^[A-F]{2}-[0-9]+$\"},\"n\":{\"type\":\"number\",\"multipleOf\":0.5,\"minimum\":-2},"
+     "\"tags\":{\"type\":\"array\",\"items\":{\"anyOf\":[{\"enum\":[\"a\",5,null]},"
+     "{\"$ref\":\"#\"}]},\"maxItems\":3}},\"required\":[\"name\"],\"additionalProperties\":false}",
+     "{\"name\": \"Ann\", \"mail\": \"a@b.cd\", \"code\": \"AF-12\", \"n\": 1.5, \"tags\": [5, "
+     "{\"name\": \"\"}]}"},
+    {"object", GRAMMAR_OBJECT, "", "{\"a b\": [1, true, {\"c\": null}], \"d\": -2.5e3}"},
+    {"regex", GRAMMAR_REGEX, " ?[A-Z][a-z\xC3\xA9]{0,12} is (one|two|[0-9]+)\\.",
+     "Ren\xC3\xA9 is 42."},
+    {"choice", GRAMMAR_CHOICE, "[\"yes\",\"yes, but\",\"no\"]", "yes, but"},
+    {"gbnf", GRAMMAR_GBNF, "root ::= \"(\" item* \")\"\nitem ::= root | [a-c]+ \", \"",
+     "((ab, c, )a, )"},
+    {"lark", GRAMMAR_LARK,
+     "start: WORD (\",\" WORD)* end\nend: \".\" | \"(\" start \")\"\nWORD: /[a-z]+/\n",
+     "once,upon(a,time.)"},
+    {"tag", GRAMMAR_TAG,
+     "{\"type\":\"structural_tag\",\"format\":{\"type\":\"triggered_tags\",\"triggers\":[\"<f\"],"
+     "\"tags\":[{\"begin\":\"<f>\",\"content\":{\"type\":\"json_schema\",\"json_schema\":{\"type\":"
+     "\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}},\"end\":"
+     "\"</f>\"}]}}",
+     "so <f>{\"a\": 1}</f> it is"},
+};
+enum { N_SAMPLE = sizeof samples / sizeof *samples };
+
+static struct tokenizer *tok;
+
+/* What a grammar says along a walk: a hash of all masks. */
+struct seen {
+    uint64_t hash;
+    bool ends;
+};
+
+static int walk(struct grammar *g, const struct ids *ids, uint64_t *mask, struct seen *out,
+                struct err *e)
+{
+    size_t n_byte = ((size_t)tokenizer_n_vocab(tok) + 63) / 64 * sizeof *mask;
+    uint32_t state = grammar_begin(g);
+    *out = (struct seen){0};
+    for (size_t i = 0; grammar_failure(g, e) == 0 && i <= ids->n; i++) {
+        struct ids forced = {0};
+        if (!grammar_mask(g, state, mask)) break;
+        int rc = grammar_forced_tokens(g, state, &forced, e);
+        out->hash = hash_bytes(mask, n_byte, out->hash);
+        if (forced.n) out->hash = hash_bytes(forced.v, forced.n * sizeof *forced.v, out->hash);
+        vec_deinit(&forced);
+        if (rc != 0) return rc;
+        if (i < ids->n) state = grammar_accept_token(g, state, ids->v[i]);
+    }
+    out->ends = grammar_ends(g, state);
+    return grammar_failure(g, e);
+}
+
+static int compile_and_walk(const struct sample *s, const struct ids *ids, uint64_t *mask,
+                            struct seen *out, struct err *e)
+{
+    struct grammar_options o = {.plain_numbers = true};
+    struct grammar_vocab *vocab = grammar_vocab_open(tok);
+    struct grammar *g = NULL;
+    *out = (struct seen){0};
+    if (!vocab) return err_memory(e, "a vocabulary", 0);
+    o.vocab = vocab;
+    int rc = grammar_open(&g, s->kind, s->text, strlen(s->text), &o, e);
+    if (rc == 0) rc = walk(g, ids, mask, out, e);
+    grammar_close(g);
+    grammar_vocab_close(vocab);
+    return rc;
+}
+
+static void sweep(const struct sample *s, uint64_t count, const char *how)
+{
+    size_t n_mask = (size_t)tokenizer_n_vocab(tok) / 64 + 1;
+    uint64_t *mask = calloc(n_mask, sizeof *mask);
+    struct seen want, got;
+    struct ids ids = {0};
+    struct err e = {0};
+    NEED(mask);
+    NEED_OK(tokenizer_encode(tok, s->walk, strlen(s->walk), 0, &ids, &e), &e);
+    NEED_OK(compile_and_walk(s, &ids, mask, &want, &e), &e);
+    if (!want.ends) test_fail(__FILE__, __LINE__, "%s: the text does not end it", s->name);
+    int n_same = 0, n_error = 0;
+    bool hit = true;
+    for (uint64_t n = 0, step = test_long() ? 1 : 10; hit; n += step) {
+        alloc_fail(n, count);
+        int rc = compile_and_walk(s, &ids, mask, &got, &e);
+        hit = alloc_fail_end() > n;
+        n_error += rc != 0;
+        n_same += rc == 0;
+        if (rc == 0 ? got.hash != want.hash || got.ends != want.ends : rc != ERR_MEMORY)
+            test_fail(__FILE__, __LINE__, "%s, %s %llu: code %d: %s", s->name, how,
+                      (unsigned long long)n, rc, rc ? e.text : "another mask");
+    }
+    test_note("%s, %s: %d the same, %d errors", s->name, how, n_same, n_error);
+    vec_deinit(&ids);
+    free(mask);
+}
+
+TEST(memory_of_grammars)
+{
+    struct err e = {0};
+    NEED_OK(
+        tokenizer_open_file(&tok, repo_path("models/quoth-tiny/quoth-tiny-q8_0.gguf"), NULL, &e),
+        &e);
+    for (int i = 0; i < N_SAMPLE; i++) {
+        sweep(&samples[i], 1, "one");
+        sweep(&samples[i], ALLOC_ALL, "all from");
+    }
+    tokenizer_close(tok);
+}
