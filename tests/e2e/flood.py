@@ -339,6 +339,7 @@ class Case:
             options += ["--api-key-file", path]
         self.server = Server(*options, model="smollm-135m")
         self.keys = keys
+        self.streams = None  # the last turn of streams
 
     def cpu_s(self):
         with open(f"/proc/{self.server.process.pid}/stat") as f:
@@ -393,10 +394,12 @@ def judge(pattern, p, around):
 
 
 def in_turns(case, patterns):
-    """What of these patterns is too slow, and the patterns; a turn of streams before and after them."""
-    around = [streams(case)]
+    """What of these patterns is too slow, and the patterns; a turn of streams before and after them. The turn after one call's
+    patterns is that before the next call's."""
+    around = [case.streams or streams(case)]
     seen = [(pattern, case.beside(pattern)) for pattern in patterns]
-    around.append(streams(case))
+    case.streams = streams(case)
+    around.append(case.streams)
     slow = {pattern: judge(pattern, p, around) for pattern, p in seen}
     return {pattern: why for pattern, why in slow.items() if why}
 
