@@ -275,7 +275,7 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
         rc = body_wrong("early_stopping", "true, false or \"never\"", stop, e);
     if (rc != 0 || !beams) return rc;
     r->length_penalty = (float)penalty;
-    r->beam_stop = word ? BEAM_NEVER : json_bool(stop, false) ? BEAM_STOP : BEAM_HOPE;
+    r->beam_stop = word ? BEAM_NEVER : json_bool(stop, false) ? BEAM_STOP : BEAM_HEURISTIC;
     r->beam_width = r->best_of ? r->best_of : r->n;
     r->best_of = 0;
     return 0;

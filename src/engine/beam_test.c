@@ -64,14 +64,14 @@ static struct request *beam_request(const struct rig *r, const struct beam_case 
     rq->beam_width = c->head[0];
     rq->n = c->head[1];
     rq->length_penalty = (float)c->head[3] / 1000;
-    rq->beam_stop = c->head[4] == 1 ? BEAM_STOP : c->head[4] == 2 ? BEAM_NEVER : BEAM_HOPE;
+    rq->beam_stop = c->head[4] == 1 ? BEAM_STOP : c->head[4] == 2 ? BEAM_NEVER : BEAM_HEURISTIC;
     rq->params.stop_id = c->stop;
     rq->params.n_stop_id = c->n_stop;
     rq->params.n_logprob = 1;
     return rq;
 }
 
-struct told {
+struct transcript {
     int32_t token[CONTEXT];
     int n;
     double sum;
@@ -85,7 +85,7 @@ static bool close_to(float a, float b)
 /* Check the sequences against the golden ones, with the stop token at the end. */
 static void check_beams(const struct beam_case *c, struct queue *q)
 {
-    static struct told t[16];
+    static struct transcript t[16];
     struct event ev, end[16] = {0};
     memset(t, 0, sizeof t);
     while (queue_pop(q, &ev, 0)) {
@@ -207,7 +207,7 @@ TEST(beams_that_cannot_be_are_refused)
 
 /* ---- n and best_of ---- */
 
-static void listen(struct queue *q, struct told *t, struct event *done)
+static void drain(struct queue *q, struct transcript *t, struct event *done)
 {
     struct event ev;
     while (queue_pop(q, &ev, 0)) {
@@ -235,18 +235,18 @@ TEST(best_of_is_the_best_of_all)
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
-    static struct told all[8], best[3];
+    static struct transcript all[8], best[3];
     struct event done = {0};
     NEED_OK(rig_open(&r, "llama3", 200, 8, AGAIN, &e), &e);
     struct queue *q = engine_reply_queue();
     memset(all, 0, sizeof all), memset(best, 0, sizeof best);
     NEED_OK(engine_submit(r.en, sampled(&r, 8, 0, q), &e), &e);
-    while (engine_step(r.en)) listen(q, all, &done);
-    listen(q, all, &done);
+    while (engine_step(r.en)) drain(q, all, &done);
+    drain(q, all, &done);
     EXPECT_INT(done.usage.n_output, 8 * 24);
     NEED_OK(engine_submit(r.en, sampled(&r, 3, 8, q), &e), &e);
-    while (engine_step(r.en)) listen(q, best, &done);
-    listen(q, best, &done);
+    while (engine_step(r.en)) drain(q, best, &done);
+    drain(q, best, &done);
     for (int i = 0; i < 3; i++) {
         int k = 0;
         for (int j = 1; j < 8; j++)
@@ -265,7 +265,7 @@ TEST(four_choices_share_the_pages_of_their_prompt)
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     struct rig r;
     struct err e;
-    static struct told t[4];
+    static struct transcript t[4];
     struct event done = {0};
     int most = 0, prompt = (30 + PAGE_ROWS - 1) / PAGE_ROWS, output = 24 / PAGE_ROWS;
     NEED_OK(rig_open(&r, "llama3", 200, 4, AGAIN, &e), &e);
@@ -274,7 +274,7 @@ TEST(four_choices_share_the_pages_of_their_prompt)
     while (engine_step(r.en)) {
         int held = 200 - pages_n_free(r.en->pages);
         most = held > most ? held : most;
-        listen(q, t, &done);
+        drain(q, t, &done);
     }
     test_note("%d pages: prompt %d, each output %d", most, prompt, output);
     EXPECT(most < prompt + 4 * (output + 1));

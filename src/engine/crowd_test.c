@@ -28,7 +28,7 @@ static int crowd_open(struct crowd *c, const char *scheduler, int n_page, struct
 
 static bool extra; /* value of request.extra */
 
-static void crowd_ask(struct crowd *c, int i, uint64_t share_id, int n_prompt, int n,
+static void crowd_submit(struct crowd *c, int i, uint64_t share_id, int n_prompt, int n,
                       int max_tokens)
 {
     struct err e;
@@ -67,10 +67,10 @@ static int wait_beside_a_prompt(const char *scheduler, uint64_t other, int n_sho
     struct err e;
     if (crowd_open(&c, scheduler, 400, &e) != 0)
         return test_fail(__FILE__, __LINE__, "%s", e.text), 0;
-    crowd_ask(&c, 0, 1, LONG, 1, 4);
+    crowd_submit(&c, 0, 1, LONG, 1, 4);
     crowd_steps(&c, 2);
     int from = c.n_step, last = 0;
-    for (int i = 1; i <= n_short; i++) crowd_ask(&c, i, other, SHORT, 1, 4);
+    for (int i = 1; i <= n_short; i++) crowd_submit(&c, i, other, SHORT, 1, 4);
     crowd_steps(&c, 1000);
     for (int i = 1; i <= n_short; i++) last = c.first[i] > last ? c.first[i] : last;
     EXPECT(c.first[0] > 0 && last > 0);
@@ -94,7 +94,7 @@ TEST(prompts_of_one_length_go_by_arrival)
     static struct crowd c;
     struct err e;
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
-    for (int i = 0; i < 6; i++) crowd_ask(&c, i, 1, 3 * N_ROW, 1, 1);
+    for (int i = 0; i < 6; i++) crowd_submit(&c, i, 1, 3 * N_ROW, 1, 1);
     crowd_steps(&c, 1000);
     for (int i = 0; i < 6; i++)
         EXPECT_INT(c.first[i], 3 * (i + 1)); /* none is halved for another */
@@ -107,11 +107,11 @@ static void beside_many_choices(uint64_t other)
     static struct crowd c;
     struct err e;
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
-    crowd_ask(&c, 0, 1, 8, MANY, 60);
+    crowd_submit(&c, 0, 1, 8, MANY, 60);
     crowd_steps(&c, 5);
     EXPECT_INT(engine_n_running(c.r.engine), N_SEQ);
     int from = c.n_step;
-    for (int i = 1; i <= 4; i++) crowd_ask(&c, i, other, SHORT, 1, 8);
+    for (int i = 1; i <= 4; i++) crowd_submit(&c, i, other, SHORT, 1, 8);
     crowd_steps(&c, 5000);
     for (int i = 1; i <= 4; i++) EXPECT(c.first[i] > from && c.first[i] <= from + 8);
     EXPECT(c.done[0] > 0 && c.done[0] <= 5 + (MANY / (N_SEQ - N_SEQ / 8) + 1) * 60 +
@@ -131,13 +131,13 @@ TEST(a_small_holder_waits_few_steps_beside_a_flood)
     static struct crowd c;
     struct err e;
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
-    for (int i = 0; i < 30; i++) crowd_ask(&c, i, 1, 40 + i, 1, 300);
+    for (int i = 0; i < 30; i++) crowd_submit(&c, i, 1, 40 + i, 1, 300);
     crowd_steps(&c, 60);
     EXPECT_INT(engine_n_running(c.r.engine), N_SEQ);
     int most = 0;
     for (int i = 30; i < 38; i++) {
         int from = c.n_step;
-        crowd_ask(&c, i, 2, SHORT, 1, 8);
+        crowd_submit(&c, i, 2, SHORT, 1, 8);
         crowd_steps(&c, 20);
         NEED(c.first[i] > 0);
         most = c.first[i] - from > most ? c.first[i] - from : most;
@@ -155,9 +155,9 @@ TEST(two_floods_share_places_without_displacing_each_other)
     static struct crowd c;
     struct err e;
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
-    for (int i = 0; i < 18; i++) crowd_ask(&c, i, 1, 20, 1, 500);
+    for (int i = 0; i < 18; i++) crowd_submit(&c, i, 1, 20, 1, 500);
     crowd_steps(&c, 20);
-    for (int i = 18; i < 36; i++) crowd_ask(&c, i, 2, 20, 1, 500);
+    for (int i = 18; i < 36; i++) crowd_submit(&c, i, 2, 20, 1, 500);
     crowd_steps(&c, 300);
     int n[3] = {0};
     for (int i = 0; i < c.r.engine->n_running; i++) n[c.r.engine->running[i]->entity.share_id]++;
@@ -176,12 +176,12 @@ TEST(many_prompts_of_a_call_starve_no_other_request_and_end)
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
     for (int i = 0; i < 30; i++) {
         extra = i >= 8;
-        crowd_ask(&c, i, 1, 20, 1, 200);
+        crowd_submit(&c, i, 1, 20, 1, 200);
     }
     extra = false;
     crowd_steps(&c, 60);
     int from = c.n_step;
-    for (int i = 30; i < 34; i++) crowd_ask(&c, i, 1, SHORT, 1, 8);
+    for (int i = 30; i < 34; i++) crowd_submit(&c, i, 1, SHORT, 1, 8);
     crowd_steps(&c, 5000);
     for (int i = 30; i < 34; i++) EXPECT(c.first[i] > from && c.first[i] <= from + 8);
     for (int i = 0; i < 30; i++) EXPECT(c.done[i] > 0);
@@ -195,16 +195,16 @@ TEST(extra_requests_do_not_starve)
     struct err e;
     NEED_OK(crowd_open(&c, "fair", 400, &e), &e);
     extra = true;
-    crowd_ask(&c, 0, 1, 20, 1, 100);
+    crowd_submit(&c, 0, 1, 20, 1, 100);
     extra = false;
-    for (int i = 1; i < 40; i++) crowd_ask(&c, i, 1, SHORT, 1, 40);
+    for (int i = 1; i < 40; i++) crowd_submit(&c, i, 1, SHORT, 1, 40);
     for (int round = 0; round < 400 && !c.done[0]; round++) {
         crowd_steps(&c, 10);
         for (int i = 1; i < 40; i++) {
             if (!c.done[i]) continue;
             queue_close(c.r.queue[i]);
             c.done[i] = 0;
-            crowd_ask(&c, i, 1, SHORT, 1, 40);
+            crowd_submit(&c, i, 1, SHORT, 1, 40);
         }
     }
     EXPECT(c.done[0] > 0);
@@ -247,14 +247,14 @@ TEST(a_flood_has_half_of_the_steps_while_others_ask)
     struct err e;
     int apart;
     NEED_OK(crowd_open_wide(&c, "fair", 2000, 128, WIDE, 1e6, &e), &e);
-    crowd_ask(&c, 0, 1, 8, 2 * WIDE, 900);
+    crowd_submit(&c, 0, 1, 8, 2 * WIDE, 900);
     crowd_steps(&c, 5);
     EXPECT_INT(rows_of_the_flood(&c, 20, &apart), WIDE);
     EXPECT_INT(apart, 0);
     int worst = 0;
     for (int i = 1; i <= 20; i++) {
         int from = c.n_step;
-        crowd_ask(&c, i, 2, SHORT, 1, 2);
+        crowd_submit(&c, i, 2, SHORT, 1, 2);
         crowd_steps(&c, 8);
         NEED(c.first[i] > 0);
         worst = c.first[i] - from > worst ? c.first[i] - from : worst;
@@ -278,8 +278,8 @@ TEST(a_policy_without_holders_divides_no_step)
     struct err e;
     int apart;
     NEED_OK(crowd_open_wide(&c, "fcfs", 2000, 128, WIDE, 1e6, &e), &e);
-    crowd_ask(&c, 0, 1, 8, 2 * WIDE, 900);
-    crowd_ask(&c, 1, 2, 8, 1, 100);
+    crowd_submit(&c, 0, 1, 8, 2 * WIDE, 900);
+    crowd_submit(&c, 1, 2, 8, 1, 100);
     crowd_steps(&c, 5);
     EXPECT_INT(rows_of_the_flood(&c, 20, &apart), WIDE);
     slow_close(&c.r);
@@ -292,12 +292,12 @@ TEST(a_short_prompt_is_not_cut_beside_long_ones)
     static struct crowd c;
     struct err e;
     NEED_OK(crowd_open_wide(&c, "fair", 2000, 128, WIDE, 0, &e), &e);
-    for (int i = 0; i < 8; i++) crowd_ask(&c, i, 1, LONG, 1, 50);
+    for (int i = 0; i < 8; i++) crowd_submit(&c, i, 1, LONG, 1, 50);
     crowd_steps(&c, 40);
     int worst = 0, n_slow = 0;
     for (int i = 8; i < 38; i++) {
         int from = c.n_step;
-        crowd_ask(&c, i, 2, SHORT, 1, 2);
+        crowd_submit(&c, i, 2, SHORT, 1, 2);
         crowd_steps(&c, 4);
         NEED(c.first[i] > 0);
         n_slow += c.first[i] - from > 1; /* one step in 64 has no prompts */

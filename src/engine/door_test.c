@@ -7,15 +7,15 @@
 #include "../../tests/unit.h"
 #include "base/rng.h"
 
-enum { N_QUEUE = 8, N_ASK = 40 }; /* slow_open's queue; a rig's reply queues */
+enum { N_QUEUE = 8, N_SUBMIT = 40 }; /* slow_open's queue; a rig's reply queues */
 
-struct asked {
+struct shape {
     uint64_t share_id;
     int n_prompt, n, max_tokens;
     bool retry_silently;
 };
 
-static int ask(struct slow_rig *r, int i, const struct asked *a, struct err *e)
+static int submit(struct slow_rig *r, int i, const struct shape *a, struct err *e)
 {
     struct request *q = request_open(e);
     for (int k = 0; k < a->n_prompt; k++) (void)!vec_push(&q->prompt, (k * 5 + i) % SLOW_VOCAB);
@@ -56,14 +56,14 @@ TEST(a_small_holder_gets_a_place_beside_a_flood)
 {
     static struct slow_rig r;
     struct err e;
-    const struct asked flood = {.share_id = 1, .n_prompt = 20},
+    const struct shape flood = {.share_id = 1, .n_prompt = 20},
                        small = {.share_id = 2, .n_prompt = 5};
     NEED_OK(slow_open(&r, 40, 32, 2, &e), &e);
-    for (int i = 0; i < N_QUEUE; i++) NEED_OK(ask(&r, i, &flood, &e), &e);
-    EXPECT_INT(ask(&r, N_QUEUE, &flood, &e), ERR_BUSY);
-    for (int i = 20; i < 24; i++) NEED_OK(ask(&r, i, &small, &e), &e);
-    EXPECT_INT(ask(&r, 24, &small, &e), ERR_BUSY); /* half is its share */
-    EXPECT_INT(ask(&r, 9, &flood, &e), ERR_BUSY);
+    for (int i = 0; i < N_QUEUE; i++) NEED_OK(submit(&r, i, &flood, &e), &e);
+    EXPECT_INT(submit(&r, N_QUEUE, &flood, &e), ERR_BUSY);
+    for (int i = 20; i < 24; i++) NEED_OK(submit(&r, i, &small, &e), &e);
+    EXPECT_INT(submit(&r, 24, &small, &e), ERR_BUSY); /* half is its share */
+    EXPECT_INT(submit(&r, 9, &flood, &e), ERR_BUSY);
     engine_step(r.engine);
     for (int i = 4; i < N_QUEUE; i++) EXPECT_INT(finish_of(&r, i), FINISH_REFUSED); /* the newest */
     slow_run(&r);
@@ -83,17 +83,17 @@ TEST(a_refused_request_is_not_scheduled)
 {
     static struct slow_rig r;
     struct err e;
-    const struct asked flood = {.share_id = 1, .n_prompt = 20},
+    const struct shape flood = {.share_id = 1, .n_prompt = 20},
                        small = {.share_id = 2, .n_prompt = 5};
     NEED_OK(slow_open(&r, 40, 32, 16, &e), &e);
-    for (int i = 0; i < N_QUEUE; i++) NEED_OK(ask(&r, i, &flood, &e), &e);
+    for (int i = 0; i < N_QUEUE; i++) NEED_OK(submit(&r, i, &flood, &e), &e);
     struct message m;
     while (queue_pop(r.engine->inbox, &m, 0)) sched_submit(r.engine, m.group);
-    NEED_OK(ask(&r, 20, &small, &e), &e);
+    NEED_OK(submit(&r, 20, &small, &e), &e);
     EXPECT(!door_pass(&r.engine->door, r.engine->groups)); /* the newest */
     engine_step(r.engine);
     EXPECT_INT(finish_of(&r, N_QUEUE - 1), FINISH_REFUSED);
-    NEED_OK(ask(&r, 21, &flood, &e), &e); /* running requests are in no queue */
+    NEED_OK(submit(&r, 21, &flood, &e), &e); /* running requests are in no queue */
     slow_run(&r);
     EXPECT_INT(r.view.value[STAT_done_length], N_QUEUE + 1);
     expect_empty(&r);
@@ -104,13 +104,13 @@ TEST(silent_retries_wait_outside_while_a_batch_of_others_is_queued)
 {
     static struct slow_rig r;
     struct err e;
-    const struct asked part = {.share_id = 1, .n_prompt = 9, .retry_silently = true},
+    const struct shape part = {.share_id = 1, .n_prompt = 9, .retry_silently = true},
                        one = {.share_id = 1, .n_prompt = 9};
     NEED_OK(slow_open(&r, 40, 32, 2, &e), &e);
-    NEED_OK(ask(&r, 0, &one, &e), &e);
-    NEED_OK(ask(&r, 1, &part, &e), &e);
-    EXPECT_INT(ask(&r, 2, &part, &e), ERR_BUSY);
-    NEED_OK(ask(&r, 3, &one, &e), &e);
+    NEED_OK(submit(&r, 0, &one, &e), &e);
+    NEED_OK(submit(&r, 1, &part, &e), &e);
+    EXPECT_INT(submit(&r, 2, &part, &e), ERR_BUSY);
+    NEED_OK(submit(&r, 3, &one, &e), &e);
     slow_run(&r);
     /* its caller retries: not counted as a refusal */
     EXPECT_INT(r.view.value[STAT_refused_full], 0);
@@ -122,26 +122,26 @@ TEST(a_small_holder_gets_memory_beside_a_flood)
 {
     static struct slow_rig r;
     struct err e;
-    const struct asked flood = {.share_id = 1, .n_prompt = 20, .n = 16, .max_tokens = 30},
+    const struct shape flood = {.share_id = 1, .n_prompt = 20, .n = 16, .max_tokens = 30},
                        small = {.share_id = 2, .n_prompt = 5};
     enum { LIMIT = 106000 };
     NEED_OK(slow_open_how(&r, 40, 32, 2, &(struct engine_options){.byte_max = LIMIT}, &e), &e);
     int n = 0, rc = 0, n_refused = 0;
-    for (; rc == 0 && n < N_QUEUE; n += rc == 0) rc = ask(&r, n, &flood, &e);
+    for (; rc == 0 && n < N_QUEUE; n += rc == 0) rc = submit(&r, n, &flood, &e);
     EXPECT_INT(rc, ERR_BUSY);
     EXPECT(strstr(e.text, "MiB") && n > 2);
     test_note("%d of %lld bytes", n, (long long)door_bytes(&r.engine->door) / n);
     EXPECT(door_bytes(&r.engine->door) <= LIMIT - LIMIT / 8); /* it leaves some memory to others */
-    const struct asked more = {.share_id = 2, .n_prompt = 50, .n = 8, .max_tokens = 30};
-    for (int i = 20; i < 23; i++) NEED_OK(ask(&r, i, &more, &e), &e);
+    const struct shape more = {.share_id = 2, .n_prompt = 50, .n = 8, .max_tokens = 30};
+    for (int i = 20; i < 23; i++) NEED_OK(submit(&r, i, &more, &e), &e);
     EXPECT(door_bytes(&r.engine->door) <= LIMIT);
     engine_step(r.engine);
     for (int i = 0; i < n; i++) n_refused += finish_of(&r, i) == FINISH_REFUSED;
     EXPECT(n_refused > 0 && n_refused < n);
-    EXPECT_INT(ask(&r, 30, &flood, &e), ERR_BUSY);
-    NEED_OK(ask(&r, 26, &small, &e), &e);
+    EXPECT_INT(submit(&r, 30, &flood, &e), ERR_BUSY);
+    NEED_OK(submit(&r, 26, &small, &e), &e);
     for (int i = 0; i < 2000 && engine_step(r.engine); i++) /* replies are read */
-        for (int k = 0; k < N_ASK; k++)
+        for (int k = 0; k < N_SUBMIT; k++)
             if (r.queue[k]) finish_of(&r, k);
     slow_run(&r);
     EXPECT(r.view.value[STAT_rejected_memory] == 2);

@@ -67,10 +67,10 @@ struct event {
     struct usage usage; /* EVENT_CHOICE, EVENT_DONE */
 };
 
-/* When to stop a beam search that has beam_width finished sequences. STOP: at once. HOPE: when the
- * best running one, ended now, would not beat the worst finished one. NEVER: when no length could
- * make it better. transformers' True, False and "never". */
-enum beam_stop { BEAM_HOPE, BEAM_STOP, BEAM_NEVER };
+/* When to stop a beam search that has beam_width finished sequences. STOP: at once. HEURISTIC: when
+ * the best running one, ended now, would not beat the worst finished one. NEVER: when no length
+ * could make it better. transformers' True, False and "never". */
+enum beam_stop { BEAM_HEURISTIC, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
 
 /* Pooling of a prompt's final hidden states (after the output norm) into one vector: their mean, or

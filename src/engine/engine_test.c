@@ -48,7 +48,7 @@ static struct request *make(const int32_t *ids, int n, int max_tokens, struct qu
     return r;
 }
 
-struct told {
+struct transcript {
     int32_t id[256];
     float logprob[256];
     int n, n_prompt, n_done;
@@ -56,7 +56,7 @@ struct told {
     struct usage usage;
 };
 
-static void listen(struct queue *q, struct told *t)
+static void drain(struct queue *q, struct transcript *t)
 {
     struct event ev;
     while (queue_pop(q, &ev, 0)) {
@@ -77,10 +77,10 @@ TEST(greedy_continuation_equals_transformers)
         struct buf ids = golden_ids(golden_models[i], "tokens.i32"),
                    want = golden_ids(golden_models[i], "greedy.i32");
         struct queue *q = engine_reply_queue();
-        struct told t = {0};
+        struct transcript t = {0};
         NEED_OK(engine_submit(r.en, make((int32_t *)ids.data, 16, 24, q), &e), &e);
-        while (engine_step(r.en)) listen(q, &t);
-        listen(q, &t);
+        while (engine_step(r.en)) drain(q, &t);
+        drain(q, &t);
         EXPECT_INT(t.n, 24);
         EXPECT_INT(t.finish, FINISH_LENGTH);
         EXPECT_BITS(t.id, want.data, want.n);
@@ -106,7 +106,7 @@ static struct request *request_i(int i, const struct buf *ids, struct queue *q)
 }
 
 static void answers(const char *model, int n_page, int n_row, int n_seq, bool together,
-                    struct told *t)
+                    struct transcript *t)
 {
     struct rig r;
     struct err e;
@@ -120,7 +120,7 @@ static void answers(const char *model, int n_page, int n_row, int n_seq, bool to
     }
     while (engine_step(r.en)) EXPECT(!engine_check(r.en));
     for (int i = 0; i < N_REQUEST; i++) {
-        listen(q[i], &t[i]);
+        drain(q[i], &t[i]);
         EXPECT_INT(t[i].n_done, 1);
         EXPECT_INT(t[i].n_prompt, i % 5 == 0 ? t[i].usage.n_prompt - 1 : 0);
         queue_close(q[i]);
@@ -133,7 +133,7 @@ static void answers(const char *model, int n_page, int n_row, int n_seq, bool to
 TEST(many_requests_together_equal_each_alone)
 {
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
-    static struct told alone[N_REQUEST], other[N_REQUEST];
+    static struct transcript alone[N_REQUEST], other[N_REQUEST];
     static const struct {
         int n_page, n_row, n_seq;
     } way[] = {{64, 64, 8}, {64, 5, 8}, {8, 16, 3}, {200, 512, 20}, {5, 1, 1}};
@@ -168,7 +168,7 @@ TEST(a_static_batch_computes_everyone_until_the_last_is_done)
     NEED_OK(golden_open(&r, &o, &e), &e);
     static const int length[] = {3, 20, 9, 5, 4}; /* the last one waits for the next batch */
     struct queue *q[5];
-    static struct told t[5];
+    static struct transcript t[5];
     memset(t, 0, sizeof t);
     for (int i = 0; i < 5; i++) {
         q[i] = engine_reply_queue();
@@ -179,7 +179,7 @@ TEST(a_static_batch_computes_everyone_until_the_last_is_done)
         EXPECT(!engine_check(r.en));
         n_full += r.en->batch.n_row == 4;
         for (int i = 0; i < 5; i++)
-            listen(q[i], &t[i]), n_done += i < 4 && t[i].n_done && n_full < 19;
+            drain(q[i], &t[i]), n_done += i < 4 && t[i].n_done && n_full < 19;
     }
     EXPECT_INT(n_full, 19); /* after the prompts' step, until the longest is done */
     EXPECT_INT(n_done, 0);  /* and none is before */
@@ -198,20 +198,20 @@ TEST(a_follow_up_computes_its_new_tokens_and_one_page_at_most)
     struct err e;
     NEED_OK(rig_open(&r, "llama3", 16, 64, 2, &e), &e);
     struct buf ids = golden_ids("llama3", "tokens.i32");
-    int32_t said[256];
+    int32_t history[256];
     int n = 20;
-    memcpy(said, ids.data, 20 * sizeof *said);
+    memcpy(history, ids.data, 20 * sizeof *history);
     for (int turn = 0; turn < 6; turn++) {
         struct queue *q = engine_reply_queue();
-        struct told t = {0};
-        NEED_OK(engine_submit(r.en, make(said, n, 17, q), &e), &e);
-        while (engine_step(r.en)) listen(q, &t);
-        listen(q, &t);
+        struct transcript t = {0};
+        NEED_OK(engine_submit(r.en, make(history, n, 17, q), &e), &e);
+        while (engine_step(r.en)) drain(q, &t);
+        drain(q, &t);
         /* 5 new, the last answer's open page, its last token */
         if (turn > 0) EXPECT(t.usage.n_prompt - t.usage.n_cached <= 5 + 16 + 1);
-        memcpy(said + n, t.id, (size_t)t.n * sizeof *said);
+        memcpy(history + n, t.id, (size_t)t.n * sizeof *history);
         n += t.n;
-        for (int i = 0; i < 5; i++) said[n++] = 7 * i + turn;
+        for (int i = 0; i < 5; i++) history[n++] = 7 * i + turn;
         queue_close(q);
     }
     golden_close(&r);
@@ -275,11 +275,11 @@ TEST(cancelling_frees_pages_within_a_step)
     EXPECT_INT(engine_n_running(r.en), 1);
     EXPECT_INT(engine_n_waiting(r.en), 0);
     for (int i = 0; i < 3; i++) {
-        struct told t = {0};
+        struct transcript t = {0};
         if (i == 1)
             while (engine_step(r.en)) {
             }
-        listen(q[i], &t);
+        drain(q[i], &t);
         EXPECT_INT(t.n_done, 1);
         EXPECT_INT(t.finish, i == 1 ? FINISH_LENGTH : FINISH_ABORT);
         queue_close(q[i]);

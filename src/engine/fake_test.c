@@ -35,7 +35,7 @@ static void do_copies(struct fake *f, const struct batch *b)
     }
 }
 
-int fake_first_seen(const struct fake *f, int pos)
+int fake_first_visible(const struct fake *f, int pos)
 {
     return f->window && pos >= f->window ? pos - f->window + 1 : 0;
 }
@@ -52,7 +52,7 @@ static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int po
 {
     uint64_t h = 1;
     const struct fake_cell *before = NULL;
-    for (int p = fake_first_seen(f, pos); p <= pos; p++) {
+    for (int p = fake_first_visible(f, pos); p <= pos; p++) {
         const struct fake_cell *c = cell_at(f, b, s, p);
         if (!c) {
             f->wrong = "a row sees a hole";
@@ -71,7 +71,7 @@ static void write_row(struct fake *f, const struct batch *b, int s, int row)
 {
     int pos = b->pos[row];
     const struct fake_cell *before =
-        pos > fake_first_seen(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
+        pos > fake_first_visible(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
     if (page_refs(f->pages, b->slot[row] / f->page_rows) != 1)
         f->wrong = "a page is written that others hold";
     f->cell[b->slot[row]] = (struct fake_cell){
@@ -88,7 +88,7 @@ static uint64_t meaning(uint64_t seen, uint64_t state)
 uint64_t fake_meaning(const struct fake *f, const int32_t *token, int n)
 {
     uint64_t seen = 1, state = 1;
-    for (int p = fake_first_seen(f, n - 1); p < n; p++) seen = fake_mix(seen, token[p]);
+    for (int p = fake_first_visible(f, n - 1); p < n; p++) seen = fake_mix(seen, token[p]);
     for (int p = 0; p < n; p++) state = fake_mix(state, token[p]);
     return f->limits.n_state ? meaning(f->no_kv ? 1 : seen, state) : seen;
 }

@@ -52,7 +52,7 @@ struct executor fake_executor(struct fake *f);
 /* Hash of a prefix: h = 1, then fake_mix(h, token) from the first position that a row at pos
  * attends to. */
 uint64_t fake_mix(uint64_t h, int32_t token);
-int fake_first_seen(const struct fake *f, int pos);
+int fake_first_visible(const struct fake *f, int pos);
 /* Return the hash that determines the logits after token [n]: of what its last row attends to, and
  * of the recurrent state. */
 uint64_t fake_meaning(const struct fake *f, const int32_t *token, int n);

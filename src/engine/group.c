@@ -74,9 +74,9 @@ void group_rank(struct engine *en, struct group *g)
         const struct seq *best = NULL;
         for (int k = 0; k < g->n_seq; k++) {
             const struct seq *s = &g->seq[k];
-            bool told = false;
-            for (int j = 0; j < i; j++) told |= g->answer[j].token == s->token + s->n_prompt;
-            if (!told && (!best || score_of(s) > score_of(best))) best = s;
+            bool is_taken = false;
+            for (int j = 0; j < i; j++) is_taken |= g->answer[j].token == s->token + s->n_prompt;
+            if (!is_taken && (!best || score_of(s) > score_of(best))) best = s;
         }
         g->answer[i] = (struct answer){.token = best->token + best->n_prompt,
                                        .record = best->record,

@@ -130,7 +130,7 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
 
 /* Random arrivals at a server of four places that is always too slow: no overdue entity that
  * arrived earlier is passed over. */
-static void nobody_starves(const char *name, int n_entity)
+static void no_sequence_starves(const char *name, int n_entity)
 {
     enum { N_MAX = 512 };
     static struct sched_entity entity[N_MAX];
@@ -181,9 +181,9 @@ static void nobody_starves(const char *name, int n_entity)
     policy_close(p);
 }
 
-TEST(nobody_starves_under_any_policy)
+TEST(no_entity_starves_under_any_policy)
 {
-    for (int i = 0; policy_name(i); i++) nobody_starves(policy_name(i), test_long() ? 20000 : 1000);
+    for (int i = 0; policy_name(i); i++) no_sequence_starves(policy_name(i), test_long() ? 20000 : 1000);
 }
 
 /* ---- mlfq ---- */

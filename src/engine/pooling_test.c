@@ -24,7 +24,7 @@ static int open_rig(struct rig *r, const char *model, int n_row, int n_page, str
     return golden_open(r, &o, e);
 }
 
-static struct request *ask(struct rig *r, enum pooling pooling, float *out, struct queue *q)
+static struct request *make_request(struct rig *r, enum pooling pooling, float *out, struct queue *q)
 {
     struct err e;
     struct request *a = request_open(&e);
@@ -42,7 +42,7 @@ static enum finish pool(struct rig *r, enum pooling pooling, float *out)
     struct err e;
     struct event ev = {0};
     struct queue *q = engine_reply_queue();
-    int rc = engine_submit(r->en, ask(r, pooling, out, q), &e);
+    int rc = engine_submit(r->en, make_request(r, pooling, out, q), &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     while (engine_step(r->en)) continue;
     EXPECT_INT(queue_len(q), 1);
@@ -123,7 +123,7 @@ TEST(pooling_refuses_what_cannot_be_beside_it)
     struct queue *q = engine_reply_queue();
     NEED_OK(open_rig(&r, "llama3", 32, 16, &e), &e);
     for (int i = 0; i < 5; i++) {
-        struct request *a = ask(&r, POOLING_MEAN, out, q);
+        struct request *a = make_request(&r, POOLING_MEAN, out, q);
         if (i == 0) a->max_tokens = 1;
         if (i == 1) a->n = 2;
         if (i == 2) a->n_prompt_logprob = 0;
@@ -143,7 +143,7 @@ static int n_cached(struct rig *r)
     struct err e;
     struct event ev = {0};
     struct queue *q = engine_reply_queue();
-    struct request *a = ask(r, POOLING_NONE, NULL, q);
+    struct request *a = make_request(r, POOLING_NONE, NULL, q);
     a->max_tokens = 1;
     EXPECT_INT(engine_submit(r->en, a, &e), 0);
     while (engine_step(r->en)) continue;
@@ -166,7 +166,7 @@ TEST(forgotten_prefixes_are_computed_anew)
     EXPECT_INT(n_cached(&r), 0);
     EXPECT_INT(n_cached(&r), 64);
     /* also pages that a running sequence holds */
-    struct request *a = ask(&r, POOLING_NONE, NULL, q);
+    struct request *a = make_request(&r, POOLING_NONE, NULL, q);
     a->max_tokens = 40;
     a->params.ignore_eos = true;
     NEED_OK(engine_submit(r.en, a, &e), &e);

@@ -153,7 +153,7 @@ struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_outp
     return q;
 }
 
-int slow_ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
+int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e)
 {
     struct request *q = slow_request(r, i, n_prompt, n_output, e);
     int rc = q ? engine_submit(r->engine, q, e) : ERR_MEMORY;

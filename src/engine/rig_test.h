@@ -75,7 +75,7 @@ void slow_close(struct slow_rig *r);
 /* Make a greedy request that answers to queue[i], not submitted yet. Returns NULL if there is no
  * memory. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
-int slow_ask(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
+int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 void slow_run(
     struct slow_rig *r); /* run until nothing is left; sets r->view */
 

@@ -32,14 +32,14 @@ struct way {
 };
 
 /* Output of a choice, or logprobs of a prompt: tokens, and hashes of the output up to each. */
-struct said {
+struct transcript {
     int n;
     int32_t token[CONTEXT];
     uint64_t logprobs[CONTEXT];
 };
 
 struct answers {
-    struct said choice[N_REQUEST_MAX][N_CHOICE], prompt[N_REQUEST_MAX];
+    struct transcript choice[N_REQUEST_MAX][N_CHOICE], prompt[N_REQUEST_MAX];
     int n_done[N_REQUEST_MAX];
     float pooled[N_REQUEST_MAX][D_MAX];
     struct stats_view stats;
@@ -108,9 +108,9 @@ static struct request *request_i(int i, const struct way *w, const struct buf *i
     return r;
 }
 
-static void hear(struct said *s, const struct event *ev)
+static void append(struct transcript *s, const struct event *ev)
 {
-    if (s->n == CONTEXT) test_fail(__FILE__, __LINE__, "more is told than fits into the context");
+    if (s->n == CONTEXT) test_fail(__FILE__, __LINE__, "more is emitted than fits into the context");
     if (s->n == CONTEXT) return;
     uint64_t h = hash_logprob(s->n > 0 ? s->logprobs[s->n - 1] : 0, &ev->chosen);
     for (int k = 0; k < ev->n_top; k++) h = hash_logprob(h, &ev->top[k]);
@@ -119,12 +119,12 @@ static void hear(struct said *s, const struct event *ev)
     s->n++;
 }
 
-static void listen(struct queue *q, struct answers *a, int i)
+static void drain(struct queue *q, struct answers *a, int i)
 {
     struct event ev;
     while (queue_pop(q, &ev, 0)) {
-        if (ev.kind == EVENT_TOKEN) hear(&a->choice[i][ev.choice], &ev);
-        if (ev.kind == EVENT_PROMPT) hear(&a->prompt[i], &ev);
+        if (ev.kind == EVENT_TOKEN) append(&a->choice[i][ev.choice], &ev);
+        if (ev.kind == EVENT_PROMPT) append(&a->prompt[i], &ev);
         if (ev.kind == EVENT_DONE) a->n_cached += ev.usage.n_cached;
         if (ev.kind == EVENT_DONE) a->n_done[i]++;
     }
@@ -158,7 +158,7 @@ static void run_until_idle(struct rig *r, struct queue **q, struct answers *a, i
     int n_still = 0;
     while (n_still < 100000 && (engine_n_waiting(r->en) + engine_n_running(r->en) > 0 || engine_step(r->en))) {
         n_still = engine_step(r->en) ? 0 : n_still + 1;
-        for (int i = 0; i < n; i++) listen(q[i], a, i);
+        for (int i = 0; i < n; i++) drain(q[i], a, i);
     }
 }
 
@@ -186,7 +186,7 @@ struct difference {
     char text[160];
 };
 
-static bool same_said(const struct said *want, const struct said *got, const char *what, struct difference *d)
+static bool same_output(const struct transcript *want, const struct transcript *got, const char *what, struct difference *d)
 {
     int i = 0;
     while (i < want->n && i < got->n && want->token[i] == got->token[i] && want->logprobs[i] == got->logprobs[i]) i++;
@@ -211,10 +211,10 @@ static bool same_request(const struct answers *want, const struct answers *got, 
         snprintf(d->text, sizeof d->text, "its pooled vector");
         return false;
     }
-    if (!same_said(&want->prompt[i], &got->prompt[i], "the prompt", d)) return false;
+    if (!same_output(&want->prompt[i], &got->prompt[i], "the prompt", d)) return false;
     for (int k = 0; k < N_CHOICE; k++) {
         snprintf(what, sizeof what, "choice %d", k);
-        if (!same_said(&want->choice[i][k], &got->choice[i][k], what, d)) return false;
+        if (!same_output(&want->choice[i][k], &got->choice[i][k], what, d)) return false;
     }
     return true;
 }
@@ -232,9 +232,9 @@ static void compare(const char *model, const struct way *w, int n)
     n_preempted += got.stats.value[STAT_preemptions];
     n_swapped += got.stats.value[STAT_swapped];
     n_displaced += got.stats.value[STAT_displaced];
-    for (int i = 0, n_told = 0; i < n && n_told < 3; i++) {
+    for (int i = 0, n_reported = 0; i < n && n_reported < 3; i++) {
         if (same_request(&want, &got, i, &d)) continue;
-        n_told++;
+        n_reported++;
         test_fail(__FILE__, __LINE__, "%s, %s, %d tokens in pages of %d, %d rows, %d sequences, %s, QUOTH_CLOCK=%llu: request %d: %s",
                   model, w->policy, w->n_token, w->page_rows, w->n_row, w->n_seq,
                   w->preempt == SWAP ? "swapped" : "computed again", (unsigned long long)w->clock, i, d.text);
@@ -338,7 +338,7 @@ TEST(answers_through_a_counting_backend_are_the_same)
     }
 }
 
-static uint64_t hash_told(uint64_t h, const struct said *s)
+static uint64_t hash_output(uint64_t h, const struct transcript *s)
 {
     uint64_t all = s->n > 0 ? s->logprobs[s->n - 1] : 0;
     return recorded_hash(h, &all, sizeof all);
@@ -348,13 +348,13 @@ static uint64_t hash_answers(const struct answers *a, int n)
 {
     uint64_t h = RECORDED_BEGIN;
     for (int i = 0; i < n; i++) {
-        h = hash_told(h, &a->prompt[i]);
+        h = hash_output(h, &a->prompt[i]);
         h = recorded_hash(h, a->pooled[i], sizeof a->pooled[i]);
         for (int k = 0; k < N_CHOICE; k++) {
             size_t n_token = (size_t)a->choice[i][k].n;
             h = recorded_hash(h, &n_token, sizeof n_token);
             h = recorded_hash(h, a->choice[i][k].token, n_token * sizeof(int32_t));
-            h = hash_told(h, &a->choice[i][k]);
+            h = hash_output(h, &a->choice[i][k]);
         }
     }
     return h;

@@ -229,7 +229,7 @@ static void finished(struct sim *s, struct client *c, const struct event *ev)
     s->n_cached += ev->usage.n_cached;
 }
 
-static void hear(struct sim *s, struct client *c, const struct event *ev)
+static void on_event(struct sim *s, struct client *c, const struct event *ev)
 {
     struct choice *x = &c->choice[ev->choice];
     if (!c->busy || ev->request_id != c->id) fail(s, "an event for a request that is done");
@@ -249,10 +249,10 @@ static void hear(struct sim *s, struct client *c, const struct event *ev)
     }
 }
 
-static void listen(struct sim *s, struct client *c)
+static void drain(struct sim *s, struct client *c)
 {
     struct event ev;
-    while (!s->failed && queue_pop(c->queue, &ev, 0)) hear(s, c, &ev);
+    while (!s->failed && queue_pop(c->queue, &ev, 0)) on_event(s, c, &ev);
 }
 
 static void live(struct sim *s, struct client *c, bool arrivals)
@@ -261,7 +261,7 @@ static void live(struct sim *s, struct client *c, bool arrivals)
         c->aborted = true;
         engine_cancel(s->engine, c->id);
     }
-    if (!c->slow || below(s, 20) == 0) listen(s, c);
+    if (!c->slow || below(s, 20) == 0) drain(s, c);
     if (!c->busy && arrivals && (floods(s, c) || below(s, 10) == 0)) arrive(s, c);
 }
 
@@ -506,7 +506,7 @@ TEST(the_simulation_notices_wrong_kv)
 }
 
 /* A static batch recomputes the last row of finished sequences in each step. */
-TEST(who_is_spent_writes_no_page_that_others_hold)
+TEST(padding_writes_no_page_that_others_hold)
 {
     enum { ROWS = 16 };
     static const int32_t stop[] = {-1};
@@ -529,7 +529,7 @@ TEST(who_is_spent_writes_no_page_that_others_hold)
     }
     while (engine_step(s.engine)) continue;
     for (int i = 0; i < 2; i++) {
-        listen(&s, &s.client[i]);
+        drain(&s, &s.client[i]);
         EXPECT(!s.client[i].busy);
     }
     if (s.fake.wrong) fail(&s, s.fake.wrong);
@@ -567,7 +567,7 @@ TEST(pages_whose_tokens_hash_alike_are_told_apart)
         NEED_OK(engine_submit(s.engine, r, &e), &e);
         while (engine_step(s.engine)) {
         }
-        listen(&s, c);
+        drain(&s, c);
         EXPECT(!c->busy);
         if (s.fake.wrong) fail(&s, s.fake.wrong);
     }

@@ -27,7 +27,7 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 32, 2, &e), &e);
-    NEED_OK(slow_ask(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
+    NEED_OK(slow_submit(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
     r.slow.now_us += 5000;                    /* waits 5 ms */
     slow_run(&r);
     const struct histogram *t = r.view.times;
@@ -115,7 +115,7 @@ TEST(stats_of_a_batch_queue_and_levels)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens of pages, two sequences */
-    for (int i = 0; i < 3; i++) NEED_OK(slow_ask(&r, i, 16, 32, &e), &e);
+    for (int i = 0; i < 3; i++) NEED_OK(slow_submit(&r, i, 16, 32, &e), &e);
     EXPECT(engine_step(r.engine)); /* 0 and 1 in one step of 32 rows; 2 waits for them */
     stats_read(engine_stats(r.engine), &r.view);
     EXPECT_INT(r.view.value[STAT_running], 2);
@@ -150,7 +150,7 @@ TEST(stats_marks_are_the_most_of_a_window)
     NEED_OK(slow_open(&r, 8, 64, 2, &e), &e);
     const struct stats *st = engine_stats(r.engine);
     const int64_t begin = r.slow.now_us;
-    for (int i = 0; i < 3; i++) NEED_OK(slow_ask(&r, i, 16, 1, &e), &e);
+    for (int i = 0; i < 3; i++) NEED_OK(slow_submit(&r, i, 16, 1, &e), &e);
     slow_run(&r); /* each runs for one step: no step's end sees it */
     EXPECT_INT(r.view.value[STAT_running], 0);
     struct stats_marks m = stats_marks(st, r.slow.now_us, r.slow.now_us - begin);
@@ -163,7 +163,7 @@ TEST(stats_marks_are_the_most_of_a_window)
     EXPECT_INT(m.n_running + m.n_waiting + m.kv_ppm, 0);
     EXPECT_INT(stats_marks(st, r.slow.now_us, 6000000).n_running, 2);
     r.slow.now_us += 10 * (int64_t)STATS_WINDOW_US;
-    NEED_OK(slow_ask(&r, 0, 16, 1, &e), &e);
+    NEED_OK(slow_submit(&r, 0, 16, 1, &e), &e);
     slow_run(&r); /* all slots are written again */
     m = stats_marks(st, r.slow.now_us, INT64_MAX);
     EXPECT_INT(m.n_running, 1);
@@ -178,7 +178,7 @@ TEST(stats_rates_are_of_a_window)
     NEED_OK(slow_open(&r, 20, 64, 2, &e), &e);
     const struct stats *st = engine_stats(r.engine);
     EXPECT(stats_rates(st, &r.view, r.slow.now_us, 1000000).flops == 0);
-    NEED_OK(slow_ask(&r, 0, 64, 1, &e), &e);
+    NEED_OK(slow_submit(&r, 0, 64, 1, &e), &e);
     slow_run(&r);
     const int64_t *v = r.view.value;
     r.slow.now_us += 400000;
@@ -196,10 +196,10 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
-    NEED_OK(slow_ask(&r, 0, 64, 8, &e), &e);
+    NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e);
     slow_run(&r);
     r.slow.now_us += 250000;
-    NEED_OK(slow_ask(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
+    NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
     slow_run(&r);
     /* dropped in the last step of before; the fourth is found too, for its last token to be computed in a copy */
     EXPECT_INT(r.view.times[TIMES_page_gap].n, 4);
@@ -211,9 +211,9 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     EXPECT_INT(r.view.value[STAT_prompt_tokens], 128);
     EXPECT_INT(r.view.times[TIMES_computed].sum, 80);
     struct stats_view before = r.view;
-    EXPECT_INT(slow_ask(&r, 1, 400, 8, &e), ERR_LIMIT);
-    for (int i = 2; i < 10; i++) NEED_OK(slow_ask(&r, i, 5, 4, &e), &e);
-    EXPECT_INT(slow_ask(&r, 10, 5, 4, &e), ERR_BUSY);
+    EXPECT_INT(slow_submit(&r, 1, 400, 8, &e), ERR_LIMIT);
+    for (int i = 2; i < 10; i++) NEED_OK(slow_submit(&r, i, 5, 4, &e), &e);
+    EXPECT_INT(slow_submit(&r, 10, 5, 4, &e), ERR_BUSY);
     for (int i = 0; i < SLOW_VOCAB; i++) r.slow.logits[i] = NAN;
     slow_run(&r);
     struct stats_view d = stats_since(&before, &r.view);
@@ -231,12 +231,12 @@ TEST(stats_tell_how_old_pages_were_when_they_were_evicted)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 8, 64, 1, &e), &e);
-    NEED_OK(slow_ask(&r, 0, 48, 1, &e), &e); /* three full pages, 58 ms */
+    NEED_OK(slow_submit(&r, 0, 48, 1, &e), &e); /* three full pages, 58 ms */
     slow_run(&r);
     EXPECT_INT(r.view.value[STAT_pages_cached], 3);
     EXPECT_INT(r.view.times[TIMES_page_life].n, 0);
     r.slow.now_us += 100000;
-    NEED_OK(slow_ask(&r, 1, 112, 1, &e), &e); /* seven pages: two of the cached ones go */
+    NEED_OK(slow_submit(&r, 1, 112, 1, &e), &e); /* seven pages: two of the cached ones go */
     slow_run(&r);
     EXPECT_INT(r.view.times[TIMES_page_life].n, 2);
     EXPECT_INT(r.view.times[TIMES_page_idle].n, 2);
@@ -330,7 +330,7 @@ TEST(prometheus_page_is_well_formed_and_has_vllms_names)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
-    NEED_OK(slow_ask(&r, 0, 16, 3, &e), &e);
+    NEED_OK(slow_submit(&r, 0, 16, 3, &e), &e);
     slow_run(&r);
     struct buf page = {0};
     const char *wrong = NULL;
@@ -352,7 +352,7 @@ TEST(stats_json_has_every_name_once)
     struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 20, 64, 4, &e), &e);
-    NEED_OK(slow_ask(&r, 0, 16, 3, &e), &e);
+    NEED_OK(slow_submit(&r, 0, 16, 3, &e), &e);
     slow_run(&r);
     struct buf text = {0};
     struct json *j = NULL;
@@ -398,7 +398,7 @@ TEST(stats_readings_are_of_whole_steps)
     for (int i = 0; i < 2; i++) NEED(pthread_create(&reader[i], NULL, read_on, &r) == 0);
     struct event ev;
     for (int k = 0; k < 300; k++) {
-        for (int i = 0; i < 4; i++) (void)slow_ask(&r, i, 8, 12, &e);
+        for (int i = 0; i < 4; i++) (void)slow_submit(&r, i, 8, 12, &e);
         while (engine_step(r.engine)) {
         }
         for (int i = 0; i < 4; i++)

@@ -56,7 +56,7 @@ static void rig_open(struct rig *r, const struct shape *s)
 
 /* Submit a prompt of n_shared tokens common to a third of all, and n_own others; two beams if there
  * is room for them. */
-static void ask(struct rig *r, int n_shared, int n_own, int n_output, bool beams)
+static void submit(struct rig *r, int n_shared, int n_own, int n_output, bool beams)
 {
     struct err e;
     struct request *q = request_open(&e);
@@ -110,7 +110,7 @@ TEST(a_returning_sequence_is_copied_in_whole_beside_those_displaced)
     for (size_t i = 0; i < sizeof two / sizeof two[0]; i++) {
         struct rig r;
         rig_open(&r, &two[i].shape);
-        for (int k = 0; k < 2; k++) ask(&r, 0, two[i].n_own[k], two[i].n_output[k], false);
+        for (int k = 0; k < 2; k++) submit(&r, 0, two[i].n_own[k], two[i].n_output[k], false);
         const char *wrong = run(&r);
         if (wrong)
             test_fail(__FILE__, __LINE__, "for want of %s: %s", i ? "pages" : "a place", wrong);
@@ -140,9 +140,9 @@ static bool storm(const char *policy, uint64_t seed, int64_t n[2])
     struct shape s = shape_of(policy, seed, &rng);
     struct rig r;
     rig_open(&r, &s);
-    int n_shared = (int)rng_below(&rng, 60), n_ask = 2 + (int)rng_below(&rng, 10);
-    for (int k = 0; k < n_ask; k++)
-        ask(&r, n_shared, 1 + (int)rng_below(&rng, 20), 1 + (int)rng_below(&rng, 110), rng_below(&rng, 4) == 0);
+    int n_shared = (int)rng_below(&rng, 60), n_submitted = 2 + (int)rng_below(&rng, 10);
+    for (int k = 0; k < n_submitted; k++)
+        submit(&r, n_shared, 1 + (int)rng_below(&rng, 20), 1 + (int)rng_below(&rng, 110), rng_below(&rng, 4) == 0);
     const char *wrong = run(&r);
     if (wrong)
         test_fail(__FILE__, __LINE__, "%s, seed %llu: %s", policy, (unsigned long long)seed, wrong);

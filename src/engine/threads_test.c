@@ -72,7 +72,7 @@ static void rig_close(struct rig *r)
     checkpoint_close(r->c);
 }
 
-static struct request *ask(const struct rig *r, const char *text, int max_tokens, struct queue *q,
+static struct request *make_request(const struct rig *r, const char *text, int max_tokens, struct queue *q,
                            struct err *e)
 {
     struct request *rq = request_open(e);
@@ -91,13 +91,13 @@ static void *client(void *arg)
     is_client = true;
     struct err e;
     struct queue *q = engine_reply_queue();
-    struct request *rq = ask(r, "Once upon a time there was a cat who", 40, q, &e);
+    struct request *rq = make_request(r, "Once upon a time there was a cat who", 40, q, &e);
     struct reply reply;
     struct buf text = {0};
     struct event ev;
     static const struct text_span stop = {"never said", 10};
     struct reply_options o = {.tokenizer = r->tok, .stop = &stop, .n_stop = 1};
-    if (!rq || reply_open(&reply, r->en, rq->id, &o, &e) != 0) return "cannot ask";
+    if (!rq || reply_open(&reply, r->en, rq->id, &o, &e) != 0) return "cannot submit";
     if (engine_submit(r->en, rq, &e) != 0) return "refused";
     while (queue_pop(q, &ev, 30 * 1000 * 1000) && !reply_event(&reply, &ev, &text)) {
     }
@@ -138,8 +138,8 @@ TEST(who_does_not_read_stops_nobody_else_and_fills_no_more_than_a_queue)
     NEED_OK(rig_open(&r, &e), &e);
     is_client = true;
     struct queue *deaf = engine_reply_queue(), *other = engine_reply_queue();
-    NEED_OK(engine_submit(r.en, ask(&r, "A", 900, deaf, &e), &e), &e);
-    NEED_OK(engine_submit(r.en, ask(&r, "B", 300, other, &e), &e), &e);
+    NEED_OK(engine_submit(r.en, make_request(&r, "A", 900, deaf, &e), &e), &e);
+    NEED_OK(engine_submit(r.en, make_request(&r, "B", 300, other, &e), &e), &e);
     while (engine_step(r.en)) {
     }
     size_t n = queue_len(deaf);

@@ -60,7 +60,7 @@ TEST(trace_tells_when_each_request_waited_and_ran)
     struct json *t = NULL;
     int64_t sum, start = 1000000;
     NEED_OK(slow_open_traced(&r, 8, 64, 2, path, &e), &e);
-    for (int i = 0; i < 3; i++) NEED_OK(slow_ask(&r, i, 16, 32, &e), &e);
+    for (int i = 0; i < 3; i++) NEED_OK(slow_submit(&r, i, 16, 32, &e), &e);
     slow_run(&r); /* 0 and 1 side by side, then 2 */
     const int64_t first = start + SLOW_STEP_US + 32 * SLOW_ROW_US,
                   done = first + 31 * (SLOW_STEP_US + 2 * SLOW_ROW_US);
@@ -105,7 +105,7 @@ TEST(trace_shows_preempted_sequences_twice)
     struct json *t = NULL;
     int64_t sum;
     NEED_OK(slow_open_traced(&r, 8, 64, 2, path, &e), &e); /* 128 tokens of pages */
-    for (int i = 0; i < 2; i++) NEED_OK(slow_ask(&r, i, 30, 60, &e), &e);
+    for (int i = 0; i < 2; i++) NEED_OK(slow_submit(&r, i, 30, 60, &e), &e);
     slow_run(&r);
     int64_t n = r.view.value[STAT_preemptions], again = r.view.value[STAT_recomputed];
     EXPECT(n > 0);
