@@ -253,7 +253,7 @@ class AsyncLLM(Model):
 
     async def reset_prefix_cache(self) -> bool:
         """Forget what is cached of prompts; True."""
-        return self._forget_prefixes()
+        return self._reset_prefixes()
 
     # ---- requests ----
 

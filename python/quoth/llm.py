@@ -48,7 +48,7 @@ class LLM(Model):
 
     def reset_prefix_cache(self) -> bool:
         """Forget what is cached of prompts; True."""
-        return self._forget_prefixes()
+        return self._reset_prefixes()
 
     # ---- generating ----
 

@@ -244,7 +244,7 @@ class Model:
         """SamplingParams without any argument."""
         return SamplingParams()
 
-    def _forget_prefixes(self) -> bool:
+    def _reset_prefixes(self) -> bool:
         _lib.lib.quoth_reset_prefix_cache(self._handle())
         return True
 

@@ -1,12 +1,13 @@
-/* post_reset_prefix_cache.c - POST /reset_prefix_cache: what was cached of prefixes is forgotten, as vLLM has it. Its
- * reset_running_requests is not needed: pages that running requests hold are not found any more either. */
+/* post_reset_prefix_cache.c - POST /reset_prefix_cache: what was cached of prefixes is forgotten,
+ * as vLLM has it. Its reset_running_requests is not needed: pages that running requests hold are
+ * not found any more either. */
 #include "server_impl.h"
 
 void post_reset_prefix_cache(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct buf b = {0};
-    engine_forget_prefixes(s->api->session->engine);
+    engine_reset_prefix_cache(s->api->session->engine);
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
     out_flag(&o, "success", true);

@@ -18,7 +18,7 @@ static struct {
     char path[PATH_MAX_SHOWN];
 } map[MAPS_MAX];
 
-void bus_note(const void *data, size_t n_byte, const char *path)
+void bus_register(const void *data, size_t n_byte, const char *path)
 {
     for (int i = 0; data && i < MAPS_MAX; i++) {
         int was = FREE;
@@ -31,7 +31,7 @@ void bus_note(const void *data, size_t n_byte, const char *path)
     }
 }
 
-void bus_forget(const void *data)
+void bus_unregister(const void *data)
 {
     for (int i = 0; data && i < MAPS_MAX; i++)
         if (atomic_load(&map[i].state) == READY && map[i].begin == (uintptr_t)data) {
@@ -40,7 +40,7 @@ void bus_forget(const void *data)
         }
 }
 
-static void say(const char *text)
+static void write_text(const char *text)
 {
     ssize_t put = write(STDERR_FILENO, text, strlen(text));
     (void)put; /* nothing left to report to */
@@ -52,9 +52,10 @@ static void on_bus(int sig, siginfo_t *info, void *context)
     uintptr_t at = (uintptr_t)info->si_addr;
     for (int i = 0; i < MAPS_MAX; i++) {
         if (atomic_load(&map[i].state) != READY || at < map[i].begin || at >= map[i].end) continue;
-        say("quoth: error: ");
-        say(map[i].path);
-        say(": cannot read: the file was cut short, or its disk failed, while it was in use\n");
+        write_text("quoth: error: ");
+        write_text(map[i].path);
+        write_text(
+            ": cannot read: the file was cut short, or its disk failed, while it was in use\n");
         _exit(1);
     }
     signal(sig, SIG_DFL); /* the access faults again, with the default effect */

@@ -10,9 +10,9 @@
  * error, elsewhere it has the default effect. For programs, not for libraries. Main thread. */
 void bus_catch(void);
 
-/* Register a map and the path of its file for that message; bus_forget removes it, before it is
- * unmapped. If the table is full, bus_note does nothing. Any thread. */
-void bus_note(const void *data, size_t n_byte, const char *path);
-void bus_forget(const void *data);
+/* Register a map and the path of its file for that message; bus_unregister removes it, before it is
+ * unmapped. If the table is full, bus_register does nothing. Any thread. */
+void bus_register(const void *data, size_t n_byte, const char *path);
+void bus_unregister(const void *data);
 
 #endif

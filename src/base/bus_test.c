@@ -34,10 +34,10 @@ static void read_cut_file(int out, const char *path)
     _exit(4);
 }
 
-TEST(bus_tells_which_file_was_cut)
+TEST(bus_names_the_truncated_file)
 {
     int pipe_fd[2], status;
-    char said[600] = "", path[300], want[400];
+    char output[600] = "", path[300], want[400];
     size_t n = 0;
     snprintf(path, sizeof path, "%s", temp_path("cut.bin"));
     snprintf(want, sizeof want, "quoth: error: %s: cannot read: the file was cut short", path);
@@ -46,13 +46,13 @@ TEST(bus_tells_which_file_was_cut)
     NEED(child >= 0);
     if (child == 0) read_cut_file(pipe_fd[1], path);
     close(pipe_fd[1]);
-    for (ssize_t got; (got = read(pipe_fd[0], said + n, sizeof said - 1 - n)) > 0;)
+    for (ssize_t got; (got = read(pipe_fd[0], output + n, sizeof output - 1 - n)) > 0;)
         n += (size_t)got;
     close(pipe_fd[0]);
     NEED(waitpid(child, &status, 0) == child);
     EXPECT(WIFEXITED(status));
     EXPECT_INT(WEXITSTATUS(status), 1);
-    EXPECT(strncmp(said, want, strlen(want)) == 0);
+    EXPECT(strncmp(output, want, strlen(want)) == 0);
 }
 
 TEST(file_map_detached_needs_no_file)
@@ -68,7 +68,7 @@ TEST(file_map_detached_needs_no_file)
     EXPECT(m.data == at);
     for (int i = 0; i < KEPT; i++)
         if (m.data[i] != (uint8_t)(i * 7)) test_fail(__FILE__, __LINE__, "byte %d", i);
-    file_map_forget(&m);
+    file_map_release_pages(&m);
     EXPECT(m.data[5] == 35);
     NEED_OK(file_map_detach(&m, 10, &e), &e);
     file_map_close(&m);

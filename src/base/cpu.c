@@ -145,12 +145,12 @@ void cpu_pause(void)
 
 unsigned cpu_flags(void)
 {
-    enum { ASKED = 1 << 30 };
+    enum { DETECTED = 1 << 30 };
     /* cached: cpuid traps in a virtual machine, 60 us for all of them */
     static _Atomic unsigned flags;
     unsigned f = atomic_load_explicit(&flags, memory_order_relaxed);
-    if (f == 0) atomic_store_explicit(&flags, f = find_flags() | ASKED, memory_order_relaxed);
-    return f & ~(unsigned)ASKED;
+    if (f == 0) atomic_store_explicit(&flags, f = find_flags() | DETECTED, memory_order_relaxed);
+    return f & ~(unsigned)DETECTED;
 }
 
 const char *cpu_name(void)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-TEST(err_field_is_told_beside_the_sentence)
+TEST(err_field_is_next_to_the_message)
 {
     struct err e;
     EXPECT_INT(err_field(&e, ERR_ARG, "stop", "[%d]: it is empty", 3), ERR_ARG);

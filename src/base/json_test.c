@@ -158,7 +158,7 @@ TEST(json_limits)
     free(text);
 }
 
-TEST(json_errors_say_where)
+TEST(json_errors_name_the_place)
 {
     struct err e;
     EXPECT(!parse("{\n  \"a\": [1,\n  2,]\n}", &e));

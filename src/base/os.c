@@ -23,7 +23,7 @@
 enum { HUGE_PAGE = 2 << 20 };
 
 /* Request huge pages, for fewer TLB misses. Not for small blocks, which would grow when touched. */
-static void *wish_huge(void *p, size_t n_byte)
+static void *advise_huge(void *p, size_t n_byte)
 {
     if (n_byte >= 2 * HUGE_PAGE) madvise(p, n_byte, MADV_HUGEPAGE);
     return p;
@@ -50,13 +50,13 @@ int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
         return err_set(e, ERR_IO, "%s: cannot map %lld bytes: %s", path, (long long)st.st_size,
                        strerror(errno));
     *m = (struct file_map){
-        .data = p ? wish_huge(p, (size_t)st.st_size) : NULL,
+        .data = p ? advise_huge(p, (size_t)st.st_size) : NULL,
         .n_byte = (size_t)st.st_size,
         .device = st.st_dev,
         .inode = st.st_ino,
         .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
     };
-    bus_note(m->data, m->n_byte, path);
+    bus_register(m->data, m->n_byte, path);
     return 0;
 }
 
@@ -73,12 +73,12 @@ int file_map_open(struct file_map *m, const char *path, struct err *e)
 
 void file_map_close(struct file_map *m)
 {
-    bus_forget(m->data);
+    bus_unregister(m->data);
     if (m->data) munmap((void *)m->data, m->n_byte);
     *m = (struct file_map){0};
 }
 
-void file_map_forget(const struct file_map *m)
+void file_map_release_pages(const struct file_map *m)
 {
     if (m->data && !m->detached) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
 }
@@ -98,7 +98,7 @@ int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
         return err_memory(e, "a copy of a file's beginning", n_keep);
     }
     if (n_used < m->n_byte) mprotect((uint8_t *)m->data + n_used, m->n_byte - n_used, PROT_NONE);
-    bus_forget(m->data);
+    bus_unregister(m->data);
     m->detached = true;
     return 0;
 }
@@ -274,7 +274,7 @@ void *os_alloc(size_t n_byte)
     size_t end = (before + n + page - 1) / page * page;
     if (before) munmap(p, before);
     if (end < n + extra) munmap(p + end, n + extra - end);
-    return wish_huge(p + before, n);
+    return advise_huge(p + before, n);
 }
 
 void os_free(void *p, size_t n_byte)

@@ -21,7 +21,7 @@ int file_map_open(struct file_map *m, const char *path, struct err *e);
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e);
 void file_map_close(struct file_map *m); /* safe on a zeroed struct */
 /* Release this process's pages of the file; they are read again on access. */
-void file_map_forget(const struct file_map *m);
+void file_map_release_pages(const struct file_map *m);
 
 /* Replace the map by a private copy of its first n_keep bytes, so that data[0, n_keep) stays valid
  * whatever happens to the file. The bytes after them must not be read any more. ERR_MEMORY: the map

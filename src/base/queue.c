@@ -88,7 +88,7 @@ static void leave(struct queue *q)
 }
 
 /* Signal and call the listener after a push, without the lock. */
-static void tell(struct queue *q, const void *item, bool waited_for)
+static void notify(struct queue *q, const void *item, bool waited_for)
 {
     static _Thread_local int n_listener; /* listeners that this thread is in */
     /* queue whose waiter is signalled later, counted as inside it; NULL if none */
@@ -112,14 +112,14 @@ bool queue_push(struct queue *q, const void *item)
     pthread_mutex_lock(&q->lock);
     bool ok = q->n < q->cap;
     bool waited_for = q->n_waiting > 0;
-    bool tells = waited_for || q->listener;
+    bool notifies = waited_for || q->listener;
     if (ok) {
         memcpy(item_at(q, q->n), item, q->item_bytes);
         q->n++;
-        q->n_inside += tells;
+        q->n_inside += notifies;
     }
     pthread_mutex_unlock(&q->lock);
-    if (ok && tells) tell(q, item, waited_for);
+    if (ok && notifies) notify(q, item, waited_for);
     return ok;
 }
 

@@ -29,7 +29,7 @@ static void add_up(void *sum, const void *item)
     *(int *)sum += *(const int *)item;
 }
 
-TEST(queue_tells_its_listener)
+TEST(queue_notifies_its_listener)
 {
     struct queue *q = queue_open(2, sizeof(int));
     int n = 0, x = 7;
@@ -150,7 +150,7 @@ TEST(queue_wake_is_for_a_waiting_pop)
 }
 
 /* Goal: one bell announces many queues, whether it is popped at once or later. */
-TEST(queue_ring_tells_of_many_queues)
+TEST(queue_ring_notifies_of_many_queues)
 {
     enum { N = 20 };
     struct queue *bell = queue_open(1, 1), *q[N];

@@ -164,14 +164,14 @@ static int64_t weight_of(double weight)
 }
 
 /* A request of a holder, compared with its share. */
-struct ask {
+struct claim {
     const struct holder *holder; /* NULL if it holds nothing yet */
     int64_t after, weight, sum;  /* units held after it; its weight; sum of all weights */
 };
 
-static struct ask ask_of(const struct share *s, uint64_t id, double weight, int64_t n)
+static struct claim claim_of(const struct share *s, uint64_t id, double weight, int64_t n)
 {
-    struct ask a = {.holder = find(s, id), .weight = weight_of(weight)};
+    struct claim a = {.holder = find(s, id), .weight = weight_of(weight)};
     a.after = (a.holder ? a.holder->held : 0) + n;
     a.sum = s->weight - (a.holder ? a.holder->weight : 0) + a.weight;
     return a;
@@ -182,19 +182,19 @@ static int64_t part(const struct share *s, int64_t weight, int64_t sum)
     return (int64_t)((double)s->options.limit * (double)weight / (double)sum);
 }
 
-static int64_t limit_for(const struct share *s, const struct ask *a)
+static int64_t limit_for(const struct share *s, const struct claim *a)
 {
     bool small = a->after <= part(s, a->weight, a->sum + a->weight);
     return small ? s->options.limit : s->options.limit - s->options.reserve;
 }
 
-static int64_t loose_of_others(const struct share *s, const struct ask *a)
+static int64_t loose_of_others(const struct share *s, const struct claim *a)
 {
     return s->loose - (a->holder ? a->holder->held - a->holder->settled : 0);
 }
 
 /* Return the largest other holder; NULL if none can be evicted. */
-static const struct holder *largest_other(const struct share *s, const struct ask *a)
+static const struct holder *largest_other(const struct share *s, const struct claim *a)
 {
     int i = 0;
     if (s->n > 0 && &s->at[0] == a->holder) i = s->n > 2 && s->at[2].size > s->at[1].size ? 2 : 1;
@@ -202,7 +202,7 @@ static const struct holder *largest_other(const struct share *s, const struct as
 }
 
 /* Return the holder to evict for `need` units; NULL if none has to give way. */
-static const struct holder *victim_of(const struct share *s, const struct ask *a, int64_t need)
+static const struct holder *victim_of(const struct share *s, const struct claim *a, int64_t need)
 {
     const struct holder *v = largest_other(s, a);
     double size = size_of(a->after, a->weight);
@@ -211,7 +211,7 @@ static const struct holder *victim_of(const struct share *s, const struct ask *a
     return fair || size_of(v->held - need, v->weight) >= size ? v : NULL;
 }
 
-static enum share_answer decide(const struct share *s, const struct ask *a, int64_t n,
+static enum share_answer decide(const struct share *s, const struct claim *a, int64_t n,
                                 uint64_t *victim)
 {
     int64_t limit = limit_for(s, a), need = s->total + n - limit;
@@ -226,7 +226,7 @@ enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int
                                 uint64_t *victim)
 {
     CHECK(n > 0, "%lld", (long long)n);
-    struct ask a = ask_of(s, id, weight, n);
+    struct claim a = claim_of(s, id, weight, n);
     enum share_answer answer = decide(s, &a, n, victim);
     if (answer != SHARE_TAKEN) return answer;
     struct holder *h = a.holder ? &s->at[a.holder - s->at] : insert(s, id);
@@ -239,16 +239,16 @@ enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int
     return SHARE_TAKEN;
 }
 
-bool share_may(const struct share *s, uint64_t id, double weight, int64_t n)
+bool share_can_acquire(const struct share *s, uint64_t id, double weight, int64_t n)
 {
-    struct ask a = ask_of(s, id, weight, n);
+    struct claim a = claim_of(s, id, weight, n);
     uint64_t victim;
     return decide(s, &a, n, &victim) != SHARE_REFUSED;
 }
 
 int64_t share_room(const struct share *s, uint64_t id, double weight)
 {
-    struct ask a = ask_of(s, id, weight, 0);
+    struct claim a = claim_of(s, id, weight, 0);
     int64_t free = s->options.limit - s->total, open = free - s->options.reserve;
     int64_t small = part(s, a.weight, a.sum + a.weight) - a.after; /* including the reserve */
     int64_t fair = part(s, a.weight, a.sum) - a.after;

@@ -50,7 +50,7 @@ enum share_answer {
 enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int64_t n,
                                 uint64_t *victim);
 /* Return true if share_acquire would return SHARE_TAKEN or SHARE_EVICT for n units. */
-bool share_may(const struct share *s, uint64_t id, double weight, int64_t n);
+bool share_can_acquire(const struct share *s, uint64_t id, double weight, int64_t n);
 /* Mark n units of the holder as not evictable. */
 void share_settle(struct share *s, uint64_t id, int64_t n);
 /* Release n units that are not settled, or (share_release_settled) n that are. */

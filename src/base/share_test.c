@@ -219,7 +219,7 @@ static void ask(struct share_model *m, struct share *s, int id, double weight, i
     uint64_t victim = 0;
     for (;;) {
         int want = expected(m, id, weight, n);
-        bool may = share_may(s, (uint64_t)id, weight, n);
+        bool may = share_can_acquire(s, (uint64_t)id, weight, n);
         enum share_answer got = share_acquire(s, (uint64_t)id, weight, n, &victim);
         EXPECT((int)got == want || (want == EITHER && got != SHARE_TAKEN));
         EXPECT(may == (got != SHARE_REFUSED));

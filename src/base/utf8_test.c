@@ -40,13 +40,13 @@ TEST(utf8_every_short_string)
 {
     /* Goal: a decoded length agrees with the definition. Method: all 4-byte strings over boundary
      * bytes. */
-    static const uint8_t telling[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
-                                      0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
-                                      0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
-    enum { N = sizeof telling };
+    static const uint8_t boundary[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
+                                       0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
+                                       0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};
+    enum { N = sizeof boundary };
     for (int i = 0; i < N * N * N * N; i++) {
-        uint8_t s[4] = {telling[i % N], telling[i / N % N], telling[i / N / N % N],
-                        telling[i / N / N / N]};
+        uint8_t s[4] = {boundary[i % N], boundary[i / N % N], boundary[i / N / N % N],
+                        boundary[i / N / N / N]};
         uint32_t cp;
         int got = utf8_decode((const char *)s, 4, &cp);
         NEED(got == naive_len(s, 4));

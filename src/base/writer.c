@@ -39,8 +39,8 @@ struct writer {
     bool started;
 
     /* its thread */
-    int64_t n_told; /* part of n_lost that is reported */
-    bool torn;      /* the last byte written is within a line */
+    int64_t n_reported; /* part of n_lost that is reported */
+    bool torn;          /* the last byte written is within a line */
 };
 
 static int64_t count_lines(const char *s, size_t n)
@@ -97,16 +97,16 @@ static void write_lines(struct writer *w, const char *s, size_t n)
 }
 
 /* Report how many lines were lost, once a line has been written again. */
-static void tell_lost(struct writer *w)
+static void report_lost(struct writer *w)
 {
     struct buf b = {0};
     char text[80];
     int64_t n = atomic_load(&w->n_lost);
     int len =
         snprintf(text, sizeof text, "%lld lines of this log were lost: it could not be written",
-                 (long long)(n - w->n_told));
+                 (long long)(n - w->n_reported));
     log_put(&b, LOG_WARN, text, (size_t)len);
-    w->n_told = n;
+    w->n_reported = n;
     if (!b.failed) write_lines(w, b.data, b.n);
     buf_deinit(&b);
 }
@@ -121,7 +121,7 @@ static void *write_on(void *writer)
         bool written = atomic_load(&w->n_lost) == lost;
         free(p.data);
         atomic_fetch_sub(&w->n_held, p.n);
-        if (written && lost > w->n_told) tell_lost(w);
+        if (written && lost > w->n_reported) report_lost(w);
     }
     return NULL;
 }

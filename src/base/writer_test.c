@@ -28,7 +28,7 @@ static void read_all(struct buf *b, int fd)
     }
 }
 
-TEST(writer_drops_what_nobody_reads)
+TEST(writer_drops_what_is_not_read)
 {
     int p[2], n = 0;
     struct writer *w;

@@ -1,5 +1,5 @@
-/* served_target.c - the server that quoth bench serve measures: its address, keys, model, token counts
- * and own figures; see served.h. */
+/* served_target.c - the server that quoth bench serve measures: its address, keys, model, token
+ * counts and own figures; see served.h. */
 #include "served.h"
 
 #include "base/json.h"
@@ -156,7 +156,7 @@ static int ask(struct target *t, const char *path, const struct buf *body, struc
     struct fetch_request r = target_get(t, url);
     r.total_ms = ASK_MS;
     if (body) r.body = body->data, r.n_body = body->n;
-    int rc = fetch_ask(t->fetch, &r, answer, &status, e);
+    int rc = fetch_perform(t->fetch, &r, answer, &status, e);
     if (rc == 0 && status != 200)
         rc = err_set(e, ERR_UNSUPPORTED, "%s: the server answers %d: %.200s", url, status,
                      answer->data ? answer->data : "");

@@ -57,7 +57,7 @@ void pages_watch(struct pages *p, const struct page_watch *w);
 void pages_now(struct pages *p, int64_t now_us);
 
 /* Free every cached page and make held pages unfindable. */
-void pages_forget(struct pages *p);
+void pages_clear(struct pages *p);
 
 /* Check the invariants of pages.c against the given tables: table[i] names n[i] pages, -1 for a
  * hole. Returns NULL or a description of the violation. For tests, and debug builds after every

@@ -283,7 +283,7 @@ void pages_now(struct pages *p, int64_t now_us)
     p->now_us = now_us;
 }
 
-void pages_forget(struct pages *p)
+void pages_clear(struct pages *p)
 {
     while (p->oldest != NONE) {
         int32_t page = p->oldest;

@@ -51,7 +51,7 @@ TEST(pages_keep_their_invariants)
     for (int i = 0; i < 20000; i++) {
         int t = (int)rng_below(&rng, N_TABLE);
         sequence_end(p, &s[t]);
-        if (rng_below(&rng, 500) == 0) pages_forget(p);
+        if (rng_below(&rng, 500) == 0) pages_clear(p);
         if (rng_below(&rng, 3)) sequence_begin(p, &s[t], &rng);
         n_reused += s[t].n_reused;
         for (int k = 0; k < N_TABLE; k++) at[k] = s[k].page, n[k] = s[k].n_page;
@@ -130,13 +130,13 @@ struct known {
     uint64_t name;
     int depth;
     long used;
-    bool there;
+    bool cached;
 };
 enum { N_KNOWN = 4096 };
 static struct known known[N_KNOWN];
 static int n_known;
 
-static struct known *know(uint64_t name, int depth)
+static struct known *entry_of(uint64_t name, int depth)
 {
     for (int i = 0; i < n_known; i++)
         if (known[i].name == name) return &known[i];
@@ -151,18 +151,18 @@ static void forget_oldest(void)
     struct known *oldest = NULL;
     for (int i = 0; i < n_known; i++) {
         struct known *k = &known[i];
-        if (!k->there) continue;
+        if (!k->cached) continue;
         if (!oldest || k->used < oldest->used ||
             (k->used == oldest->used && k->depth > oldest->depth))
             oldest = k;
     }
-    if (oldest) oldest->there = false;
+    if (oldest) oldest->cached = false;
 }
 
-static int n_there(void)
+static int n_cached(void)
 {
     int n = 0;
-    for (int i = 0; i < n_known; i++) n += known[i].there;
+    for (int i = 0; i < n_known; i++) n += known[i].cached;
     return n;
 }
 
@@ -184,20 +184,20 @@ TEST(the_cache_holds_what_an_lru_of_leaves_holds)
             token[i] = i % ROWS ? 0 : (int32_t)rng_below(&rng, 3);
         for (int i = 0; i < depth; i++) {
             name[i] = page_name(p, i ? name[i - 1] : PAGE_ROOT, token + i * ROWS, 0);
-            struct known *k = know(name[i], i);
+            struct known *k = entry_of(name[i], i);
             page[i] = hit ? page_find(p, name[i], token + i * ROWS) : -1;
-            if (hit && (page[i] >= 0) != k->there)
+            if (hit && (page[i] >= 0) != k->cached)
                 test_fail(__FILE__, __LINE__, "step %ld: page %d of the prefix is %s", now, i,
-                          k->there ? "gone" : "there");
+                          k->cached ? "gone" : "there");
             hit = page[i] >= 0;
             n_hit += hit;
             k->used = now;
-            k->there = hit;
+            k->cached = hit;
         }
         for (int i = 0; i < depth; i++) {
             if (page[i] >= 0) continue;
-            if (n_there() == POOL) forget_oldest(), n_evicted++;
-            know(name[i], i)->there = true;
+            if (n_cached() == POOL) forget_oldest(), n_evicted++;
+            entry_of(name[i], i)->cached = true;
             page[i] = page_take(p);
             EXPECT_INT(page_seal(p, page[i], name[i], token + i * ROWS), page[i]);
         }

@@ -13,8 +13,8 @@
 struct recorder {
     struct backend base;
     uint8_t *memory;
-    size_t n_byte, n_asked; /* n_asked: in the last step */
-    uint8_t *asked;         /* [n_byte / UNIT] number of requests */
+    size_t n_byte, n_touched; /* n_touched: in the last step */
+    uint8_t *touched;         /* [n_byte / UNIT] number of requests */
     bool outside;
 };
 enum { UNIT = 1024 };
@@ -23,7 +23,7 @@ static void *record_alloc(struct backend *b, size_t n_byte)
 {
     struct recorder *r = (struct recorder *)b;
     r->n_byte = n_byte;
-    r->asked = calloc(n_byte / UNIT + 1, 1);
+    r->touched = calloc(n_byte / UNIT + 1, 1);
     return r->memory = aligned_alloc(UNIT, n_byte);
 }
 
@@ -39,8 +39,8 @@ static void record_populate(struct backend *b, void *p, size_t n_byte)
     size_t at = (size_t)((uint8_t *)p - r->memory);
     r->outside |= at > r->n_byte || n_byte > r->n_byte - at;
     if (r->outside) return;
-    for (size_t i = at / UNIT; i < (at + n_byte) / UNIT; i++) r->asked[i]++;
-    r->n_asked += n_byte;
+    for (size_t i = at / UNIT; i < (at + n_byte) / UNIT; i++) r->touched[i]++;
+    r->n_touched += n_byte;
 }
 
 static const struct backend_ops record_ops = {
@@ -52,9 +52,9 @@ static bool page_present(const struct recorder *r, const struct kv_store *s, int
         const struct kv_layer *l = &s->layer[i];
         size_t k = (size_t)((uint8_t *)l->k - r->memory), v = (size_t)((uint8_t *)l->v - r->memory);
         for (int64_t n = 0; n < l->k_page_bytes; n += UNIT)
-            if (!r->asked[(k + (size_t)(page * l->k_page_bytes + n)) / UNIT]) return false;
+            if (!r->touched[(k + (size_t)(page * l->k_page_bytes + n)) / UNIT]) return false;
         for (int64_t n = 0; n < l->v_page_bytes; n += UNIT)
-            if (!r->asked[(v + (size_t)(page * l->v_page_bytes + n)) / UNIT]) return false;
+            if (!r->touched[(v + (size_t)(page * l->v_page_bytes + n)) / UNIT]) return false;
     }
     return true;
 }
@@ -83,19 +83,19 @@ static void fill(const struct pool_case *c)
         int last = page + c->step - 1 < c->n_page ? page + c->step - 1 : c->n_page - 1;
         if (page >= group)
             for (int i = page; i <= last && c->step <= group; i++) late += !page_present(&r, &s, i);
-        r.n_asked = 0;
+        r.n_touched = 0;
         kv_store_reach(&s, last);
         /* twice its own share while the lead is built up; pieces are whole */
-        heavy += r.n_asked > (size_t)(2 * all * c->step + 2 * group * k_page_bytes);
+        heavy += r.n_touched > (size_t)(2 * all * c->step + 2 * group * k_page_bytes);
     }
     EXPECT_INT(late, 0);
     EXPECT_INT(heavy, 0);
     int missing = 0, twice = 0;
     for (size_t i = 0; i < r.n_byte / UNIT; i++)
-        missing += r.asked[i] == 0, twice += r.asked[i] > 1;
+        missing += r.touched[i] == 0, twice += r.touched[i] > 1;
     EXPECT(!r.outside && missing == 0 && twice == 0);
     kv_store_close(&s);
-    free(r.asked);
+    free(r.touched);
 }
 
 TEST(kv_store_is_present_ahead_of_use)
@@ -122,7 +122,7 @@ TEST(kv_store_of_a_model_without_k_and_v)
     EXPECT_INT((int)s.n_byte, 0);
     kv_store_reach(&s, 7);
     kv_store_copy(&s, 1, 2);
-    EXPECT(!s.memory && r.n_asked == 0);
+    EXPECT(!s.memory && r.n_touched == 0);
     kv_store_close(&s);
 }
 
@@ -136,9 +136,9 @@ TEST(kv_store_without_populate)
     struct err e;
     NEED_OK(kv_store_open(&s, &r.base, &g, 1, KV_F16, 16, 8, &e), &e);
     kv_store_reach(&s, 7);
-    EXPECT_INT((int)r.n_asked, 0);
+    EXPECT_INT((int)r.n_touched, 0);
     kv_store_close(&s);
-    free(r.asked);
+    free(r.touched);
 }
 
 /* Method: pages of random bytes; one is copied to another, a third goes to host memory and returns

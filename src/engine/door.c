@@ -86,13 +86,13 @@ static bool acquire(struct door *d, struct share *s, const struct request *r, in
 static bool has_place(const struct door *d, const struct request *r)
 {
     if (r->retry_silently && share_total(d->place) >= d->options.queue_retry_max) return false;
-    return share_may(d->place, r->share_id, r->share_weight, 1);
+    return share_can_acquire(d->place, r->share_id, r->share_weight, 1);
 }
 
 static enum door_answer enter(struct door *d, struct group *g, int *n_evicted)
 {
     const struct request *r = g->request;
-    if (d->byte && !share_may(d->byte, r->share_id, r->share_weight, g->n_byte))
+    if (d->byte && !share_can_acquire(d->byte, r->share_id, r->share_weight, g->n_byte))
         return DOOR_NO_MEMORY;
     if (!has_place(d, r) || !acquire(d, d->place, r, 1, n_evicted)) return DOOR_FULL;
     if (d->byte && !acquire(d, d->byte, r, g->n_byte, n_evicted)) {

@@ -28,9 +28,9 @@ static void take_message(struct engine *en, const struct message *m)
     case MESSAGE_CANCEL:
         sched_cancel(en, m->request_id, m->choice);
         break;
-    case MESSAGE_FORGET:
-        pages_forget(en->pages);
-        if (en->states) pages_forget(en->states);
+    case MESSAGE_RESET_PREFIX_CACHE:
+        pages_clear(en->pages);
+        if (en->states) pages_clear(en->states);
         break;
     }
 }
@@ -521,9 +521,9 @@ void engine_cancel(struct engine *en, uint64_t request_id)
     engine_cancel_choice(en, request_id, -1);
 }
 
-void engine_forget_prefixes(struct engine *en)
+void engine_reset_prefix_cache(struct engine *en)
 {
-    post(en, &(struct message){.kind = MESSAGE_FORGET});
+    post(en, &(struct message){.kind = MESSAGE_RESET_PREFIX_CACHE});
 }
 
 bool engine_drain(struct engine *en, int64_t wait_us)

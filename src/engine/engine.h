@@ -222,7 +222,7 @@ void engine_unreserve(struct engine *en, uint64_t share_id, int64_t n_byte);
 void engine_cancel(struct engine *en, uint64_t request_id);
 /* Forget the cached prefixes: later requests recompute them, except pages that running sequences
  * complete afterwards. Any thread. */
-void engine_forget_prefixes(struct engine *en);
+void engine_reset_prefix_cache(struct engine *en);
 /* Cancel one choice; the request's other choices continue. */
 void engine_cancel_choice(struct engine *en, uint64_t request_id, int choice);
 

@@ -158,7 +158,7 @@ struct group {
     struct group *next_ended; /* in engine.ended: n_live is 0 */
 };
 
-enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL, MESSAGE_FORGET };
+enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL, MESSAGE_RESET_PREFIX_CACHE };
 struct message {
     enum message_kind kind;
     struct group *group; /* SUBMIT: owned */
@@ -377,7 +377,7 @@ int states_least(int n_seq); /* Return the slots that n_seq sequences need. */
 bool state_may_leave(const struct engine *en, const struct seq *s);
 void state_leave(struct engine *en, struct seq *s);
 void state_return(struct engine *en, struct seq *s);
-void state_forget(struct engine *en, struct seq *s); /* Release its state in host memory. */
+void state_drop_host(struct engine *en, struct seq *s); /* Release its state in host memory. */
 
 /* ---- constraint.c ---- */
 

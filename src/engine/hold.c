@@ -316,7 +316,7 @@ static void drop_host(struct engine *en, struct seq *s)
     en->n_swapped -= s->n_host > 0;
     for (int i = 0; i < s->n_page && s->n_host; i++)
         if (s->host[i] >= 0) spill_give(&en->spill, s->host[i]), s->host[i] = -1, s->n_host--;
-    state_forget(en, s);
+    state_drop_host(en, s);
 }
 
 static void drop_pages(struct engine *en, struct seq *s)

@@ -162,7 +162,7 @@ TEST(forgotten_prefixes_are_computed_anew)
     NEED_OK(open_rig(&r, "llama3", 128, 32, &e), &e);
     EXPECT_INT(n_cached(&r), 0);
     EXPECT_INT(n_cached(&r), 64);
-    engine_forget_prefixes(r.en);
+    engine_reset_prefix_cache(r.en);
     EXPECT_INT(n_cached(&r), 0);
     EXPECT_INT(n_cached(&r), 64);
     /* also pages that a running sequence holds */
@@ -172,7 +172,7 @@ TEST(forgotten_prefixes_are_computed_anew)
     NEED_OK(engine_submit(r.en, a, &e), &e);
     engine_step(r.en);
     EXPECT_INT(engine_n_running(r.en), 1);
-    engine_forget_prefixes(r.en);
+    engine_reset_prefix_cache(r.en);
     EXPECT_INT(n_cached(&r), 0);
     EXPECT_INT(queue_len(q), 41);
     EXPECT_INT(pages_n_free(r.en->pages), pages_n_total(r.en->pages));

@@ -197,10 +197,10 @@ void state_return(struct engine *en, struct seq *s)
         s->state_at = page_take(en->states);
         hold_copy(en, COPY_STATE_IN, s->host_state, s->state_at);
     }
-    state_forget(en, s);
+    state_drop_host(en, s);
 }
 
-void state_forget(struct engine *en, struct seq *s)
+void state_drop_host(struct engine *en, struct seq *s)
 {
     if (s->host_state >= 0) spill_give(&en->state_spill, s->host_state);
     s->host_state = -1;

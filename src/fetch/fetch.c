@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* State of a waiting request. */
-struct asked {
+struct pending {
     struct buf *body; /* borrowed */
     size_t n, n_max;
     int status;
@@ -15,7 +15,7 @@ struct asked {
 
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
-    struct asked *a = ctx;
+    struct pending *a = ctx;
     (void)status;
     a->too_long = n > a->n_max - a->n;
     if (a->too_long) return false;
@@ -26,21 +26,21 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
 
 static void on_done(void *ctx, const struct fetch_result *r)
 {
-    struct asked *a = ctx;
+    struct pending *a = ctx;
     a->status = r->status;
     a->done = true;
     if (r->error) err_set(&a->error, ERR_IO, "%s", r->error);
 }
 
-int fetch_ask(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
-              struct err *e)
+int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
+                  struct err *e)
 {
-    struct fetch_request asking = *r;
-    struct asked a = {.body = body, .n_max = fetch_body_max(f)};
-    asking.ctx = &a;
-    asking.on_body = on_body;
-    asking.on_done = on_done;
-    int rc = fetch_start(f, &asking, e);
+    struct fetch_request request = *r;
+    struct pending a = {.body = body, .n_max = fetch_body_max(f)};
+    request.ctx = &a;
+    request.on_body = on_body;
+    request.on_done = on_done;
+    int rc = fetch_start(f, &request, e);
     if (rc != 0) return rc;
     while (!a.done) fetch_wait(f, INT64_MAX);
     if (status) *status = a.status;
@@ -57,7 +57,7 @@ int fetch_get(const char *url, const char *const *header, size_t n_header,
     int rc = fetch_open(&f, o, e);
     if (rc != 0) return rc;
     struct fetch_request r = {.url = url, .header = header, .n_header = n_header};
-    rc = fetch_ask(f, &r, body, status, e);
+    rc = fetch_perform(f, &r, body, status, e);
     fetch_close(f);
     return rc;
 }

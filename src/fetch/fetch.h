@@ -1,4 +1,5 @@
-/* fetch.h - an HTTP/1.1 client: many concurrent requests on one thread, bodies delivered as they arrive.
+/* fetch.h - an HTTP/1.1 client: many concurrent requests on one thread, bodies delivered as they
+ * arrive.
  *
  *   fetch_open --> fetch_start ... fetch_start --> fetch_wait, again and again --> fetch_close
  *                                                     |
@@ -30,15 +31,15 @@ struct fetch_options {
     int64_t connect_ms;  /* timeout of connecting; 0: 10 s                                 */
     int64_t total_ms;    /* timeout of a request; 0: none                                  */
     int64_t idle_s;      /* timeout without any data, seconds; 0: none                     */
-    size_t n_byte_max;   /* maximum body of fetch_get and fetch_ask; 0: 64 MiB             */
+    size_t n_byte_max;   /* maximum body of fetch_get and fetch_perform; 0: 64 MiB             */
 };
 
-/* GET `url` ("http://127.0.0.1:8000/metrics") and append the body to `body`, whatever the status is.
- *   header  "Name: value" each [n_header], borrowed; NULL and 0: none
+/* GET `url` ("http://127.0.0.1:8000/metrics") and append the body to `body`, whatever the status
+ *   is. header  "Name: value" each [n_header], borrowed; NULL and 0: none
  *   o       NULL: all zero
  *   status  of the answer, 200 to 599; NULL: not wanted
- * ERR_IO: no complete answer (refused, timed out, disconnected ...); ERR_LIMIT: the body is too long;
- * ERR_ARG: not a URL; ERR_UNSUPPORTED: built without libcurl. Blocks; any thread. */
+ * ERR_IO: no complete answer (refused, timed out, disconnected ...); ERR_LIMIT: the body is too
+ * long; ERR_ARG: not a URL; ERR_UNSUPPORTED: built without libcurl. Blocks; any thread. */
 int fetch_get(const char *url, const char *const *header, size_t n_header,
               const struct fetch_options *o, struct buf *body, int *status, struct err *e);
 
@@ -83,13 +84,13 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e);
 void fetch_wait(struct fetch *f, int64_t until_us);
 
 size_t fetch_under_way(const struct fetch *f); /* requests in flight               */
-size_t fetch_body_max(const struct fetch *f);  /* maximum body of fetch_ask         */
+size_t fetch_body_max(const struct fetch *f);  /* maximum body of fetch_perform         */
 
 /* Send a request and wait for the complete answer: as fetch_get, with r's method, body and headers,
  * over f's connections; r's callbacks are not used. Other requests of `f` continue. Not from a
  * callback. */
-int fetch_ask(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
-              struct err *e);
+int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
+                  struct err *e);
 
 /* ---- sse.c: a body of text/event-stream in pieces -> events ---- */
 

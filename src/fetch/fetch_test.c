@@ -1,6 +1,6 @@
-/* Goal: answers are complete or fail with a reason, are delivered as they arrive, many concurrently,
- * over reused connections. Method: a server with a thread per connection, whose paths select its
- * misbehaviour. */
+/* Goal: answers are complete or fail with a reason, are delivered as they arrive, many
+ * concurrently, over reused connections. Method: a server with a thread per connection, whose paths
+ * select its misbehaviour. */
 #include "fetch.h"
 #include "../../tests/unit.h"
 
@@ -21,7 +21,7 @@ static struct {
     _Atomic int n_connection;
 } server;
 
-static void say(int fd, const char *text)
+static void send_text(int fd, const char *text)
 {
     (void)!send(fd, text, strlen(text), MSG_NOSIGNAL);
 }
@@ -31,11 +31,11 @@ static void rest(int ms)
     nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL);
 }
 
-static void say_body(int fd, const char *status, const char *body, size_t n)
+static void send_body(int fd, const char *status, const char *body, size_t n)
 {
     char head[128];
     snprintf(head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n", status, n);
-    say(fd, head);
+    send_text(fd, head);
     (void)!send(fd, body, n, MSG_NOSIGNAL);
 }
 
@@ -43,24 +43,24 @@ static void say_body(int fd, const char *status, const char *body, size_t n)
 static bool answer(int fd, const char *head, const char *body)
 {
     if (strstr(head, " /plain "))
-        say_body(fd, "200 OK", "plain", 5);
+        send_body(fd, "200 OK", "plain", 5);
     else if (strstr(head, " /echo "))
-        say_body(fd, "200 OK", body, strlen(body));
+        send_body(fd, "200 OK", body, strlen(body));
     else if (strstr(head, " /head "))
-        say_body(fd, "200 OK", head, strlen(head));
+        send_body(fd, "200 OK", head, strlen(head));
     else if (strstr(head, " /no "))
-        say_body(fd, "404 Not Found", "nothing here", 12);
+        send_body(fd, "404 Not Found", "nothing here", 12);
     else if (strstr(head, " /slow ")) {
         rest(100);
-        say_body(fd, "200 OK", "slow", 4);
+        send_body(fd, "200 OK", "slow", 4);
     } else if (strstr(head, " /pieces ")) {
-        say(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+        send_text(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
         rest(40);
-        say(fd, "3\r\ntwo\r\n");
+        send_text(fd, "3\r\ntwo\r\n");
         rest(40);
-        say(fd, "0\r\n\r\n");
+        send_text(fd, "0\r\n\r\n");
     } else if (strstr(head, " /cut ")) {
-        say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
+        send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this");
         return false;
     } else if (strstr(head, " /never ")) {
         rest(900);
@@ -178,7 +178,8 @@ static void check_get(const char *base, const struct case_of *c)
     buf_deinit(&body);
 }
 
-/* A loopback port that refuses connections for as long as *fd is open: bound, so that no other program gets it. */
+/* A loopback port that refuses connections for as long as *fd is open: bound, so that no other
+ * program gets it. */
 static int refusing_port(int *fd)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -238,13 +239,13 @@ TEST(fetch_sends_bodies_and_headers_over_one_connection)
         int n = snprintf(text, sizeof text, "{\"n\":%d}", i), status;
         struct fetch_request r = {.url = at(base, "/echo"), .body = text, .n_body = (size_t)n};
         buf_clear(&body);
-        NEED_OK(fetch_ask(f, &r, &body, &status, &e), &e);
+        NEED_OK(fetch_perform(f, &r, &body, &status, &e), &e);
         EXPECT(status == 200 && strcmp(body.data, text) == 0);
         r.url = at(base, "/head");
         r.header = header;
         r.n_header = 2;
         buf_clear(&body);
-        NEED_OK(fetch_ask(f, &r, &body, NULL, &e), &e);
+        NEED_OK(fetch_perform(f, &r, &body, NULL, &e), &e);
         EXPECT(strstr(body.data, "POST /head ") && strstr(body.data, header[0]) &&
                strstr(body.data, header[1]) && strstr(body.data, "application/json"));
     }
@@ -256,7 +257,7 @@ TEST(fetch_sends_bodies_and_headers_over_one_connection)
 
 /* ---- many at once ---- */
 
-struct seen {
+struct received {
     struct fetch *f;
     const char *next; /* URL to request when this one is done */
     int n_byte, n_done, n_piece, n_new;
@@ -264,24 +265,23 @@ struct seen {
     char error[128];
 };
 
-static bool see_body(void *ctx, int status, const char *data, size_t n)
+static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
-    struct seen *s = ctx;
+    struct received *s = ctx;
     (void)data;
     s->n_byte += (int)n;
     s->n_piece++;
     return status == 200 && !s->refuse;
 }
 
-static void see_done(void *ctx, const struct fetch_result *r)
+static void on_done(void *ctx, const struct fetch_result *r)
 {
-    struct seen *s = ctx;
+    struct received *s = ctx;
     s->n_done++;
     s->n_new += r->connect_us > 0;
     if (r->error) snprintf(s->error, sizeof s->error, "%s", r->error);
     if (!s->next) return;
-    struct fetch_request again = {
-        .url = s->next, .ctx = s, .on_body = see_body, .on_done = see_done};
+    struct fetch_request again = {.url = s->next, .ctx = s, .on_body = on_body, .on_done = on_done};
     s->next = NULL;
     EXPECT_INT(fetch_start(s->f, &again, NULL), 0);
 }
@@ -294,22 +294,22 @@ TEST(fetch_waits_for_many_at_once)
     const char *base = server_open(&t);
     struct fetch *f;
     struct err e;
-    struct seen seen[N] = {{0}};
+    struct received received[N] = {{0}};
     NEED(base);
     NEED_OK(fetch_open(&f, NULL, &e), &e);
     int64_t begin = time_us();
     const char *slow = at(base, "/slow"), *plain = at(base, "/plain");
     for (int i = 0; i < N; i++) {
-        seen[i] = (struct seen){.f = f, .next = plain};
+        received[i] = (struct received){.f = f, .next = plain};
         struct fetch_request r = {
-            .url = slow, .ctx = &seen[i], .on_body = see_body, .on_done = see_done};
+            .url = slow, .ctx = &received[i], .on_body = on_body, .on_done = on_done};
         NEED_OK(fetch_start(f, &r, &e), &e);
     }
     EXPECT_INT(fetch_under_way(f), N);
     while (fetch_under_way(f)) fetch_wait(f, time_us() + 1000000);
     for (int i = 0; i < N; i++) {
-        EXPECT(seen[i].n_done == 2 && seen[i].n_byte == 9 && !seen[i].error[0]);
-        EXPECT_INT(seen[i].n_new, 1); /* the second one over a reused connection */
+        EXPECT(received[i].n_done == 2 && received[i].n_byte == 9 && !received[i].error[0]);
+        EXPECT_INT(received[i].n_new, 1); /* the second one over a reused connection */
     }
     EXPECT_INT(server.n_connection, N);
     EXPECT(time_us() - begin < N * 100000 * 9 / 10);
@@ -326,20 +326,20 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct err e;
     NEED(base);
     NEED_OK(fetch_open(&f, NULL, &e), &e);
-    struct seen refuses = {.f = f, .refuse = true};
-    struct fetch_request r = {.url = at(base, "/pieces"), .on_body = see_body, .on_done = see_done};
+    struct received refuses = {.f = f, .refuse = true};
+    struct fetch_request r = {.url = at(base, "/pieces"), .on_body = on_body, .on_done = on_done};
     bool apart = false;
     for (int turn = 0; turn < 5 && !apart; turn++) { /* on a busy machine both may arrive at once */
-        struct seen seen = {.f = f};
-        r.ctx = &seen;
+        struct received received = {.f = f};
+        r.ctx = &received;
         NEED_OK(fetch_start(f, &r, &e), &e);
         fetch_wait(f, time_us() - 1); /* process what is ready, without waiting */
-        EXPECT_INT(seen.n_done, 0);
-        while (!seen.n_done) {
+        EXPECT_INT(received.n_done, 0);
+        while (!received.n_done) {
             fetch_wait(f, time_us() + 1000000);
-            apart |= seen.n_piece == 1 && !seen.n_done;
+            apart |= received.n_piece == 1 && !received.n_done;
         }
-        EXPECT_INT(seen.n_piece, 2);
+        EXPECT_INT(received.n_piece, 2);
     }
     EXPECT(apart);
     r.ctx = &refuses;

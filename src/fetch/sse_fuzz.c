@@ -13,11 +13,11 @@ static bool note(void *ctx, const char *data, size_t n)
     return true;
 }
 
-static void feed(const uint8_t *data, size_t n, size_t step, struct buf *seen)
+static void feed(const uint8_t *data, size_t n, size_t step, struct buf *events)
 {
     struct sse s = {0};
     for (size_t at = 0; at < n; at += step)
-        assert(sse_feed(&s, (const char *)data + at, step < n - at ? step : n - at, note, seen));
+        assert(sse_feed(&s, (const char *)data + at, step < n - at ? step : n - at, note, events));
     sse_deinit(&s);
 }
 

@@ -16,14 +16,14 @@ static bool note(void *ctx, const char *data, size_t n)
 }
 
 /* Feed in pieces: the first of `first` bytes, then of `step`. */
-static bool feed(const char *text, size_t first, size_t step, struct buf *seen)
+static bool feed(const char *text, size_t first, size_t step, struct buf *events)
 {
     struct sse s = {0};
     size_t n = strlen(text);
     bool more = true;
     for (size_t at = 0, part = first; at < n && more; at += part, part = step) {
         if (part > n - at) part = n - at;
-        more = sse_feed(&s, text + at, part, note, seen);
+        more = sse_feed(&s, text + at, part, note, events);
     }
     sse_deinit(&s);
     return more;
@@ -44,12 +44,12 @@ TEST(sse_events_are_the_same_however_they_are_cut)
     for (size_t i = 0; i < sizeof stream / sizeof stream[0]; i++) {
         size_t n = strlen(stream[i].text);
         for (size_t first = 0; first <= n; first++) {
-            struct buf seen = {0};
-            buf_add_text(&seen, "");
-            feed(stream[i].text, first ? first : 1, first ? n : 1, &seen);
-            if (strcmp(seen.data, stream[i].want) != 0)
-                test_fail(__FILE__, __LINE__, "stream %zu cut at %zu: %s", i, first, seen.data);
-            buf_deinit(&seen);
+            struct buf events = {0};
+            buf_add_text(&events, "");
+            feed(stream[i].text, first ? first : 1, first ? n : 1, &events);
+            if (strcmp(events.data, stream[i].want) != 0)
+                test_fail(__FILE__, __LINE__, "stream %zu cut at %zu: %s", i, first, events.data);
+            buf_deinit(&events);
         }
     }
 }
@@ -57,21 +57,21 @@ TEST(sse_events_are_the_same_however_they_are_cut)
 TEST(sse_events_are_bounded)
 {
     struct sse s = {0};
-    struct buf seen = {0};
+    struct buf events = {0};
     size_t n = 1 << 20;
     char *x = malloc(n);
     bool more = true;
     NEED(x);
     memset(x, 'x', n);
-    for (int i = 0; i < 15; i++) more &= sse_feed(&s, x, n, note, &seen);
+    for (int i = 0; i < 15; i++) more &= sse_feed(&s, x, n, note, &events);
     EXPECT(more);
-    for (int i = 0; i < 2; i++) more &= sse_feed(&s, x, n, note, &seen);
+    for (int i = 0; i < 2; i++) more &= sse_feed(&s, x, n, note, &events);
     EXPECT(!more);
     sse_deinit(&s);
     for (int i = 0; i < 17 && !s.data.failed; i++) /* many lines of one event */
-        more = sse_feed(&s, "data: ", 6, note, &seen) && sse_feed(&s, x, n, note, &seen) &&
-               sse_feed(&s, "\n", 1, note, &seen);
-    EXPECT(!more && seen.n == 0);
+        more = sse_feed(&s, "data: ", 6, note, &events) && sse_feed(&s, x, n, note, &events) &&
+               sse_feed(&s, "\n", 1, note, &events);
+    EXPECT(!more && events.n == 0);
     sse_deinit(&s);
     free(x);
 }

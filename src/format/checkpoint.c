@@ -294,9 +294,9 @@ bool checkpoint_key(const struct checkpoint *c, uint64_t key[2])
     return c->file.n > 0 && !c->dummy;
 }
 
-void checkpoint_forget(const struct checkpoint *c)
+void checkpoint_release_pages(const struct checkpoint *c)
 {
-    for (size_t i = 0; i < c->file.n; i++) file_map_forget(&c->file.v[i].map);
+    for (size_t i = 0; i < c->file.n; i++) file_map_release_pages(&c->file.v[i].map);
 }
 
 int checkpoint_detach(struct checkpoint *c, struct err *e)

@@ -94,7 +94,7 @@ TEST(checkpoint_key_of_folders_and_of_random_weights)
     NEED_OK(checkpoint_open_dummy(&c, &(struct dummy_options){.shape = "tiny"}, &e), &e);
     EXPECT(!checkpoint_key(c, k.v));
     uint64_t before = hash_bytes(checkpoint_tensor_at(c, 1)->data, 1000, 0);
-    checkpoint_forget(c);
+    checkpoint_release_pages(c);
     EXPECT(hash_bytes(checkpoint_tensor_at(c, 1)->data, 1000, 0) == before);
     checkpoint_close(c);
     if (!folder) SKIP("tests/golden is not here");
@@ -102,7 +102,7 @@ TEST(checkpoint_key_of_folders_and_of_random_weights)
     NEED_OK(checkpoint_open(&c, folder, &e), &e);
     const struct tensor_info *t = checkpoint_tensor_at(c, 1);
     before = hash_bytes(t->data, t->n_byte, 0);
-    checkpoint_forget(c);
+    checkpoint_release_pages(c);
     EXPECT(hash_bytes(t->data, t->n_byte, 0) == before);
     checkpoint_close(c);
 }

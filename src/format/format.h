@@ -42,8 +42,8 @@ struct tensor_info {
     int file;            /* index of the file that contains it         */
 };
 
-/* META_NONE: the key is absent, or (of a config.json) its value is null. META_OBJECT: a JSON object,
- * or a list of values of different kinds; only its presence is kept. */
+/* META_NONE: the key is absent, or (of a config.json) its value is null. META_OBJECT: a JSON
+ * object, or a list of values of different kinds; only its presence is kept. */
 enum meta_kind {
     META_NONE,
     META_BOOL,
@@ -100,7 +100,7 @@ int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress
  * list). Returns false if the tensors come from no file (random weights). */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
 /* Release the memory of file pages read so far; the next read loads them again. */
-void checkpoint_forget(const struct checkpoint *c);
+void checkpoint_release_pages(const struct checkpoint *c);
 /* Copy names, types and metadata to memory and release the files, which may then change or
  * disappear. Tensors of files then have no data. Random weights are kept. No other thread may read
  * c during the call. */

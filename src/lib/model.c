@@ -195,5 +195,5 @@ char *quoth_stats(const quoth_model *m)
 
 void quoth_reset_prefix_cache(quoth_model *m)
 {
-    engine_forget_prefixes(m->session.engine);
+    engine_reset_prefix_cache(m->session.engine);
 }

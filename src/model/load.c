@@ -115,7 +115,8 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     int rc = m->backend->op->weights(m->backend, &m->weights, m->tensor.v, (int)m->tensor.n, &w,
                                      &m->info.weights, e);
     enum weights_how how = m->info.weights.how;
-    if (rc == 0 && (how == WEIGHTS_PACKED || how == WEIGHTS_KEPT)) checkpoint_forget(m->checkpoint);
+    if (rc == 0 && (how == WEIGHTS_PACKED || how == WEIGHTS_KEPT))
+        checkpoint_release_pages(m->checkpoint);
     return rc;
 }
 

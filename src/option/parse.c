@@ -365,7 +365,7 @@ static int use_alias(struct cursor *at, const struct alias *a, const char *typed
 
 /* Return true if the command recognizes the alias. Commands that open a model recognize the flags
  * of all such commands; others only flags of options that they have. */
-static bool knows(const struct command *c, const struct alias *a)
+static bool has_alias(const struct command *c, const struct alias *a)
 {
     static const char computes[] = "max-model-len";
     if (find_option(c->options, computes, sizeof computes - 1)) return true;
@@ -395,7 +395,7 @@ static int foreign_flag(struct cursor *at, const char *typed, const char *name, 
 {
     bool negated, follows = !value;
     const struct alias *a = alias_find(name, n, &negated);
-    if (!a || !knows(at->c, a)) return unknown_flag(at->c, typed, name, n, e);
+    if (!a || !has_alias(at->c, a)) return unknown_flag(at->c, typed, name, n, e);
     if (a->takes == TAKES_NOTHING) {
         value = truth_of(value ? value : "true");
         if (negated) value = strcmp(value, "true") == 0 ? "false" : "true";
