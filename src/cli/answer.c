@@ -113,7 +113,8 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     struct reply_options o = reply_options_read(s, &r->arena);
     o.keep_special |= raw_text;
     r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
-    return reply_open(&a->reply, s->engine, r->id, &o, e);
+    rc = constraint_hold(r, s, e);
+    return rc ? rc : reply_open(&a->reply, s->engine, r->id, &o, e);
 }
 
 int answer_generate(struct answer *a, struct session *s, const struct ids *prompt, bool raw_text,
@@ -133,7 +134,9 @@ int answer_generate(struct answer *a, struct session *s, const struct ids *promp
     if (rc == 0 && (a->reply.failed || a->logprob.failed || a->prompt_logprob.failed))
         rc = err_memory(e, "an answer", a->text.n);
     if (rc == 0 && a->reply.finish == FINISH_ERROR)
-        rc = err_set(e, ERR_FORMAT, "the model gave no token that may be picked");
+        rc = err_set(
+            e, ERR_FORMAT, "the model gave no token that may be picked%s",
+            constraint_is_set() ? ", or its constraint took more time or memory than it may" : "");
     queue_close(q);
     return rc;
 }

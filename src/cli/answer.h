@@ -31,6 +31,13 @@ int sample_params_read(struct sample_params *p, const struct session *s, struct 
                        struct err *e);
 struct reply_options reply_options_read(const struct session *s, struct arena *a);
 
+/* ---- constraint.c: what the answer is held to ---- */
+
+extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
+bool constraint_is_set(void);
+/* Hold a request with its sampling parameters to what the flags ask for, if anything. The error names the flag. */
+int constraint_hold(struct request *r, const struct session *s, struct err *e);
+
 /* ---- template.c: what the model sees ---- */
 
 /* Open the template of a file FILE.jinja, or of a model, whose header is then opened too (*c must

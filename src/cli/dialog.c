@@ -303,12 +303,41 @@ static void take_text(void *reading, const char *text, size_t n)
         view_text(&r->view, text, n);
 }
 
+static void note_reasoning(void *out, const struct chat_delta *d)
+{
+    *(bool *)out |= d->kind == CHAT_REASONING;
+}
+
+/* An answer that is held to a constraint is content: no mark in it begins reasoning or a call. */
+static int open_held(struct reading *r, const struct dialog *d, const char *begun, size_t n,
+                     struct err *e)
+{
+    bool reasons = false;
+    struct chat_parser *p;
+    int rc = chat_parser_open(
+        &p, &(struct chat_parser_options){.reasoning_parser = d->chat.reasoning_parser}, e);
+    if (rc != 0) return rc;
+    if (n) chat_parser_push(p, begun, n, NULL, NULL);
+    chat_parser_push(p, "{}", 2, note_reasoning, &reasons);
+    chat_parser_finish(p, note_reasoning, &reasons);
+    chat_parser_close(p);
+    if (reasons)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "this model's prompt begins its reasoning, and a constraint on the text "
+                       "after it is not "
+                       "supported yet; --default-chat-template-kwargs '{\"enable_thinking\": "
+                       "false}' may turn it off");
+    return chat_parser_open(&r->parser, &(struct chat_parser_options){0}, e);
+}
+
 static int reading_open(struct reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {
     *r = (struct reading){.silent = d->as_json};
     view_begin(&r->view);
     if (!d->chat.t) return 0;
+    if (constraint_is_set())
+        return open_held(r, d, prompt->data + prompt->n - turn->n_answer, turn->n_answer, e);
     int rc = chat_parser_open(&r->parser,
                               &(struct chat_parser_options){
                                   .tool_parser = d->chat.tool_parser,

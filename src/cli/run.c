@@ -17,6 +17,7 @@ static const struct option options[] = {
     FLAG_OPTION("raw", &raw, "complete the prompt as it stands, without a chat template"),
     FLAG_OPTION("json", &as_json, "print one JSON object with text, tokens, timings"),
     FLAG_OPTION("quiet", &quiet, "no speed report", .letter = 'q'),
+    OPTIONS_OF(constraint_options),
     OPTIONS_OF(answer_options),
     OPTIONS_OF(chat_options),
     OPTIONS_OF(chat_parser_options),
@@ -52,8 +53,19 @@ static int run_stdin(struct dialog *d)
     return status;
 }
 
+/* Report a constraint that cannot be kept before the first message. */
+static int check_constraint(const struct session *s)
+{
+    struct err e = {0};
+    struct request *r = request_open(&e);
+    int rc = r ? constraint_hold(r, s, &e) : ERR_MEMORY;
+    request_close(r);
+    return rc ? fail("run", &e) : 0;
+}
+
 static int run_talk(struct dialog *d)
 {
+    if (check_constraint(d->s) != 0) return 1;
     answer_catch_interrupt();
     return talk(d, quiet || as_json);
 }

@@ -1,0 +1,166 @@
+/* constraint.c - what the answers of quoth run are held to, as its flags say. The flags become the fields of a request's body, so
+ * that one reader decides what they mean (api_hold). */
+#include "answer.h"
+
+#include "base/json.h"
+#include "base/os.h"
+
+#include <string.h>
+
+enum { CONSTRAINT_BYTE_MAX = 64 << 20 };
+
+static const char *schema, *regex, *grammar;
+static bool object;
+static struct text_list choice;
+
+const struct option constraint_options[] = {
+    TEXT_OPTION("json-schema", "SCHEMA", &schema,
+                "hold the answer to a JSON Schema: a file, or its text"),
+    FLAG_OPTION("json-object", &object, "hold the answer to a JSON object of any kind"),
+    TEXT_OPTION("regex", "RE", &regex, "hold the answer to a regular expression for the whole"),
+    TEXT_OPTION("grammar", "GRAMMAR", &grammar,
+                "hold the answer to a grammar in GBNF or Lark: a file, or its text"),
+    LIST_OPTION("choice", "A,B", &choice,
+                "hold the answer to one of these texts, or of a JSON list (may be repeated)"),
+    OPTIONS_END,
+};
+
+static int n_flag(void)
+{
+    return !!schema + object + !!regex + !!grammar + (choice.n > 0);
+}
+
+bool constraint_is_set(void)
+{
+    return n_flag() > 0;
+}
+
+/* ---- values ---- */
+
+static bool is_schema_text(const char *value)
+{
+    const char *text = value + strspn(value, " \t\r\n");
+    return *text == '{' || strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+}
+
+/* A grammar's text defines something; a path that names a file is one, whatever it looks like. */
+static bool is_grammar_text(const char *value)
+{
+    return !file_exists(value) && strpbrk(value, ":\n");
+}
+
+/* Append a JSON string: the value, or the content of the file that it names. */
+static int put_value(struct buf *b, const char *value, bool is_text, struct err *e)
+{
+    struct buf file = {0};
+    int rc = is_text ? 0 : file_read(&file, value, CONSTRAINT_BYTE_MAX, e);
+    if (rc == 0) json_put_text(b, is_text ? value : file.data, is_text ? strlen(value) : file.n);
+    buf_deinit(&file);
+    return rc;
+}
+
+static void put_choice_item(struct buf *b, const char *text, size_t n)
+{
+    if (b->data[b->n - 1] != '[') buf_add_char(b, ',');
+    json_put_text(b, text, n);
+}
+
+/* Append texts that commas separate, or the items of a JSON list. */
+static int put_choices_of(struct buf *b, const char *value, struct err *e)
+{
+    struct json *list = NULL;
+    int rc = *value == '[' ? json_parse(&list, value, strlen(value), NULL, e) : 0;
+    for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
+        size_t n;
+        const char *text = json_text(json_item(list, i), &n);
+        if (text)
+            put_choice_item(b, text, n);
+        else
+            rc = err_set(e, ERR_ARG, "[%zu]: expected a text", i);
+    }
+    json_drop(list);
+    if (*value == '[') return rc;
+    for (const char *text = value;; text++) {
+        size_t n = strcspn(text, ",");
+        put_choice_item(b, text, n);
+        text += n;
+        if (!*text) return 0;
+    }
+}
+
+static int put_choices(struct buf *b, struct err *e)
+{
+    int rc = 0;
+    buf_add_char(b, '[');
+    for (size_t i = 0; rc == 0 && !b->failed && i < choice.n; i++)
+        rc = put_choices_of(b, choice.v[i], e);
+    if (rc == 0 && !b->failed && b->data[b->n - 1] == '[')
+        rc = err_set(e, ERR_ARG, "the list is empty");
+    buf_add_char(b, ']');
+    return rc;
+}
+
+/* ---- the body ---- */
+
+/* Append the body; *flag and *field: what the sentences of errors call it, and the body. */
+static int put_body(struct buf *b, const char **flag, const char **field, struct err *e)
+{
+    int rc = 0;
+    *flag = schema    ? "--json-schema"
+            : object  ? "--json-object"
+            : regex   ? "--regex"
+            : grammar ? "--grammar"
+                      : "--choice";
+    *field = schema    ? "json_schema"
+             : object  ? "response_format"
+             : regex   ? "guided_regex"
+             : grammar ? "grammar"
+                       : "guided_choice";
+    buf_addf(b, "{\"%s\":", *field);
+    if (schema)
+        rc = put_value(b, schema, is_schema_text(schema), e);
+    else if (object)
+        buf_add_text(b, "{\"type\":\"json_object\"}");
+    else if (regex)
+        rc = put_value(b, regex, true, e);
+    else if (grammar)
+        rc = put_value(b, grammar, is_grammar_text(grammar), e);
+    else
+        rc = put_choices(b, e);
+    buf_add_char(b, '}');
+    if (rc == 0 && b->failed) return err_memory(e, "a constraint", b->n);
+    return rc ? err_prefix(e, rc, "%s", *flag) : 0;
+}
+
+static int check_flags(struct err *e)
+{
+    if (n_flag() > 1)
+        return err_set(e, ERR_ARG,
+                       "only one of --json-schema, --json-object, --regex, --grammar and --choice "
+                       "may be given: an answer is held to one");
+    if ((regex && !*regex) || (grammar && !*grammar) || (schema && !*schema))
+        return err_set(e, ERR_ARG, "%s: it is empty",
+                       regex     ? "--regex"
+                       : grammar ? "--grammar"
+                                 : "--json-schema");
+    return 0;
+}
+
+int constraint_hold(struct request *r, const struct session *s, struct err *e)
+{
+    const struct api api = {.session = s};
+    const char *flag, *field;
+    struct buf b = {0};
+    struct json *body = NULL;
+    if (!constraint_is_set()) return 0;
+    int rc = check_flags(e);
+    if (rc == 0) rc = put_body(&b, &flag, &field, e);
+    if (rc == 0 && r->params.ignore_eos)
+        rc = err_set(e, ERR_ARG, "--ignore-eos: not with %s, which says where the answer ends",
+                     flag);
+    if (rc == 0) rc = json_parse(&body, b.data, b.n, NULL, e);
+    if (rc == 0 && (rc = api_hold(r, &api, body, e)) != 0) rc = err_rename(e, rc, field, flag);
+    json_drop(body);
+    buf_deinit(&b);
+    return rc;
+}
