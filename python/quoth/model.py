@@ -120,7 +120,7 @@ class Answer:
         return found
 
     def take(self, event: _lib.Event) -> Optional[StreamOutput]:
-        """What is new; None: nothing of the answer. QuothError: the model gave no numbers."""
+        """What is new; None: nothing of the answer. QuothError: the model returned no finite numbers."""
         if event.kind == _lib.EVENT_PROMPT:
             if self.output.prompt_logprobs is not None:
                 self.output.prompt_logprobs.append(self._logprobs(event))
@@ -146,7 +146,7 @@ class Answer:
     def _finish(self, event: _lib.Event, completion: CompletionOutput, piece: StreamOutput) -> None:
         reason = event.finish_reason.decode()
         if reason == "error":
-            raise _lib.QuothError("the model gave no numbers" if self.job.pooling else
+            raise _lib.QuothError("the model returned no finite numbers" if self.job.pooling else
                                   "the model gave no token that may be picked")
         completion.finish_reason = piece.finish_reason = reason
         stop: Union[None, int, str] = event.stop_text.decode() if event.stop_text else None

@@ -128,15 +128,20 @@ static const char *text_at(const struct json *j, const char *path)
     return text ? text : "(none)";
 }
 
-/* Is the body refused with a sentence that has `words` in it, about `param`? */
-static void refused(struct rig *r, const char *url, const char *body, const char *param,
-                    const char *words)
+/* Check that the body is rejected because of `param`, at `place` in it. */
+static void refused_at(struct rig *r, const char *url, const char *body, const char *param,
+                       const char *place)
 {
     struct json *got = ask(r, url, body);
-    if (strcmp(text_at(got, "param"), param) != 0 || !strstr(text_at(got, "message"), words))
+    if (strcmp(text_at(got, "param"), param) != 0 || !strstr(text_at(got, "message"), place))
         test_fail(__FILE__, __LINE__, "%.200s: param %s, message %s", body, text_at(got, "param"),
                   text_at(got, "message"));
     json_drop(got);
+}
+
+static void refused(struct rig *r, const char *url, const char *body, const char *param)
+{
+    refused_at(r, url, body, param, "");
 }
 
 static void accepted(struct rig *r, const char *url, const char *body)
@@ -208,8 +213,8 @@ TEST(api_accepts_strict_tools_with_auto)
     accepted(&rig, CHAT, "{" USER ",'max_tokens':1," TOOL(",'strict':true") "}");
     accepted(&rig, CHAT,
              "{" USER ",'max_tokens':1,'tool_choice':'auto'," TOOL(",'strict':false") "}");
-    refused(&rig, CHAT, "{" USER "," TOOL(",'strict':'yes'") "}", "tools", "strict: expected true");
-    refused(&rig, CHAT, "{" USER ",'tool_choice':'required'," TOOL("") "}", "tool_choice", "auto");
+    refused(&rig, CHAT, "{" USER "," TOOL(",'strict':'yes'") "}", "tools");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'required'," TOOL("") "}", "tool_choice");
     rig_close(&rig);
 }
 
@@ -221,7 +226,7 @@ TEST(api_refuses_tools_without_a_parser)
     NEED(rig_open(&rig));
     EXPECT_TEXT(rig.chat.tool_parser, "hermes");
     rig.chat.tool_parser = NULL;
-    refused(&rig, CHAT, "{" USER "," TOOL("") "}", "tools", "--tool-call-parser");
+    refused(&rig, CHAT, "{" USER "," TOOL("") "}", "tools");
     accepted(&rig, CHAT, "{" USER ",'max_tokens':1,'tool_choice':'none'," TOOL("") "}");
     accepted(&rig, CHAT, "{" USER ",'max_tokens':1,'tools':[]}");
     o.tool_call_parser = o.reasoning_parser = "none";
@@ -231,7 +236,7 @@ TEST(api_refuses_tools_without_a_parser)
     struct template *own = rig.chat.t;
     static const char silent[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
     NEED_OK(template_open(&rig.chat.t, silent, strlen(silent), &e), &e);
-    refused(&rig, CHAT, "{" USER "," TOOL("") "}", "tools", "--chat-template");
+    refused(&rig, CHAT, "{" USER "," TOOL("") "}", "tools");
     accepted(&rig, CHAT,
              "{" USER ",'max_tokens':1,'chat_template_kwargs':{'xml_tools':[]}," TOOL("") "}");
     template_close(rig.chat.t);
@@ -259,7 +264,7 @@ TEST(api_constraints_are_not_of_reasoning)
     const char *parser = rig.chat.reasoning_parser;
     rig.chat.reasoning_parser = "think";
     NEED_OK(template_open(&rig.chat.t, opens, strlen(opens), &e), &e);
-    refused(&rig, CHAT, "{" USER ",'guided_choice':['yes']}", "guided_choice", "reasoning");
+    refused(&rig, CHAT, "{" USER ",'guided_choice':['yes']}", "guided_choice");
     accepted(&rig, CHAT, "{" USER ",'max_tokens':1}");
     template_close(rig.chat.t);
     NEED_OK(template_open(&rig.chat.t, closes, strlen(closes), &e), &e);
@@ -328,7 +333,7 @@ TEST(api_usage_comes_with_each_piece)
     for (size_t k = 0; k < json_count(got); k++) EXPECT(!at(json_item(got, k), "usage"));
     json_drop(got);
     refused(&rig, TEXT, "{" ONCE ",'stream':true,'stream_options':{'continuous_usage_stats':1}}",
-            "continuous_usage_stats", "true or false");
+            "continuous_usage_stats");
     rig_close(&rig);
 }
 
@@ -457,13 +462,13 @@ TEST(api_logit_bias_forms)
                                         "{'99999999999999999999':1}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(body[0], 256, "{" ONCE ",'max_tokens':1,'logit_bias':%s}", wrong[i]);
-        refused(&rig, TEXT, body[0], "logit_bias", "logit_bias");
+        refused(&rig, TEXT, body[0], "logit_bias");
     }
     struct buf many = {0};
     buf_add_text(&many, "{" ONCE ",'max_tokens':1,'logit_bias':[[5,1]");
     for (int i = 0; i < 5000; i++) buf_add_text(&many, ",[5,1]");
     buf_add_text(&many, "]}");
-    refused(&rig, TEXT, many.data, "logit_bias", "more entries than the 4096 tokens");
+    refused(&rig, TEXT, many.data, "logit_bias");
     buf_deinit(&many);
     rig_close(&rig);
 }
@@ -477,13 +482,12 @@ TEST(api_lists_that_forbid_every_token)
     for (int i = 1; i < 4096; i++) buf_addf(&all, ",[%d,%s]", i, i % 2 ? "false" : "-100");
     buf_add_text(&all, "]}");
 #define ASKED(more) "{" ONCE ",'max_tokens':1," more "}"
-    static const char words[] = "no token is left";
-    refused(&rig, TEXT, all.data, "logit_bias", words);
+    refused(&rig, TEXT, all.data, "logit_bias");
     refused(&rig, TEXT, ASKED("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-100}"),
-            "logit_bias", words);
-    refused(&rig, CHAT, "{" USER ",'allowed_token_ids':[]}", "allowed_token_ids", words);
+            "logit_bias");
+    refused(&rig, CHAT, "{" USER ",'allowed_token_ids':[]}", "allowed_token_ids");
     refused(&rig, TEXT, ASKED("'allowed_token_ids':[300],'stop_token_ids':[300],'min_tokens':1"),
-            "min_tokens", words);
+            "min_tokens");
     accepted(&rig, TEXT, ASKED("'allowed_token_ids':[300],'stop_token_ids':[300]"));
     accepted(&rig, TEXT,
              ASKED("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-99}"));
@@ -504,12 +508,10 @@ TEST(api_continuing_a_message)
     accepted(&rig, CHAT, body);
     snprintf(body, sizeof body, "{%s,'continue_final_message':true,'add_generation_prompt':true}",
              begun);
-    refused(&rig, CHAT, body, "continue_final_message",
-            "Cannot set both `continue_final_message` and `add_generation_prompt` to True.");
+    refused(&rig, CHAT, body, "continue_final_message");
     refused(&rig, CHAT, "{" USER ",'continue_final_message':true,'add_generation_prompt':true}",
-            "continue_final_message", "Cannot set both");
-    refused(&rig, CHAT, "{" USER ",'continue_final_message':true}", "continue_final_message",
-            "must have the role \"assistant\", got \"user\"");
+            "continue_final_message");
+    refused(&rig, CHAT, "{" USER ",'continue_final_message':true}", "continue_final_message");
     rig_close(&rig);
 }
 
@@ -517,14 +519,15 @@ TEST(api_messages_without_content)
 {
     NEED(rig_open(&rig));
 #define ONE(m) "{'messages':[" m "],'max_tokens':1}"
-    refused(&rig, CHAT, ONE("{'role':'user'}"), "messages", "messages[0].content: expected a text");
-    refused(&rig, CHAT,
-            ONE("{'role':'user','content':'a'},{'role':'assistant'},{'role':'user','content':'b'}"),
-            "messages", "messages[1].content");
-    refused(&rig, CHAT, ONE("{'role':'system'},{'role':'user','content':'b'}"), "messages",
-            "[0].content");
-    refused(&rig, CHAT, ONE("{}"), "messages", "messages[0]");
-    refused(&rig, CHAT, ONE("{'role':5}"), "messages", "messages[0]");
+    refused_at(&rig, CHAT, ONE("{'role':'user'}"), "messages", "messages[0].content");
+    refused_at(
+        &rig, CHAT,
+        ONE("{'role':'user','content':'a'},{'role':'assistant'},{'role':'user','content':'b'}"),
+        "messages", "messages[1].content");
+    refused_at(&rig, CHAT, ONE("{'role':'system'},{'role':'user','content':'b'}"), "messages",
+               "[0].content");
+    refused_at(&rig, CHAT, ONE("{}"), "messages", "messages[0]");
+    refused_at(&rig, CHAT, ONE("{'role':5}"), "messages", "messages[0]");
     static const char *const wrong[] = {"5", "1.5", "true", "{}", "{'type':'text','text':'a'}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char body[256];
@@ -532,8 +535,7 @@ TEST(api_messages_without_content)
                  "{'messages':[{'role':'user','content':'a'},{'role':'%s','content':%s}],'max_"
                  "tokens':1}",
                  i % 2 ? "tool" : "own", wrong[i]);
-        refused(&rig, CHAT, body, "messages",
-                "messages[1].content: expected a text or a list of parts");
+        refused_at(&rig, CHAT, body, "messages", "messages[1].content");
     }
     accepted(&rig, CHAT, ONE("{'role':'user','content':[{'type':'text','text':'a'}]}"));
     accepted(&rig, CHAT, ONE("{'role':'user','content':null}"));
@@ -551,13 +553,11 @@ TEST(api_numbers_at_their_edges)
     NEED(rig_open(&rig));
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':-9223372036854775808}");
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':9223372036854775807}");
-    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':-9223372036854775809}", "seed", "integer");
-    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':9223372036854775808}", "seed", "integer");
-    refused(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':5}", "min_tokens",
-            "at most max_tokens");
-    refused(&rig, TEXT, "{" ONCE ",'min_tokens':17}", "min_tokens", "at most max_tokens, 16");
-    refused(&rig, CHAT, "{" USER ",'max_completion_tokens':4,'min_tokens':5}", "min_tokens",
-            "max_tokens, 4");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':-9223372036854775809}", "seed");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':1,'seed':9223372036854775808}", "seed");
+    refused(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':5}", "min_tokens");
+    refused(&rig, TEXT, "{" ONCE ",'min_tokens':17}", "min_tokens");
+    refused(&rig, CHAT, "{" USER ",'max_completion_tokens':4,'min_tokens':5}", "min_tokens");
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':4}");
     /* both are cut to the context */
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1000,'min_tokens':1000}");
@@ -575,9 +575,9 @@ TEST(api_fields_that_cannot_be_kept_are_refused)
     for (size_t i = 0; i < sizeof field / sizeof *field; i++) {
         snprintf(param, sizeof param, "%.*s", (int)strcspn(field[i] + 1, "'"), field[i] + 1);
         snprintf(body, sizeof body, "{" USER ",%s}", field[i]);
-        refused(&rig, CHAT, body, param, param);
+        refused(&rig, CHAT, body, param);
         snprintf(body, sizeof body, "{" ONCE ",%s}", field[i]);
-        refused(&rig, TEXT, body, param, param);
+        refused(&rig, TEXT, body, param);
     }
     rig_close(&rig);
 }
@@ -610,13 +610,13 @@ TEST(api_prompts_of_ids_and_texts)
                       text_at(got, "message"));
         json_drop(got);
     }
-    refused(&rig, EMBED, "{'input':[]}", "input", "empty");
-    refused(&rig, EMBED, "{'input':''}", "input", "no tokens");
-    refused(&rig, EMBED, "{'input':['a','']}", "input", "no tokens");
-    refused(&rig, EMBED, "{'input':[12,true]}", "input", "input[1]");
-    refused(&rig, EMBED, "{'input':[[12,[3]]]}", "input", "input[1]");
-    refused(&rig, EMBED, "{'input':[999999]}", "input", "out of vocabulary");
-    refused(&rig, EMBED, "{'input':[1.5]}", "input", "input[0]");
+    refused(&rig, EMBED, "{'input':[]}", "input");
+    refused(&rig, EMBED, "{'input':''}", "input");
+    refused(&rig, EMBED, "{'input':['a','']}", "input");
+    refused_at(&rig, EMBED, "{'input':[12,true]}", "input", "input[1]");
+    refused_at(&rig, EMBED, "{'input':[[12,[3]]]}", "input", "input[1]");
+    refused(&rig, EMBED, "{'input':[999999]}", "input");
+    refused_at(&rig, EMBED, "{'input':[1.5]}", "input", "input[0]");
     rig_close(&rig);
 }
 
@@ -666,21 +666,21 @@ TEST(api_bounds_the_bytes_of_lists_of_texts)
         if (list[i].fits)
             accepted(&rig, TEXT, body);
         else
-            refused(&rig, TEXT, body, list[i].field, "at most 65536 bytes");
+            refused(&rig, TEXT, body, list[i].field);
     }
     rig_close(&rig);
 }
 
 /* A text of n bytes, in quotes of C's bodies, where `format` says. */
 static void refused_long(struct rig *r, const char *url, const char *format, size_t n,
-                         const char *param, const char *words)
+                         const char *param)
 {
     struct buf body = {0};
     const char *mark = strchr(format, '@');
     buf_add(&body, format, (size_t)(mark - format));
     for (size_t i = 0; i < n; i++) buf_add_char(&body, 'a');
     buf_add_text(&body, mark + 1);
-    refused(r, url, body.data, param, words);
+    refused(r, url, body.data, param);
     buf_deinit(&body);
 }
 
@@ -688,16 +688,14 @@ static void refused_long(struct rig *r, const char *url, const char *format, siz
 TEST(api_long_texts_are_refused_wherever_they_stand)
 {
     NEED(rig_open(&rig));
-    refused_long(&rig, TEXT, "{'prompt':'@'}", 1 << 18, "prompt", "more than");
-    refused_long(&rig, TEXT, "{'prompt':['@',5]}", 1 << 18, "prompt", "more than");
-    refused_long(&rig, TEXT, "{'prompt':[['@']]}", 1 << 18, "prompt", "more than");
-    refused_long(&rig, TEXT, "{'prompt':['a',['@',5]]}", 1 << 18, "prompt", "more than");
-    refused_long(&rig, EMBED, "{'input':[['@']]}", 1 << 18, "input", "more than");
-    refused_long(&rig, TEXT, "{" ONCE ",'logit_bias':{'@':1}}", 1 << 17, "logit_bias",
-                 "at most 65536 bytes");
-    refused_long(&rig, TEXT, "{" ONCE ",'logit_bias':[['@',1]]}", 1 << 17, "logit_bias",
-                 "at most 65536 bytes");
-    refused_long(&rig, TEXT, "{" ONCE ",'model':'@'}", 1 << 17, "model", "at most 4096 bytes");
+    refused_long(&rig, TEXT, "{'prompt':'@'}", 1 << 18, "prompt");
+    refused_long(&rig, TEXT, "{'prompt':['@',5]}", 1 << 18, "prompt");
+    refused_long(&rig, TEXT, "{'prompt':[['@']]}", 1 << 18, "prompt");
+    refused_long(&rig, TEXT, "{'prompt':['a',['@',5]]}", 1 << 18, "prompt");
+    refused_long(&rig, EMBED, "{'input':[['@']]}", 1 << 18, "input");
+    refused_long(&rig, TEXT, "{" ONCE ",'logit_bias':{'@':1}}", 1 << 17, "logit_bias");
+    refused_long(&rig, TEXT, "{" ONCE ",'logit_bias':[['@',1]]}", 1 << 17, "logit_bias");
+    refused_long(&rig, TEXT, "{" ONCE ",'model':'@'}", 1 << 17, "model");
     rig_close(&rig);
 }
 
@@ -812,14 +810,13 @@ TEST(api_repeated_texts_are_reserved)
 TEST(api_words_are_whole)
 {
     NEED(rig_open(&rig));
-    refused(&rig, TEXT, "{" ONCE ",'response_format':{'type':'text\\u0000x'}}", "response_format",
-            "expected a text");
-    refused(&rig, CHAT, "{" USER ",'tool_choice':'none\\u0000x'}", "tool_choice", "only");
-    refused(&rig, CHAT, "{" USER ",'modalities':['text\\u0000audio']}", "modalities", "only");
-    refused(&rig, CHAT, "{" USER ",'modalities':'audio'}", "modalities", "a list");
-    refused(&rig, CHAT, "{" USER ",'modalities':{'audio':1}}", "modalities", "a list");
-    refused(&rig, TEXT, "{" ONCE ",'model':'tiny\\u0000x'}", "model", "expected");
-    refused(&rig, TEXT, "{" ONCE ",'early_stopping':'never\\u0000'}", "early_stopping", "expected");
+    refused(&rig, TEXT, "{" ONCE ",'response_format':{'type':'text\\u0000x'}}", "response_format");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'none\\u0000x'}", "tool_choice");
+    refused(&rig, CHAT, "{" USER ",'modalities':['text\\u0000audio']}", "modalities");
+    refused(&rig, CHAT, "{" USER ",'modalities':'audio'}", "modalities");
+    refused(&rig, CHAT, "{" USER ",'modalities':{'audio':1}}", "modalities");
+    refused(&rig, TEXT, "{" ONCE ",'model':'tiny\\u0000x'}", "model");
+    refused(&rig, TEXT, "{" ONCE ",'early_stopping':'never\\u0000'}", "early_stopping");
     accepted(&rig, CHAT, "{" USER ",'modalities':['text'],'max_tokens':1}");
     rig_close(&rig);
 }

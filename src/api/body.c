@@ -13,7 +13,7 @@ const struct json *body_field(const struct json *body, const char *name)
 
 int body_wrong(const char *name, const char *expected, const struct json *found, struct err *e)
 {
-    return err_field(e, ERR_ARG, name, ": expected %s, found %s", expected,
+    return err_field(e, ERR_ARG, name, ": expected %s, got %s", expected,
                      json_kind_name(json_kind(found)));
 }
 
@@ -42,8 +42,8 @@ int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, 
     if (!is_whole(j)) return body_wrong(name, "an integer", j, e);
     int64_t v = json_int(j, 0);
     if (v < lo || v > hi)
-        return err_field(e, ERR_ARG, name, ": %lld is not in [%lld, %lld]", (long long)v,
-                         (long long)lo, (long long)hi);
+        return err_field(e, ERR_ARG, name, ": must be in [%lld, %lld], got %lld", (long long)lo,
+                         (long long)hi, (long long)v);
     *out = v;
     return 0;
 }
@@ -59,7 +59,7 @@ int body_flag(const struct json *body, const char *name, bool *out, struct err *
 
 static int too_long(const char *name, size_t n, size_t most, struct err *e)
 {
-    return err_field(e, ERR_LIMIT, name, ": %zu entries are above the limit of %zu", n, most);
+    return err_field(e, ERR_LIMIT, name, ": must have at most %zu entries, got %zu", most, n);
 }
 
 int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,
@@ -91,9 +91,9 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
     size_t n;
     const char *text = json_text(j, &n);
     if (!j) return 0;
-    if (!text) return body_wrong(name, "a text", j, e);
+    if (!text) return body_wrong(name, "a string", j, e);
     if (n > n_max || strlen(text) != n)
-        return err_field(e, ERR_ARG, name, ": expected a text of at most %zu bytes", n_max);
+        return err_field(e, ERR_ARG, name, ": expected a string of at most %zu bytes", n_max);
     *out = text;
     return 0;
 }
@@ -111,7 +111,8 @@ int body_texts(const struct json *body, const char *name, int n_max, struct aren
     const struct json *j = body_field(body, name);
     if (!j) return 0;
     bool one = json_kind(j) == JK_TEXT;
-    if (!one && json_kind(j) != JK_LIST) return body_wrong(name, "a text or a list of texts", j, e);
+    if (!one && json_kind(j) != JK_LIST)
+        return body_wrong(name, "a string or a list of strings", j, e);
     size_t count = one ? 1 : json_count(j);
     if (count > (size_t)n_max) return too_long(name, count, (size_t)n_max, e);
     struct text_span *v = arena_push0(a, count + 1, sizeof *v);
@@ -119,7 +120,7 @@ int body_texts(const struct json *body, const char *name, int n_max, struct aren
     for (size_t i = 0; i < count; i++) {
         const struct json *item = one ? j : json_item(j, i);
         if (json_kind(item) != JK_TEXT) {
-            return err_field(e, ERR_ARG, name, "[%zu]: expected a text, found %s", i,
+            return err_field(e, ERR_ARG, name, "[%zu]: expected a string, got %s", i,
                              json_kind_name(json_kind(item)));
         }
         if (copy_text(&v[i], item, a) != 0) return err_memory(e, name, count);

@@ -24,8 +24,8 @@ enum { PART_MAX = 2048, RUNNING_MAX = 128, ORDINARY = 8, MODEL_MAX = 4096 };
 int call_parts(struct api_call *c, int n, struct err *e)
 {
     if (n > PART_MAX)
-        return err_field(e, ERR_ARG, c->dialect->prompt, ": %d prompts are above the limit of %d",
-                         n, PART_MAX);
+        return err_field(e, ERR_ARG, c->dialect->prompt, ": must have at most %d prompts, got %d",
+                         PART_MAX, n);
     c->part = calloc((size_t)n, sizeof *c->part);
     if (!c->part) return err_memory(e, "prompts", (size_t)n * sizeof *c->part);
     c->n_part = c->n_open = n;
@@ -74,7 +74,7 @@ int call_model(struct api_call *c, const struct json *body, struct err *e)
 int call_stream(struct api_call *c, struct err *e)
 {
     if (!c->stream || (c->api->streams && c->dialect->stream_type)) return 0;
-    return err_field(e, ERR_UNSUPPORTED, "stream", ": answers come as a whole here");
+    return err_field(e, ERR_UNSUPPORTED, "stream", ": not supported by this endpoint");
 }
 
 int call_own(struct api_call *c, size_t size, struct err *e)
@@ -86,7 +86,7 @@ int call_own(struct api_call *c, size_t size, struct err *e)
 static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     if (json_kind(body) != JK_OBJECT)
-        return err_field(e, ERR_ARG, "body", ": expected an object, found %s",
+        return err_field(e, ERR_ARG, "body", ": expected an object, got %s",
                          json_kind_name(json_kind(body)));
     int rc = c->dialect->fields ? fields_check(body, c->dialect->fields, e) : 0;
     return rc ? rc : c->dialect->read(c, body, e);
@@ -126,7 +126,7 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
     const struct dialect *d = dialect_find(url);
     *out = NULL;
     return d ? call_open(out, a, d, body, bell, e)
-             : err_field(e, ERR_MISSING, "url", ": there is no endpoint \"%.100s\"", url);
+             : err_field(e, ERR_MISSING, "url", ": endpoint \"%.100s\" not found", url);
 }
 
 int call_open(struct api_call **out, const struct api *a, const struct dialect *dialect,
@@ -370,12 +370,12 @@ int check_choice(const struct part *p, const struct choice *a, struct err *e)
 {
     if (p->no_memory) return err_memory(e, "an answer", a->text.n);
     if (a->reply.finish == FINISH_ERROR)
-        return err_set(e, ERR_IO, "the model gave no token that may be picked%s",
-                       p->held ? ", or its constraint took more time or memory than it may" : "");
+        return err_set(e, ERR_IO, "the model's output allows no token%s",
+                       p->held ? ", or its constraint exceeded its limit of time or memory" : "");
     if (a->reply.finish == FINISH_REFUSED)
         return err_set(
             e, ERR_BUSY,
-            "the queue is full, and most of it is of this key or address; try again later");
+            "the queue is full, mostly with requests of this key or address; try again later");
     if (a->reply.finish == FINISH_ABORT) return err_set(e, ERR_IO, "the request was cancelled");
     return 0;
 }

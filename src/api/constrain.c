@@ -7,14 +7,13 @@
 int call_constrain(struct api_call *c, const struct constraint_asked *asked, struct err *e)
 {
     if (c->constraint)
-        return err_field(e, ERR_ARG, asked->field,
-                         ": the request has another constraint, %s; an answer is held to one",
+        return err_field(e, ERR_ARG, asked->field, ": must not come with another constraint, %s",
                          c->constraint_field);
     struct words *words = c->api->session->words;
     struct err why = {0};
     int rc = words ? held_open(&c->constraint, words, asked->kind, asked->text, asked->n,
                                &asked->options, &why)
-                   : err_set(&why, ERR_UNSUPPORTED, "there is no model here");
+                   : err_set(&why, ERR_UNSUPPORTED, "this endpoint has no model");
     c->constraint_field = asked->field;
     return rc ? err_field(e, rc, asked->field, "%s: %s", asked->place, why.text) : 0;
 }
@@ -24,7 +23,7 @@ static int check_held(const struct request *r, const char *field, struct err *e)
 {
     if (!r->params.ignore_eos) return 0;
     return err_field(e, ERR_UNSUPPORTED, "ignore_eos",
-                     ": not with %s, which says where the answer ends", field);
+                     ": must not come with %s, which ends the answer", field);
 }
 
 int call_hold_requests(struct api_call *c, struct err *e)
@@ -56,10 +55,10 @@ static int check_numbers(const struct json *j, struct err *e)
 {
     int rc = 0;
     if (json_kind(j) == JK_REAL && fabs(json_real(j, 0)) >= 0x1p63)
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "a number beyond 64 bits, %g: send the schema as a string, which keeps its digits",
-            json_real(j, 0));
+        return err_set(e, ERR_UNSUPPORTED,
+                       "the number %g does not fit 64 bits; send the schema as a string, which "
+                       "keeps its digits",
+                       json_real(j, 0));
     for (size_t i = 0; json_kind(j) == JK_LIST && rc == 0 && i < json_count(j); i++)
         rc = check_numbers(json_item(j, i), e);
     for (void *it = json_kind(j) == JK_OBJECT ? json_first(j) : NULL; it && rc == 0;

@@ -67,8 +67,8 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
         const struct field *f = find(name, where);
         const struct json *value = json_it_value(it);
         if (f && f->later && body_asks(value))
-            return err_field(e, ERR_UNSUPPORTED, name, ": this is not there yet");
-        if (!f) log_debug("a request has a field that nobody knows: \"%.60s\"", name);
+            return err_field(e, ERR_UNSUPPORTED, name, ": not supported yet");
+        if (!f) log_debug("ignored the unknown field \"%.60s\" of a request", name);
     }
     return 0;
 }

@@ -31,7 +31,7 @@ static int read_id(struct api_call *c, const struct json *body, struct err *e)
     int rc = body_text(body, "request_id", ID_MAX, &id, e);
     if (rc != 0 || !id) return rc;
     if (!*id || id[strspn(id, letters)])
-        return err_field(e, ERR_ARG, "request_id", ": it may have letters, digits and -_.: alone");
+        return err_field(e, ERR_ARG, "request_id", ": must have only letters, digits and -_.:");
     snprintf(c->id, sizeof c->id, "%s%s", c->dialect->id_prefix, id);
     return 0;
 }
@@ -46,7 +46,7 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
     if (rc != 0 || !options) return rc;
     if (json_kind(options) != JK_OBJECT)
         return body_wrong("stream_options", "an object", options, e);
-    if (!c->stream) return err_field(e, ERR_ARG, "stream_options", ": stream must be true with it");
+    if (!c->stream) return err_field(e, ERR_ARG, "stream_options", ": must come with stream true");
     rc = body_flag(options, "include_usage", &own->include_usage, e);
     if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
     own->usage_always &= own->include_usage; /* as vLLM: nothing by itself */

@@ -16,9 +16,9 @@ static int check_tools(const struct json *tools, struct err *e)
         const struct json *tool = json_item(tools, i), *function = json_field(tool, "function");
         const char *type = json_text(json_field(tool, "type"), NULL);
         if (!type || strcmp(type, "function") != 0)
-            return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu]: only functions are supported", i);
+            return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu].type: must be \"function\"", i);
         if (!json_text(json_field(function, "name"), NULL))
-            return err_field(e, ERR_ARG, "tools", "[%zu].function.name: expected a text", i);
+            return err_field(e, ERR_ARG, "tools", "[%zu].function.name: expected a string", i);
         const struct json *strict = body_field(function, "strict");
         if (strict && json_kind(strict) != JK_BOOL)
             return err_field(e, ERR_ARG, "tools", "[%zu].function.strict: expected true or false",
@@ -40,9 +40,9 @@ static int check_tools_kept(const struct api_call *c, const struct json *body, s
             "or send tool_choice \"none\"");
     if (!template_caps(chat->t)->tools && !chat->kwargs &&
         json_count(body_field(body, "chat_template_kwargs")) == 0)
-        return err_field(e, ERR_UNSUPPORTED, "tools",
-                         ": this model's chat template does not print them; choose another with "
-                         "--chat-template");
+        return err_field(
+            e, ERR_UNSUPPORTED, "tools",
+            ": not supported by this model's chat template; choose another with --chat-template");
     return 0;
 }
 
@@ -85,8 +85,8 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
     if (rc == 0) rc = body_text(body, "reasoning_format", 40, &format, e);
     bool none = strcmp(format, "none") == 0;
     if (rc == 0 && !none && strcmp(format, "auto") != 0 && strcmp(format, "deepseek") != 0)
-        rc =
-            err_field(e, ERR_ARG, "reasoning_format", ": it is \"none\", \"auto\" or \"deepseek\"");
+        rc = err_field(e, ERR_ARG, "reasoning_format",
+                       ": must be \"none\", \"auto\" or \"deepseek\"");
     c->reasoning_parser = none ? NULL : c->api->chat->reasoning_parser;
     c->no_reasoning = !told;
     return rc;
@@ -100,8 +100,7 @@ static int check_modalities(const struct json *body, struct err *e)
     for (size_t i = 0; i < json_count(list); i++) {
         const char *word = json_text(json_item(list, i), NULL);
         if (!word || strcmp(word, "text") != 0)
-            return err_field(e, ERR_UNSUPPORTED, "modalities", "[%zu]: only \"text\" is supported",
-                             i);
+            return err_field(e, ERR_UNSUPPORTED, "modalities", "[%zu]: must be \"text\"", i);
     }
     return 0;
 }
@@ -128,7 +127,7 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
     if (rc == 0) rc = body_int(body, "top_logprobs", 0, TOP_LOGPROB_MAX, &top, e);
     if (rc == 0) rc = read_prompt_logprobs(c, r, body, e);
     if (rc == 0 && top > 0 && !c->logprobs)
-        rc = err_field(e, ERR_ARG, "top_logprobs", ": logprobs must be true with it");
+        rc = err_field(e, ERR_ARG, "top_logprobs", ": must come with logprobs true");
     r->params.n_logprob = c->logprobs ? (int32_t)top : -1;
     return rc;
 }

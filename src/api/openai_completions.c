@@ -28,7 +28,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     size_t n_suffix = 0;
     int rc = openai_read(c, body, e);
     if (rc == 0 && suffix && (!json_text(suffix, &n_suffix) || n_suffix))
-        rc = err_field(e, ERR_UNSUPPORTED, "suffix", ": the model does not fill in");
+        rc = err_field(e, ERR_UNSUPPORTED, "suffix", ": not supported yet");
     if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
     if (rc == 0) rc = read_prompts(c, body, open_part, e);
     return rc ? rc : openai_read_format(c, body, e);

@@ -30,7 +30,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     int rc = openai_read(c, body, e);
     if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
     if (rc == 0 && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
-        rc = err_field(e, ERR_ARG, "encoding_format", ": it is \"float\" or \"base64\"");
+        rc = err_field(e, ERR_ARG, "encoding_format", ": must be \"float\" or \"base64\"");
     if (rc == 0) rc = body_int(body, "dimensions", 1, d, &dimensions, e);
     if (rc != 0) return rc;
     struct openai *own = c->own;
@@ -80,8 +80,9 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
     float *v = malloc(n_byte);
     if (!v) return err_memory(e, "an embedding", n_byte);
     memcpy(v, p->pooled, n_byte);
-    int rc =
-        api_normalize(v, own->dimensions) ? 0 : err_set(e, ERR_IO, "the model gave no numbers");
+    int rc = api_normalize(v, own->dimensions)
+                 ? 0
+                 : err_set(e, ERR_IO, "the model returned no finite numbers");
     out_word(o, "object", "embedding");
     (own->base64 ? put_base64 : put_numbers)(o, v, own->dimensions);
     free(v);

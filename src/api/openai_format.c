@@ -28,7 +28,7 @@ enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT };
 static int wrong(const char *field, const char *place, const char *expected,
                  const struct json *found, struct err *e)
 {
-    return err_field(e, ERR_ARG, field, "%s: expected %s, found %s", place, expected,
+    return err_field(e, ERR_ARG, field, "%s: expected %s, got %s", place, expected,
                      json_kind_name(json_kind(found)));
 }
 
@@ -40,8 +40,8 @@ static int constrain(struct api_call *c, const struct constraint_asked *asked, e
     if (form == FORM_SCHEMA && !text && kind != JK_OBJECT && kind != JK_BOOL)
         return wrong(asked->field, asked->place, "a JSON Schema: an object, or its text", value, e);
     if (form == FORM_LIST && kind != JK_LIST)
-        return wrong(asked->field, asked->place, "a list of texts", value, e);
-    if (form == FORM_TEXT && !text) return wrong(asked->field, asked->place, "a text", value, e);
+        return wrong(asked->field, asked->place, "a list of strings", value, e);
+    if (form == FORM_TEXT && !text) return wrong(asked->field, asked->place, "a string", value, e);
     struct constraint_asked one = *asked;
     size_t n = 0;
     const char *grammar = one.kind == GRAMMAR_GBNF ? json_text(value, &n) : NULL;
@@ -61,10 +61,11 @@ static int read_schema(struct api_call *c, const struct json *format, struct err
     if (json_kind(named) != JK_OBJECT)
         return wrong(asked.field, ".json_schema", "an object", named, e);
     if (name && !json_text(name, NULL))
-        return wrong(asked.field, ".json_schema.name", "a text", name, e);
+        return wrong(asked.field, ".json_schema.name", "a string", name, e);
     if (strict && json_kind(strict) != JK_BOOL)
         return wrong(asked.field, ".json_schema.strict", "true or false", strict, e);
-    if (!schema) return err_field(e, ERR_ARG, asked.field, "%s: it is missing", asked.place);
+    if (!schema)
+        return err_field(e, ERR_ARG, asked.field, "%s: expected a value, got nothing", asked.place);
     return constrain(c, &asked, FORM_SCHEMA, schema, e);
 }
 
@@ -74,11 +75,11 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
                       *schema = body_field(format, "schema");
     const char *type = json_text(json_field(format, "type"), NULL);
     if (!format || (type && strcmp(type, "text") == 0)) return 0;
-    if (!type) return err_field(e, ERR_ARG, "response_format", ".type: expected a text");
+    if (!type) return err_field(e, ERR_ARG, "response_format", ".type: expected a string");
     if (strcmp(type, "json_schema") == 0) return read_schema(c, format, e);
     if (strcmp(type, "json_object") != 0)
         return err_field(e, ERR_UNSUPPORTED, "response_format",
-                         ".type: only \"text\", \"json_object\" and \"json_schema\" are supported");
+                         ".type: must be \"text\", \"json_object\" or \"json_schema\"");
     struct constraint_asked asked = {
         .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
     if (schema) return constrain(c, &asked, FORM_SCHEMA, schema, e); /* as llama.cpp has it */
@@ -116,10 +117,9 @@ static int read_options(struct grammar_options *o, const struct json *asked, str
         for (int i = 0; i < N_MEMBER; i++)
             if (strcmp(name, kinds[i].name) == 0) known = true, value = NULL;
         if (!value || json_kind(value) == JK_NULL) continue;
-        if (!known)
-            return err_field(e, ERR_UNSUPPORTED, field, ".%.40s: it is not supported", name);
+        if (!known) return err_field(e, ERR_UNSUPPORTED, field, ".%.40s: not supported yet", name);
         if (json_kind(value) != JK_BOOL)
-            return err_field(e, ERR_ARG, field, ".%.40s: expected true or false, found %s", name,
+            return err_field(e, ERR_ARG, field, ".%.40s: expected true or false, got %s", name,
                              json_kind_name(json_kind(value)));
         if (flag) *flag = json_bool(value, false);
     }
@@ -145,9 +145,8 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
         found.kind = kinds[i].kind, found.place = place[i];
     }
     if (rc == 0 && n != 1)
-        rc = err_field(
-            e, ERR_ARG, field,
-            ": expected one of json, regex, choice, grammar and json_object, found %d of them", n);
+        rc = err_field(e, ERR_ARG, field,
+                       ": expected one of json, regex, choice, grammar and json_object, got %d", n);
     if (rc != 0) return rc;
     return one ? constrain(c, &found, form, one, e) : call_constrain(c, &found, e);
 }

@@ -71,7 +71,8 @@ struct biases {
 static int add_bias(struct biases *b, int64_t id, float bias, struct err *e)
 {
     if (id < 0 || id > INT32_MAX)
-        return err_field(e, ERR_ARG, "logit_bias", ": %lld is not a token id", (long long)id);
+        return err_field(e, ERR_ARG, "logit_bias", ": expected a token id, got %lld",
+                         (long long)id);
     struct token_bias one = {(int32_t)id, bias};
     return vec_push(b, one) ? 0 : err_memory(e, "logit_bias", (b->n + 1) * sizeof one);
 }
@@ -83,7 +84,8 @@ static int add_text_bias(struct biases *b, const struct tokenizer *t, const char
     struct ids ids = {0};
     int rc = check_bytes("logit_bias", b->n_byte += n, e);
     if (rc == 0) rc = tokenizer_encode(t, text, n, 0, &ids, e);
-    if (rc == 0 && ids.n == 0) rc = err_field(e, ERR_ARG, "logit_bias", ": a text without tokens");
+    if (rc == 0 && ids.n == 0)
+        rc = err_field(e, ERR_ARG, "logit_bias", ": expected a string with at least 1 token");
     for (size_t i = 0; rc == 0 && i < ids.n; i++) rc = add_bias(b, ids.v[i], bias, e);
     vec_deinit(&ids);
     return rc;
@@ -94,7 +96,7 @@ static int read_bias_value(float *out, const struct json *value, struct err *e)
 {
     bool never = json_kind(value) == JK_BOOL && !json_bool(value, true);
     if (!never && json_kind(value) != JK_INT && json_kind(value) != JK_REAL)
-        return err_field(e, ERR_ARG, "logit_bias", ": a bias must be a number or false, got %s",
+        return err_field(e, ERR_ARG, "logit_bias", ": expected a number or false as bias, got %s",
                          json_kind_name(json_kind(value)));
     *out = never ? -100 : to_float(json_real(value, 0));
     return 0;
@@ -109,7 +111,7 @@ static int add_key_bias(struct biases *b, const struct tokenizer *t, const char 
     bool number = n > 0 && end == key + n;
     /* spelled in one way alone: else a map could name a token again and again */
     if (number && (!isdigit((unsigned char)*key) || (*key == '0' && n > 1)))
-        return err_field(e, ERR_ARG, "logit_bias", ": \"%.40s\" is not a token id", key);
+        return err_field(e, ERR_ARG, "logit_bias", ": expected a token id, got \"%.40s\"", key);
     return number ? add_bias(b, id, bias, e) : add_text_bias(b, t, key, n, bias, e);
 }
 
@@ -124,7 +126,7 @@ static int add_pair_bias(struct biases *b, const struct tokenizer *t, const stru
     if (json_kind(pair) != JK_LIST || json_count(pair) != 2 ||
         (!text && json_kind(token) != JK_INT))
         return err_field(e, ERR_ARG, "logit_bias",
-                         ": expected pairs of a token id or text and a bias");
+                         ": expected pairs of a token id or string and a bias");
     int rc = read_bias_value(&bias, json_item(pair, 1), e);
     if (rc != 0) return rc;
     return text ? add_text_bias(b, t, text, n, bias, e) : add_bias(b, json_int(token, -1), bias, e);
@@ -146,7 +148,8 @@ static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
         if (rc == 0) rc = add_key_bias(b, t, key, n, bias, e);
     }
     if (rc == 0 && b->n > (size_t)n_vocab) /* the same ones again and again */
-        rc = err_field(e, ERR_LIMIT, "logit_bias", ": more entries than the %d tokens", n_vocab);
+        rc = err_field(e, ERR_LIMIT, "logit_bias",
+                       ": must have at most %d entries, one for each token", n_vocab);
     return rc;
 }
 
@@ -206,7 +209,7 @@ static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
     struct ids *word = arena_push0(a, (size_t)n * 2, sizeof *word);
     if (!word) return err_memory(e, "bad_words", (size_t)n * 2 * sizeof *word);
     for (int i = 0; rc == 0 && i < n; i++) {
-        if (text[i].n == 0) return err_field(e, ERR_ARG, "bad_words", "[%d]: it is empty", i);
+        if (text[i].n == 0) return err_field(e, ERR_ARG, "bad_words", "[%d]: must not be empty", i);
         rc = api_bad_word(word + 2 * i, t, text[i].text, text[i].n, a, e);
     }
     p->bad_word = word;
@@ -220,14 +223,14 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
     int n_vocab = api->session->info->n_vocab;
     int rc = body_ids(body, "stop_token_ids", a, &p->stop_id, &p->n_stop_id, e);
     if (rc == 0 && p->n_stop_id > STOP_MAX) /* each is compared with each token */
-        rc = err_field(e, ERR_LIMIT, "stop_token_ids", ": %d entries are above the limit of %d",
-                       p->n_stop_id, STOP_MAX);
+        rc = err_field(e, ERR_LIMIT, "stop_token_ids", ": must have at most %d entries, got %d",
+                       STOP_MAX, p->n_stop_id);
     if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
     if (rc == 0 && p->allowed && p->n_allowed == 0) /* as vLLM; none would mean all */
-        rc = err_field(e, ERR_ARG, "allowed_token_ids", ": no token is left that may be picked");
+        rc = err_field(e, ERR_ARG, "allowed_token_ids", ": must allow at least 1 token");
     if (rc == 0 && p->n_allowed > n_vocab) /* the same ones again and again */
-        rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": %d entries, and there are %d tokens",
-                       p->n_allowed, n_vocab);
+        rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": must have at most %d entries, got %d",
+                       n_vocab, p->n_allowed);
     if (rc == 0)
         rc = body_texts(body, "dry_sequence_breakers", BREAKER_MAX, a, &p->dry_breaker,
                         &p->n_dry_breaker, e);
@@ -243,7 +246,7 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     bool skip = !ro->keep_special;
     int rc = body_texts(body, "stop", STOP_MAX, a, &ro->stop, &ro->n_stop, e);
     for (int i = 0; rc == 0 && i < ro->n_stop; i++)
-        if (ro->stop[i].n == 0) rc = err_field(e, ERR_ARG, "stop", "[%d]: it is empty", i);
+        if (ro->stop[i].n == 0) rc = err_field(e, ERR_ARG, "stop", "[%d]: must not be empty", i);
     if (rc == 0) rc = body_flag(body, "include_stop_str_in_output", &ro->include_stop, e);
     if (rc == 0) rc = body_flag(body, "skip_special_tokens", &skip, e);
     ro->keep_special = !skip;
@@ -270,7 +273,7 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
     int rc = body_flag(body, "use_beam_search", &beams, e);
     if (rc == 0) rc = body_real(body, "length_penalty", &penalty, e);
     if (rc == 0 && !(penalty >= -100 && penalty <= 100))
-        rc = err_field(e, ERR_ARG, "length_penalty", ": %g is not in [-100, 100]", penalty);
+        rc = err_field(e, ERR_ARG, "length_penalty", ": must be in [-100, 100], got %g", penalty);
     if (rc == 0 && stop && json_kind(stop) != JK_BOOL && !(word && strcmp(word, "never") == 0))
         rc = body_wrong("early_stopping", "true, false or \"never\"", stop, e);
     if (rc != 0 || !beams) return rc;
@@ -297,9 +300,9 @@ int read_owner(struct request *r, const struct json *body, struct err *e)
         const struct json *j = body_field(body, name[i]);
         size_t n;
         const char *text = json_text(j, &n);
-        if (j && !text) return body_wrong(name[i], "a text", j, e);
+        if (j && !text) return body_wrong(name[i], "a string", j, e);
         if (j && n > OWNER_MAX)
-            return err_field(e, ERR_ARG, name[i], ": expected a text of at most %d bytes",
+            return err_field(e, ERR_ARG, name[i], ": expected a string of at most %d bytes",
                              OWNER_MAX);
         if (text && n) *hash[i] = hash_bytes(text, n, 0);
     }
@@ -314,8 +317,7 @@ static int read_timeout(struct request *r, const struct json *body, struct err *
     int rc = body_real(body, "timeout", &s, e);
     if (rc != 0 || !body_field(body, "timeout")) return rc;
     if (!(s >= 1e-6 && s <= 1e9))
-        return err_field(e, ERR_ARG, "timeout", ": %g is not a number of seconds from 0.000001 on",
-                         s);
+        return err_field(e, ERR_ARG, "timeout", ": must be at least 0.000001 seconds, got %g", s);
     r->deadline_us = (int64_t)(s * 1e6);
     return 0;
 }
@@ -346,7 +348,7 @@ int read_prompt_logprobs(struct api_call *c, struct request *r, const struct jso
     int64_t n = -1;
     int rc = body_int(body, "prompt_logprobs", 0, TOP_LOGPROB_MAX, &n, e);
     if (rc == 0 && n >= 0 && c->stream)
-        rc = err_field(e, ERR_ARG, "prompt_logprobs", ": they do not come in a stream");
+        rc = err_field(e, ERR_ARG, "prompt_logprobs", ": must not come with stream");
     c->prompt_logprobs = n >= 0;
     r->n_prompt_logprob = (int)n;
     return rc;

@@ -32,7 +32,7 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
         n = rendered.n;
     }
     if (rc == 0 && !text)
-        rc = err_field(e, ERR_ARG, "prompt", ": expected a text, or messages or content instead");
+        rc = err_field(e, ERR_ARG, "prompt", ": expected a string, or messages or content instead");
     if (rc == 0)
         rc = tokenizer_encode(a->session->tokenizer, text, n,
                               ENCODE_PARSE_SPECIAL | (special ? ENCODE_ADD_SPECIAL : 0), ids, e);
@@ -85,8 +85,7 @@ static int put_tokens(const struct api *a, const struct json *body, struct buf *
     bool texts = false;
     bool content = body_field(body, "content") != NULL;
     if (content + !!body_field(body, "prompt") + !!body_field(body, "messages") > 1)
-        return err_field(e, ERR_ARG, "prompt",
-                         ": only one of prompt, messages and content may be there");
+        return err_field(e, ERR_ARG, "prompt", ": must not come with messages or content");
     if (content) return put_content_tokens(a, body, b, e);
     int rc = body_flag(body, "return_token_strs", &texts, e);
     if (rc == 0) rc = encode(a, body, &ids, e);
@@ -120,8 +119,8 @@ static int put_text(const struct api *a, const struct json *body, struct buf *b,
         rc = err_field(e, ERR_ARG, "tokens", ": expected a list of token ids");
     for (int i = 0; rc == 0 && i < n; i++)
         if (ids[i] < 0 || ids[i] >= n_vocab)
-            rc = err_field(e, ERR_ARG, "tokens", "[%d]: %d is not an id below %d", i, ids[i],
-                           n_vocab);
+            rc = err_field(e, ERR_ARG, "tokens", "[%d]: must be in [0, %d], got %d", i, n_vocab - 1,
+                           ids[i]);
     if (rc == 0 && !tokenizer_decode(a->session->tokenizer, ids, (size_t)n, 0, &text))
         rc = err_memory(e, "a text", (size_t)n);
     arena_deinit(&arena);

@@ -50,8 +50,7 @@ static int read_effort(struct conversation *c, const struct json *body, struct e
         if (strcmp(known[i], effort) == 0) c->reasoning_effort = known[i];
     if (!c->reasoning_effort)
         return err_field(e, ERR_ARG, "reasoning_effort",
-                         ": \"%s\" is not none, minimal, low, medium, "
-                         "high, xhigh or max",
+                         ": must be none, minimal, low, medium, high, xhigh or max, got \"%s\"",
                          effort);
     return 0;
 }
@@ -92,7 +91,7 @@ static int check_content(const struct json *message, size_t i, struct err *e)
     const struct json *content = body_field(message, "content");
     if (!content || json_kind(content) == JK_TEXT || json_kind(content) == JK_LIST) return 0;
     return err_field(e, ERR_ARG, "messages",
-                     "[%zu].content: expected a text or a list of parts, found %s", i,
+                     "[%zu].content: expected a string or a list of parts, got %s", i,
                      json_kind_name(json_kind(content)));
 }
 
@@ -114,7 +113,7 @@ static int check_contents(const struct json *messages, struct err *e)
         for (size_t k = 0; k < sizeof role / sizeof *role; k++) wanted |= strcmp(own, role[k]) == 0;
         if (wanted)
             return err_field(e, ERR_ARG, "messages",
-                             "[%zu].content: expected a text or a list of parts, found nothing", i);
+                             "[%zu].content: expected a string or a list of parts, got nothing", i);
     }
     return 0;
 }
@@ -125,8 +124,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     const struct chat *chat = a->chat;
     if (!chat->t)
         return err_field(e, ERR_UNSUPPORTED, "messages",
-                         ": the model has no chat template; "
-                         "--chat-template FILE gives one");
+                         ": the model has no chat template; give one with --chat-template FILE");
     struct conversation c = {.bos_token = chat->special.bos,
                              .eos_token = chat->special.eos,
                              .add_generation_prompt = true,
@@ -135,7 +133,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
                              .now = chat->now};
     int rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
     if (rc == 0 && json_count(c.messages) == 0)
-        rc = err_field(e, ERR_ARG, "messages", ": there are none");
+        rc = err_field(e, ERR_ARG, "messages", ": must have at least 1 message, got 0");
     if (rc == 0) rc = check_kind(body, "tools", JK_LIST, "a list of tools", &c.tools, e);
     if (rc == 0)
         rc = check_kind(body, "documents", JK_LIST, "a list of documents", &c.documents, e);
@@ -161,11 +159,12 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
 
 static int n_prompt(const char *name, const struct json *list, int *n, struct err *e)
 {
-    if (json_kind(list) == JK_NONE) return err_field(e, ERR_ARG, name, ": it is missing");
+    if (json_kind(list) == JK_NONE)
+        return err_field(e, ERR_ARG, name, ": expected a prompt, got nothing");
     if (json_kind(list) != JK_TEXT && json_kind(list) != JK_LIST)
-        return body_wrong(name, "a text, ids, or a list of them", list, e);
+        return body_wrong(name, "a string, token ids, or a list of them", list, e);
     if (json_kind(list) == JK_LIST && json_count(list) == 0)
-        return err_field(e, ERR_ARG, name, ": the list is empty");
+        return err_field(e, ERR_ARG, name, ": must have at least 1 entry, got 0");
     *n = 1;
     for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
         enum json_kind kind = json_kind(json_item(list, i));
@@ -184,7 +183,7 @@ static int read_item(struct ids *ids, const struct api *a, const char *name, siz
     int64_t id = json_int(item, -1);
     if (text) return tokenizer_encode(a->session->tokenizer, text, n, flags, ids, e);
     if (json_kind(item) != JK_INT && json_kind(item) != JK_REAL)
-        return err_field(e, ERR_ARG, name, "[%zu]: expected a token id or a text, found %s", i,
+        return err_field(e, ERR_ARG, name, "[%zu]: expected a token id or a string, got %s", i,
                          json_kind_name(json_kind(item)));
     if (id < 0 || id >= n_vocab)
         return err_field(e, ERR_ARG, name, "[%zu]: out of vocabulary: expected a token id below %d",
@@ -200,7 +199,7 @@ int read_mixed(struct ids *ids, const struct api *a, const char *name, const str
     int rc = 0;
     if (text) return tokenizer_encode(a->session->tokenizer, text, n, flags, ids, e);
     if (json_kind(prompt) != JK_LIST)
-        return body_wrong(name, "a text, or a list of ids and texts", prompt, e);
+        return body_wrong(name, "a string, or a list of token ids and strings", prompt, e);
     for (size_t i = 0; rc == 0 && i < json_count(prompt); i++) {
         rc = read_item(ids, a, name, i, json_item(prompt, i), flags, e);
         flags &= ~(unsigned)ENCODE_ADD_SPECIAL; /* of the prompt's start alone */
@@ -305,9 +304,10 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
     int rc = body_int(body, "truncate_prompt_tokens", -1, context, &most, e);
     if (rc == 0) rc = body_text(body, "truncation_side", 8, &side, e);
     if (rc == 0 && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
-        rc = err_field(e, ERR_ARG, "truncation_side", ": it is \"left\" or \"right\"");
+        rc = err_field(e, ERR_ARG, "truncation_side", ": must be \"left\" or \"right\"");
     if (rc == 0 && most == 0)
-        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens", ": it leaves no prompt");
+        rc = err_field(e, ERR_ARG, "truncate_prompt_tokens",
+                       ": must leave at least 1 token of the prompt");
     if (most < 0) most = context - (r->max_tokens > 0 ? 1 : 0);
     if (rc != 0 || r->prompt.n <= (size_t)most) return rc;
     size_t n_cut = r->prompt.n - (size_t)most;

@@ -122,7 +122,7 @@ int server_model(const struct server *s, const char *name, struct err *e)
     if (s->o.any_name) return 0;
     for (int i = 0; i < s->o.n_name; i++)
         if (strcmp(s->o.name[i], name) == 0) return 0;
-    return err_field(e, ERR_MISSING, "model", ": \"%.100s\" is not here; \"%.200s\" is", name,
+    return err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: \"%.200s\"", name,
                      s->o.name[0]);
 }
 
@@ -139,13 +139,13 @@ struct json *server_body(const struct server *s, struct exchange *x)
     count_time(s->api, TIMES_parse, begin_us);
     if (rc != 0 && rc != ERR_MEMORY) err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
     if (rc == 0 && json_kind(body) != JK_OBJECT)
-        rc = err_set(&e, ERR_ARG, "the body: expected an object, found %s",
-                     json_kind_name(json_kind(body)));
+        rc = err_field(&e, ERR_ARG, "body", ": expected an object, got %s",
+                       json_kind_name(json_kind(body)));
     const struct json *named = rc == 0 ? body_field(body, "model") : NULL;
     const char *model = json_text(named, NULL);
     if (named)
         rc = model ? server_model(s, model, &e)
-                   : body_wrong("model", "a text without NUL", named, &e);
+                   : body_wrong("model", "a string without NUL", named, &e);
     if (rc == 0) return body;
     json_drop(body);
     server_fail(x, rc, &e);

@@ -14,7 +14,7 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
     if (strcmp(name, #id) == 0) return backend_open_##id(out, o, e);
 #include "backends.def"
 #undef BACKEND
-    return err_set(e, ERR_UNSUPPORTED, "device \"%s\" is not built into this binary; it has: "
+    return err_set(e, ERR_UNSUPPORTED, "device \"%s\" not found; available:"
 #define BACKEND(id) " " #id
 #include "backends.def"
 #undef BACKEND

@@ -19,7 +19,7 @@ static inline bool cancelled(void)
 
 static inline int err_cancelled(struct err *e)
 {
-    return err_set(e, ERR_BUSY, "cancelled: the client has left");
+    return err_set(e, ERR_BUSY, "cancelled: the client disconnected");
 }
 
 #endif

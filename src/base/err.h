@@ -36,7 +36,7 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Set code, field (copied) and sentence: the field's name directly followed by fmt, as in
- * err_field(e, ERR_ARG, "stop", "[%d]: it is empty", i). Clients receive the field separately, so
+ * err_field(e, ERR_ARG, "stop", "[%d]: must not be empty", i). Clients receive the field separately, so
  * that they need not parse sentences. */
 int err_field(struct err *e, int code, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

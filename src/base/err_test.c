@@ -9,12 +9,12 @@
 TEST(err_field_is_next_to_the_message)
 {
     struct err e;
-    EXPECT_INT(err_field(&e, ERR_ARG, "stop", "[%d]: it is empty", 3), ERR_ARG);
-    EXPECT(strcmp(e.text, "stop[3]: it is empty") == 0 && strcmp(e.field, "stop") == 0);
+    EXPECT_INT(err_field(&e, ERR_ARG, "stop", "[%d]: must not be empty", 3), ERR_ARG);
+    EXPECT(strcmp(e.text, "stop[3]: must not be empty") == 0 && strcmp(e.field, "stop") == 0);
     EXPECT_INT(e.code, ERR_ARG);
     EXPECT_INT(err_set(&e, ERR_IO, "stop: there is none"), ERR_IO);
     EXPECT(!*e.field && e.code == ERR_IO);
-    EXPECT_INT(err_field(NULL, ERR_BUSY, "stop", ": it is empty"), ERR_BUSY);
+    EXPECT_INT(err_field(NULL, ERR_BUSY, "stop", ": must not be empty"), ERR_BUSY);
 }
 
 TEST(err_rename_changes_field_and_sentence)

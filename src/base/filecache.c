@@ -35,8 +35,11 @@ int filecache_dir(char *out, size_t n_out, const char *name, struct err *e)
     else if (home && home[0] == '/')
         n = snprintf(out, n_out, "%s/.cache/quoth/%s", home, name);
     else
-        return err_set(e, ERR_MISSING, "neither XDG_CACHE_HOME nor HOME names a folder");
-    return n >= 0 && (size_t)n < n_out ? 0 : err_set(e, ERR_ARG, "%s: path too long", out);
+        return err_set(e, ERR_MISSING,
+                       "cache folder not found; set XDG_CACHE_HOME or HOME to a folder");
+    return n >= 0 && (size_t)n < n_out
+               ? 0
+               : err_set(e, ERR_ARG, "%s: cannot open: the path is too long", out);
 }
 
 /* ---- names ---- */
@@ -93,8 +96,7 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     if (dir >= 0 && find_entry(dir, name, entry, sizeof entry))
         fd = openat(dir, entry, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (dir >= 0) close(dir);
-    if (fd < 0)
-        return err_set(e, ERR_MISSING, "%s holds no %s", c->dir ? c->dir : "no folder", name);
+    if (fd < 0) return err_set(e, ERR_MISSING, "%s: %s not found", c->dir ? c->dir : "cache", name);
     struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     futimens(fd, used); /* fails harmlessly if the file belongs to another user */
     unsettled_name(now, sizeof now, name);
@@ -196,8 +198,8 @@ static int make_room_in(int dir, const struct filecache *c, kept_list *list, uin
     if (most == 0) most = least(n_byte_most, (used + free_now) / 4);
     most = least(most, used + free_now);
     if (n_byte > most)
-        return err_set(e, ERR_LIMIT, "%s: %.1f MiB are more than the %.1f MiB that it may take",
-                       c->dir, mib(n_byte), mib(most));
+        return err_set(e, ERR_LIMIT, "%s: cannot write %.1f MiB: the limit is %.1f MiB", c->dir,
+                       mib(n_byte), mib(most));
     for (size_t i = 0; i < list->n && (used + n_byte > most || n_byte > free_now); i++) {
         if (unlinkat(dir, list->v[i].name, 0) != 0) continue;
         used -= list->v[i].n_byte;
@@ -225,13 +227,14 @@ static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err 
     bool fits = getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
                 n_byte <= most.rlim_cur;
     if (!fits)
-        return err_set(e, ERR_LIMIT, "%s: %.1f MiB are more than this process may write (ulimit)",
+        return err_set(e, ERR_LIMIT,
+                       "%s: cannot write %.1f MiB: above the limit of a file's size (ulimit -f)",
                        f->cache->dir, mib(n_byte));
     int rc;
     while ((rc = fallocate(f->fd, 0, 0, (off_t)n_byte)) != 0 && errno == EINTR) continue;
     if (rc == 0) return 0;
     if (errno == EOPNOTSUPP && ftruncate(f->fd, (off_t)n_byte) == 0) return 0;
-    return err_set(e, ERR_LIMIT, "%s: cannot take %.1f MiB: %s", f->cache->dir, mib(n_byte),
+    return err_set(e, ERR_LIMIT, "%s: cannot reserve %.1f MiB: %s", f->cache->dir, mib(n_byte),
                    strerror(errno));
 }
 
@@ -240,10 +243,10 @@ static int open_temp(struct filecache_file *f, struct err *e)
     int n = snprintf(f->temp, sizeof f->temp, "%s/.%s.%d-%llx", f->cache->dir, f->name,
                      (int)getpid(), (unsigned long long)time_wall_us());
     if (n < 0 || (size_t)n >= sizeof f->temp)
-        return err_set(e, ERR_ARG, "%s: path too long", f->cache->dir);
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", f->cache->dir);
     f->fd = open(f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (f->fd < 0)
-        return err_set(e, ERR_IO, "%s: cannot write there: %s", f->cache->dir, strerror(errno));
+        return err_set(e, ERR_IO, "%s: cannot write: %s", f->cache->dir, strerror(errno));
     flock(f->fd, LOCK_EX | LOCK_NB);
     return 0;
 }
@@ -253,7 +256,9 @@ int filecache_begin(struct filecache_file *f, const struct filecache *c, const c
 {
     *f = (struct filecache_file){.cache = c, .fd = -1};
     snprintf(f->name, sizeof f->name, "%s", name);
-    if (!c->dir) return err_set(e, ERR_MISSING, "neither XDG_CACHE_HOME nor HOME names a folder");
+    if (!c->dir)
+        return err_set(e, ERR_MISSING,
+                       "cache folder not found; set XDG_CACHE_HOME or HOME to a folder");
     int rc = dir_make(c->dir, e), dir = rc == 0 ? open_dir(c) : -1;
     if (rc == 0 && dir < 0) rc = err_set(e, ERR_IO, "%s: cannot open: %s", c->dir, strerror(errno));
     if (rc == 0) rc = make_room(dir, c, n_byte, e);

@@ -228,7 +228,7 @@ static int read_number(struct reader *r, json_t **out)
 {
     bool whole;
     size_t end = number_end(r, &whole);
-    if (end == 0) return fail_at(r, r->at, ERR_FORMAT, "a malformed number");
+    if (end == 0) return fail_at(r, r->at, ERR_FORMAT, "malformed number");
     buf_clear(&r->scratch);
     buf_add(&r->scratch, r->text + r->at, end - r->at);
     if (r->scratch.failed) return no_memory(r);
@@ -239,7 +239,7 @@ static int read_number(struct reader *r, json_t **out)
     const char *text = r->text + r->at;
     if (point) *point = *localeconv()->decimal_point; /* a host program may have set a locale */
     double x = whole ? 0 : strtod(r->scratch.data, NULL);
-    if (isinf(x)) return fail_at(r, r->at, ERR_FORMAT, "a number beyond the range of a double");
+    if (isinf(x)) return fail_at(r, r->at, ERR_FORMAT, "number outside the range of a double");
     *out = whole ? json_integer(i) : new_real(x);
     bool ok = *out != NULL;
     if (ok && !whole && r->limits && r->limits->number)

@@ -98,7 +98,7 @@ TEST(json_numbers)
     EXPECT_TEXT(rewritten("[99999999999999999999,18446744073709551615]"),
                 "[1e+20,1.8446744073709552e+19]");
     EXPECT_TEXT(rewritten("[1e400]"),
-                "error: line 1, column 2: a number beyond the range of a double");
+                "error: line 1, column 2: number outside the range of a double");
     EXPECT_TEXT(rewritten("[1e-400,-0,-0.0,1.0,1e3]"), "[0.0,0,-0.0,1.0,1000.0]");
     char big[512];
     memset(big, '7', sizeof big);

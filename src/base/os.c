@@ -35,7 +35,7 @@ static int open_regular(const char *path, struct stat *st, struct err *e)
     if (fd < 0) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(fd, st) == 0 && S_ISREG(st->st_mode)) return fd;
     close(fd);
-    return err_set(e, ERR_IO, "%s: not a regular file", path);
+    return err_set(e, ERR_IO, "%s: cannot open: not a regular file", path);
 }
 
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
@@ -43,7 +43,7 @@ int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
     *m = (struct file_map){0};
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return err_set(e, ERR_IO, "%s: cannot look at: %s", path, strerror(errno));
+        return err_set(e, ERR_IO, "%s: cannot inspect: %s", path, strerror(errno));
     void *p = NULL;
     if (st.st_size > 0) p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (p == MAP_FAILED)
@@ -122,7 +122,8 @@ int file_read(struct buf *out, const char *path, size_t n_byte_max, struct err *
         out->n += (size_t)got;
         n_read += (size_t)got;
         if (n_read > n_byte_max) {
-            rc = err_set(e, ERR_LIMIT, "%s: larger than the limit of %zu bytes", path, n_byte_max);
+            rc = err_set(e, ERR_LIMIT, "%s: cannot read: larger than the limit of %zu bytes", path,
+                         n_byte_max);
             break;
         }
     }
@@ -147,7 +148,8 @@ int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 {
     char temp[4096];
     int n = snprintf(temp, sizeof temp, "%s.tmp-%d", path, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof temp) return err_set(e, ERR_ARG, "%s: path too long", path);
+    if (n < 0 || (size_t)n >= sizeof temp)
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", path);
     int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return err_set(e, ERR_IO, "%s: cannot create: %s", temp, strerror(errno));
     bool ok = write_all(fd, data, n_byte);
@@ -174,11 +176,12 @@ int dir_make(const char *path, struct err *e)
 {
     char part[4096];
     int n = snprintf(part, sizeof part, "%s/", path);
-    if (n < 0 || (size_t)n >= sizeof part) return err_set(e, ERR_ARG, "%s: path too long", path);
+    if (n < 0 || (size_t)n >= sizeof part)
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", path);
     for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = 0;
         if (mkdir(part, 0700) != 0 && errno != EEXIST && !dir_exists(part))
-            return err_set(e, ERR_IO, "%s: cannot make this folder: %s", part, strerror(errno));
+            return err_set(e, ERR_IO, "%s: cannot create: %s", part, strerror(errno));
         *slash = '/';
     }
     return 0;

@@ -319,7 +319,8 @@ int pool_open_on(struct pool **out, int n_thread, const struct cores *c, struct 
 {
     *out = NULL;
     if (n_thread < 1 || n_thread > CORES_CPU_MAX)
-        return err_set(e, ERR_ARG, "threads: %d is not between 1 and %d", n_thread, CORES_CPU_MAX);
+        return err_field(e, ERR_ARG, "threads", ": must be in [1, %d], got %d", CORES_CPU_MAX,
+                         n_thread);
     if (n_thread > c->n_cpu) n_thread = c->n_cpu;
     size_t n_byte = sizeof(struct pool) + sizeof(struct worker) * (size_t)n_thread;
     struct pool *p = aligned_alloc(64, (n_byte + 63) / 64 * 64);

@@ -47,7 +47,7 @@ static int read_ramp(struct traffic_arrivals *a, struct err *e)
         return err_set(e, ERR_ARG,
                        "--ramp-up-strategy needs --ramp-up-start-rps and --ramp-up-end-rps");
     if (f->rate > 0 && isfinite(f->rate))
-        return err_set(e, ERR_ARG, "--request-rate: --ramp-up-strategy sets it");
+        return err_set(e, ERR_ARG, "--request-rate: must not come with --ramp-up-strategy");
     a->rate = f->ramp_from;
     a->rate_end = f->ramp_to;
     return 0;

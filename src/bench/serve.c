@@ -77,7 +77,7 @@ static int read_table(bool in_table[N_LATENCY], struct err *e)
                (strlen(latency_kind[k].name) != n || memcmp(latency_kind[k].name, at, n) != 0))
             k++;
         if (k == N_LATENCY)
-            return err_set(e, ERR_ARG, "--percentile-metrics: there is no \"%.*s\"", (int)n, at);
+            return err_set(e, ERR_ARG, "--percentile-metrics: unknown metric \"%.*s\"", (int)n, at);
         in_table[k] = true;
         at += n + (at[n] == ',');
     }

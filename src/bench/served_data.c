@@ -160,7 +160,8 @@ static int custom_line(struct prompts *p, const char *line, struct err *e)
     int64_t own = json_int(json_field(j, "output_tokens"), 256);
     int64_t n = output_or(custom_output ? custom_output : own);
     if (!text || n < 1 || n > 1 << 24)
-        rc = err_set(e, ERR_FORMAT, "not {\"prompt\": TEXT} with \"output_tokens\" of 1 or more");
+        rc = err_set(e, ERR_FORMAT,
+                     "expected {\"prompt\": TEXT}, with \"output_tokens\" of at least 1 if set");
     if (rc == 0) rc = add_text(p, text, (int)n, e);
     json_drop(j);
     return rc;
@@ -203,7 +204,7 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
     uint64_t rng = (uint64_t)figure_flags.seed;
     size_t n = json_count(list), from = n && !no_shuffle ? rng_below(&rng, n) : 0;
     if (rc == 0 && json_kind(list) != JK_LIST)
-        rc = err_set(e, ERR_FORMAT, "%s: not a list of {\"conversations\": [...]}",
+        rc = err_set(e, ERR_FORMAT, "%s: expected a list of {\"conversations\": [...]}",
                      dataset_flags.path);
     c->special = false;
     for (size_t i = 0; i < n && rc == 0 && p->t.n < (size_t)n_wanted(); i++)
@@ -230,7 +231,7 @@ static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct
     int rc = read(p, c, e);
     p->ignore_eos = ignore_eos;
     if (rc == 0 && p->t.n == 0)
-        rc = err_set(e, ERR_FORMAT, "%s: no prompts in it", dataset_flags.path);
+        rc = err_set(e, ERR_FORMAT, "%s: contains no prompts", dataset_flags.path);
     if (rc == 0) shuffle(p);
     return rc ? rc : take_wanted(p, e);
 }

@@ -78,7 +78,7 @@ static int read_headers(struct target *t, struct err *e)
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
     struct buf bearer = {0};
     if (headers.n > N_HEADER_MAX)
-        return err_set(e, ERR_LIMIT, "--header: more than %d of them", N_HEADER_MAX);
+        return err_set(e, ERR_LIMIT, "--header: must come at most %d times", N_HEADER_MAX);
     buf_addf(&bearer, "Bearer %s", key ? key : "");
     int rc = key && *key ? add_header(t, "Authorization", 13, bearer.data, e) : 0;
     buf_deinit(&bearer);
@@ -158,7 +158,7 @@ static int ask(struct target *t, const char *path, const struct buf *body, struc
     if (body) r.body = body->data, r.n_body = body->n;
     int rc = fetch_perform(t->fetch, &r, answer, &status, e);
     if (rc == 0 && status != 200)
-        rc = err_set(e, ERR_UNSUPPORTED, "%s: the server answers %d: %.200s", url, status,
+        rc = err_set(e, ERR_UNSUPPORTED, "%s: the server answered status %d: %.200s", url, status,
                      answer->data ? answer->data : "");
     free(url);
     return rc;
@@ -198,7 +198,7 @@ static int take_model(struct target *t, const struct json *m, struct err *e)
     const char *id = json_text(json_field(m, "id"), NULL),
                *root = json_text(json_field(m, "root"), NULL);
     if (!t->model && !id)
-        return err_set(e, ERR_MISSING, "%s/v1/models names no model; --model NAME does", t->base);
+        return err_set(e, ERR_MISSING, "%s/v1/models lists no model; give --model NAME", t->base);
     if (!t->model) t->model = strdup(id);
     t->root = strdup(root ? root : t->model ? t->model : "");
     const struct json *meta = json_field(m, "meta");

@@ -69,7 +69,7 @@ typedef int read_line_fn(struct source *s, const char *line, int at, struct err 
 
 static int bad_line(const struct source *s, int at, const char *wanted, struct err *e)
 {
-    return err_set(e, ERR_FORMAT, "%s:%d: not %s", s->path, at, wanted);
+    return err_set(e, ERR_FORMAT, "%s:%d: expected %s", s->path, at, wanted);
 }
 
 static int azure_line(struct source *s, const char *line, int at, struct err *e)
@@ -146,10 +146,11 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
     int rc = file_read(&text, path, (size_t)1 << 30, e), at = 1;
     read_line_fn *read_line = rc == 0 && text.n ? format_of(text.data) : NULL;
     if (rc == 0 && !read_line)
-        rc = err_set(e, ERR_FORMAT,
-                     "%s: its first line is that of no trace: TIMESTAMP,ContextTokens,"
-                     "GeneratedTokens, or num_prefill_tokens,num_decode_tokens, or a JSON object",
-                     path);
+        rc = err_set(
+            e, ERR_FORMAT,
+            "%s: unknown trace: its first line must be TIMESTAMP,ContextTokens,GeneratedTokens, or "
+            "num_prefill_tokens,num_decode_tokens, or a JSON object",
+            path);
     for (char *line = text.data, *end; rc == 0 && line && *line && t->n < n_max;
          line = end + 1, at++) {
         end = strchrnul(line, '\n');
@@ -159,7 +160,7 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
         if (last) break;
     }
     buf_deinit(&text);
-    if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: a trace without requests", path);
+    if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: contains no requests", path);
     if (rc == 0) qsort(t->v, t->n, sizeof *t->v, by_arrival);
     return rc;
 }

@@ -60,7 +60,7 @@ TEST(traces_that_are_none_are_refused_by_line)
     } bad[] = {
         {"", "first line"},
         {"a,b\n1,2\n", "first line"},
-        {"num_prefill_tokens,num_decode_tokens\n", "without requests"},
+        {"num_prefill_tokens,num_decode_tokens\n", "requests"},
         {"num_prefill_tokens,num_decode_tokens\n5,6\nfive,6\n", ":3"},
         {"num_prefill_tokens,num_decode_tokens\n2147483647,2147483647\n", ":2"},
         {"num_prefill_tokens,num_decode_tokens\n5,16777217\n", ":2"},

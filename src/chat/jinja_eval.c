@@ -125,7 +125,7 @@ static void eval_arg(struct render *r, const struct node *n, struct list *positi
         for (uint32_t i = 0; i < v.dict->n && r->rc == 0; i++)
             add_keyword(r, kw, v.dict->v[i].key, v.dict->v[i].value);
     } else {
-        jinja_fail(r, "expected a dict behind \"**\", not %s", val_type(v));
+        jinja_fail(r, "expected a dict after \"**\", got %s", val_type(v));
     }
 }
 
@@ -177,7 +177,7 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     const struct builtin *filter = filter_find(n->text, n->n);
     struct args args = eval_args(r, n->b);
     r->at = n->at;
-    if (!filter) jinja_fail(r, "there is no filter \"%.*s\"", (int)n->n, n->text);
+    if (!filter) jinja_fail(r, "unknown filter \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
 
@@ -195,7 +195,7 @@ static struct val eval_test(struct render *r, const struct node *n)
     struct args args = eval_args(r, n->b);
     const struct builtin *test = is_find(n->text, n->n);
     r->at = n->at;
-    if (!test) jinja_fail(r, "there is no test \"%.*s\"", (int)n->n, n->text);
+    if (!test) jinja_fail(r, "unknown test \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? test->fn(r, self, &args) : VAL_UNDEFINED;
 }
 

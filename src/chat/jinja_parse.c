@@ -316,7 +316,7 @@ static struct node *parse_attr(struct parser *p, struct node *operand)
     if (t->kind == T_INT)
         n->b = node_const(p, t->at, val_int(t->i));
     else if (t->kind != T_NAME)
-        parser_fail(p, "expected a name behind \".\"");
+        parser_fail(p, "expected a name after \".\"");
     if (p->rc == 0) p->t++;
     return n;
 }

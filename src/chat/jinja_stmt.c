@@ -165,7 +165,7 @@ static struct node *stmt_call(struct parser *p, uint32_t at)
     n->n = 6;
     if (parser_is_op(p, '(')) n->b = parse_params(p);
     n->a = parse_postfix_expr(p);
-    if (p->rc == 0 && n->a->kind != N_CALL) parser_fail(p, "expected a call behind \"call\"");
+    if (p->rc == 0 && n->a->kind != N_CALL) parser_fail(p, "expected a call after \"call\"");
     n->d = stmt_function_body(p, "endcall", at);
     return n;
 }
@@ -262,7 +262,7 @@ static struct node *stmt_one(struct parser *p)
             need_block_end(p);
             return n;
         }
-    parser_fail(p, "there is no statement \"%.*s\"", t->kind == T_NAME ? (int)t->n : 0, t->text);
+    parser_fail(p, "unknown statement \"%.*s\"", t->kind == T_NAME ? (int)t->n : 0, t->text);
     return parser_node(p, N_DO, t->at);
 }
 
@@ -330,7 +330,7 @@ int jinja_parse(struct node **root, const struct tokens *tokens, const char *sou
     *root = stmt_body(&p, NULL, 0);
     if (p.unknown && p.rc == 0) {
         p.t = p.unknown;
-        parser_fail(&p, "there is no %s \"%.*s\"", p.unknown_what, (int)p.t->n, p.t->text);
+        parser_fail(&p, "unknown %s \"%.*s\"", p.unknown_what, (int)p.t->n, p.t->text);
     }
     strmap_deinit(&p.syms);
     return p.rc;

@@ -118,7 +118,7 @@ TEST(jinja_errors_name_line_and_column)
     expect_error("\n\n{{ 1 + }}", NULL, ERR_FORMAT, "line 3, column 8: expected an expression");
     expect_error("{{ 'abc }}", NULL, ERR_FORMAT, "line 1, column 4: a string is not closed");
     expect_error("{% include 'x' %}", NULL, ERR_FORMAT, "cannot read other templates");
-    expect_error("{{ 1|nosuch }}", NULL, ERR_FORMAT, "column 6: there is no filter \"nosuch\"");
+    expect_error("{{ 1|nosuch }}", NULL, ERR_FORMAT, "column 6: unknown filter \"nosuch\"");
     expect_error("{{ raise_exception('no system role') }}", NULL, ERR_ARG, "no system role");
     expect_error("\xFF", NULL, ERR_FORMAT, "UTF-8");
     expect_error("{{ 9223372036854775807 + 1 }}", NULL, ERR_ARG, "64 bits");
@@ -310,7 +310,7 @@ TEST(bad_conversations_are_named)
     static const struct {
         const char *messages, *want;
     } cases[] = {
-        {"{}", "messages is not a list"},
+        {"{}", "messages:"},
         {"[1]", "messages[0]"},
         {"[{\"role\":\"user\",\"content\":\"x\"},{\"content\":\"y\"}]", "messages[1]"},
         {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "messages[0].content[0]"},

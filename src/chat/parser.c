@@ -55,8 +55,7 @@ static int find(int *at, name_fn *names, int n, const char *what, const char *na
     }
     bool ok = !name || *at >= 0;
     if (!ok)
-        err_set(e, ERR_ARG, "there is no %s parser \"%.60s\"; known are: %s", what, name,
-                known.data);
+        err_set(e, ERR_ARG, "%s parser \"%.60s\" not found; available: %s", what, name, known.data);
     buf_deinit(&known);
     return ok ? 0 : ERR_ARG;
 }

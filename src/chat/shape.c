@@ -31,7 +31,7 @@ static struct val join_parts(struct render *r, const struct list *parts, uint32_
         struct val text = message_field(r, parts->v[i], "text");
         if (text.kind != V_TEXT) {
             r->rc = err_field(r->err, ERR_UNSUPPORTED, "messages",
-                              "[%u].content[%u]: this chat template takes text parts only",
+                              "[%u].content[%u]: this chat template supports text parts only",
                               i_message, i);
             break;
         }
@@ -162,7 +162,7 @@ static struct val shape_messages(struct render *r, const struct template *t,
 {
     struct val messages = val_from_json(r, c->messages);
     if (r->rc == 0 && messages.kind != V_LIST) {
-        r->rc = err_field(r->err, ERR_ARG, "messages", " is not a list");
+        r->rc = err_field(r->err, ERR_ARG, "messages", ": expected a list");
         return VAL_UNDEFINED;
     }
     if (c->continue_final != CHAT_CONTINUE_NO && messages.list && messages.list->n > 0)
@@ -170,8 +170,8 @@ static struct val shape_messages(struct render *r, const struct template *t,
     for (uint32_t i = 0; r->rc == 0 && i < messages.list->n; i++) {
         struct val message = messages.list->v[i];
         if (message.kind != V_DICT || message_field(r, message, "role").kind != V_TEXT) {
-            r->rc =
-                err_field(r->err, ERR_ARG, "messages", "[%u] is not an object with a \"role\"", i);
+            r->rc = err_field(r->err, ERR_ARG, "messages",
+                              "[%u]: expected an object with a \"role\"", i);
             return VAL_UNDEFINED;
         }
         shape_role(r, t, message);

@@ -47,8 +47,9 @@ int template_open(struct template **out, const char *source, size_t n, struct er
 {
     *out = NULL;
     if (n > SOURCE_BYTE_MAX)
-        return err_set(e, ERR_LIMIT, "a chat template of %zu bytes; at most 1 MiB", n);
-    if (!utf8_valid(source, n)) return err_set(e, ERR_FORMAT, "a chat template is not valid UTF-8");
+        return err_set(e, ERR_LIMIT, "the chat template has %zu bytes, more than 1 MiB", n);
+    if (!utf8_valid(source, n))
+        return err_set(e, ERR_FORMAT, "the chat template is not valid UTF-8");
     struct template *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e, "a template", sizeof *t);
     int rc = compile(t, source, n, e);
@@ -314,7 +315,7 @@ int template_render(const struct template *t, const struct conversation *c, stru
     if (c->continue_final == CHAT_CONTINUE_NO)
         rc = render_answered(t, c, out, turn, e);
     else if (json_count(c->messages) == 0)
-        rc = err_field(e, ERR_ARG, "messages", ": there is none to continue");
+        rc = err_field(e, ERR_ARG, "messages", ": must end with the message to continue");
     else
         rc = render_continued(t, c, out, turn, e);
     if (rc != 0 && out->data) out->data[out->n = before] = 0;

@@ -176,7 +176,7 @@ static int identify(struct batch_run *b, const struct batch_line *l, struct batc
     *known = l->custom_id && !again;
     *k = *known ? id : batch_key_line(b->in.number);
     if (again)
-        return err_field(why, ERR_ARG, "custom_id", ": \"%.60s\" stands in an earlier line too",
+        return err_field(why, ERR_ARG, "custom_id", ": must be unique, got \"%.60s\" again",
                          l->custom_id);
     return !*known || batch_keys_add(&b->seen, id)
                ? 0
@@ -192,7 +192,8 @@ static int take_line(struct batch_run *b, struct err *e)
     const struct buf *text = &b->in.line;
     int refused = batch_line_read(&l, text->data, text->n, &why), rc = 0;
     if (text->failed) refused = err_memory(&why, "a line", text->n);
-    if (text->limited) refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu", text->max);
+    if (text->limited)
+        refused = err_set(&why, ERR_LIMIT, "the line is longer than %zu bytes", text->max);
     int twice = identify(b, &l, &key, &known, &other);
     if (twice) refused = twice, why = other;
     if (refused == ERR_MEMORY)
@@ -266,8 +267,7 @@ static int answer_all(struct batch_run *b, struct err *e)
         show(b);
     }
     if (rc == 0) rc = batch_out_sync(&b->out, e);
-    if (rc == 0 && stopped)
-        rc = err_set(e, ERR_BUSY, "stopped; the same command goes on where it was");
+    if (rc == 0 && stopped) rc = err_set(e, ERR_BUSY, "stopped; the same command resumes here");
     return rc;
 }
 

@@ -37,14 +37,14 @@ int batch_in_open(struct batch_in *in, const char *path, struct err *e)
     struct stat st;
     *in = (struct batch_in){.line = {.max = LINE_BYTE_MAX}};
     in->file = fopen(path, "re");
-    if (!in->file) return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    if (!in->file) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     if (fstat(fileno(in->file), &st) == 0 && S_ISREG(st.st_mode)) {
         count_lines(in);
         return 0;
     }
     if (!S_ISDIR(st.st_mode)) return 0;
     batch_in_close(in);
-    return err_set(e, ERR_IO, "%s: it is a folder", path);
+    return err_set(e, ERR_IO, "%s: cannot read: it is a folder", path);
 }
 
 void batch_in_close(struct batch_in *in)
@@ -87,9 +87,9 @@ static int text_field(const char **out, size_t *n, const struct json *root, cons
     const struct json *j = json_field(root, name);
     *out = json_text(j, n);
     if (*out) return 0;
-    if (!j) return err_field(e, ERR_ARG, name, ": it is missing");
-    if (json_kind(j) == JK_TEXT) return err_field(e, ERR_ARG, name, ": it has a NUL inside");
-    return err_field(e, ERR_ARG, name, ": expected a text, found %s", json_kind_name(json_kind(j)));
+    if (!j) return err_field(e, ERR_ARG, name, ": expected a value, got nothing");
+    if (json_kind(j) == JK_TEXT) return err_field(e, ERR_ARG, name, ": must not contain NUL");
+    return err_field(e, ERR_ARG, name, ": expected a string, got %s", json_kind_name(json_kind(j)));
 }
 
 int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err *e)
@@ -98,15 +98,15 @@ int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err
     *l = (struct batch_line){0};
     int rc = json_parse(&l->root, text, n, NULL, e);
     if (rc == 0 && json_kind(l->root) != JK_OBJECT)
-        rc = err_set(e, ERR_FORMAT, "expected an object, found %s",
+        rc = err_set(e, ERR_FORMAT, "expected an object, got %s",
                      json_kind_name(json_kind(l->root)));
     if (rc == 0) rc = text_field(&l->custom_id, &l->n_custom_id, l->root, "custom_id", e);
     if (rc == 0) rc = text_field(&method, NULL, l->root, "method", e);
     if (rc == 0 && strcmp(method, "POST") != 0)
-        rc = err_field(e, ERR_ARG, "method", ": \"%.40s\" is not POST", method);
+        rc = err_field(e, ERR_ARG, "method", ": must be POST, got \"%.40s\"", method);
     if (rc == 0) rc = text_field(&l->url, NULL, l->root, "url", e);
     l->body = json_field(l->root, "body");
-    if (rc == 0 && !l->body) rc = err_field(e, ERR_ARG, "body", ": it is missing");
+    if (rc == 0 && !l->body) rc = err_field(e, ERR_ARG, "body", ": expected a value, got nothing");
     return rc;
 }
 

@@ -90,17 +90,17 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
     const char *id = json_text(json_field(root, "custom_id"), &n_id);
     int64_t line = json_int(json_field(json_field(root, "error"), "line"), 0);
     if (rc == 0 && !json_field(root, "response")) /* a request has a custom_id, too */
-        rc = err_set(e, ERR_FORMAT, "it is no answer");
-    if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "it has no custom_id");
+        rc = err_set(e, ERR_FORMAT, "not an answer");
+    if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "custom_id is missing");
     struct batch_key k = id ? batch_key_id(id, n_id) : batch_key_line((uint64_t)line);
     bool no_memory = rc == 0 && !batch_keys_add(&o->found, k);
     json_drop(root);
     if (no_memory) return err_memory(e, "answers found", o->found.n_slot * sizeof k);
     if (rc == ERR_MEMORY) return rc;
-    return rc ? err_set(e, ERR_FORMAT,
-                        "%s:%llu: this is not a line of quoth batch; give another file with -o, "
-                        "or remove it",
-                        o->path, (unsigned long long)number)
+    return rc ? err_set(
+                    e, ERR_FORMAT,
+                    "%s:%llu: not a line of quoth batch; give another file with -o, or remove it",
+                    o->path, (unsigned long long)number)
               : 0;
 }
 
@@ -110,8 +110,9 @@ static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, 
     size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;
     if (n == 0) return 0;
     if (memcmp(tail, line_start, n_same) != 0)
-        return err_set(e, ERR_FORMAT, "%s: this is not a file of quoth batch", o->path);
-    if (ftruncate(o->fd, at) != 0) return err_set(e, ERR_IO, "%s: %s", o->path, strerror(errno));
+        return err_set(e, ERR_FORMAT, "%s: not a file of quoth batch", o->path);
+    if (ftruncate(o->fd, at) != 0)
+        return err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
     return 0;
 }
 
@@ -136,13 +137,13 @@ int batch_out_open(struct batch_out *o, const char *path, struct err *e)
 {
     *o = (struct batch_out){.path = path, .synced_us = time_us()};
     o->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (o->fd < 0) return err_set(e, ERR_IO, "%s: %s", path, strerror(errno));
+    if (o->fd < 0) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat st;
     int rc = 0;
     if (fstat(o->fd, &st) != 0 || !S_ISREG(st.st_mode))
-        rc = err_set(e, ERR_IO, "%s: it is not a plain file", path);
+        rc = err_set(e, ERR_IO, "%s: cannot write: not a regular file", path);
     if (rc == 0 && flock(o->fd, LOCK_EX | LOCK_NB) != 0)
-        rc = err_set(e, ERR_BUSY, "%s: another run is writing it", path);
+        rc = err_set(e, ERR_BUSY, "%s: cannot write: another run is writing it", path);
     if (rc == 0) rc = read_answers(o, e);
     if (rc != 0) batch_out_close(o);
     return rc;
@@ -162,7 +163,9 @@ void batch_out_close(struct batch_out *o)
 int batch_out_sync(struct batch_out *o, struct err *e)
 {
     o->synced_us = time_us();
-    return fdatasync(o->fd) == 0 ? 0 : err_set(e, ERR_IO, "%s: %s", o->path, strerror(errno));
+    return fdatasync(o->fd) == 0
+               ? 0
+               : err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
 }
 
 static int append(struct batch_out *o, struct err *e)
@@ -171,7 +174,7 @@ static int append(struct batch_out *o, struct err *e)
     while (done < o->line.n) {
         ssize_t n = write(o->fd, o->line.data + done, o->line.n - done);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return err_set(e, ERR_IO, "%s: %s", o->path, strerror(errno));
+        if (n < 0) return err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
         done += (size_t)n;
     }
     return 0;

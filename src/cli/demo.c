@@ -98,8 +98,7 @@ static int play(struct session *s, const struct scene *scene, struct totals *t, 
     int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
     if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
     if (rc == 0 && !scene->raw && !d.chat.t)
-        rc = err_set(e, ERR_UNSUPPORTED,
-                     "the model has no chat template, so there is little to show");
+        rc = err_set(e, ERR_UNSUPPORTED, "the model has no chat template, which the demo needs");
     if (rc == 0 && scene->tools) rc = dialog_tools(&d, scene->tools, e);
     print_title(scene->title);
     if (rc == 0 && scene->raw) rc = say(&d, scene->raw, t, e);

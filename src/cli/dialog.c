@@ -141,7 +141,7 @@ static int find_last(const struct dialog *d, struct json **list, size_t *n, stru
         const char *role = json_text(json_field(json_item(*list, *n - 1), "role"), NULL);
         if (role && strcmp(role, "user") == 0) break;
     }
-    if (rc == 0 && *n == 0) rc = err_set(e, ERR_MISSING, "there is no message of yours yet");
+    if (rc == 0 && *n == 0) rc = err_set(e, ERR_MISSING, "you have sent no message yet");
     if (rc == 0) (*n)--;
     return rc;
 }
@@ -182,7 +182,9 @@ static int load_message(struct buf *messages, char **system, const struct json *
 {
     const char *role = json_text(json_field(m, "role"), NULL),
                *content = json_text(json_field(m, "content"), NULL);
-    if (!role) return err_set(e, ERR_FORMAT, "messages[%zu]: it has no role", i);
+    if (!role)
+        return err_field(e, ERR_FORMAT, "messages", "[%zu].role: expected a string, got nothing",
+                         i);
     if (i == 0 && content && strcmp(role, "system") == 0)
         return (*system = strdup(content)) ? 0 : err_memory(e, "a system prompt", strlen(content));
     add_comma(messages);

@@ -198,7 +198,7 @@ static int answer_line(const struct json *line, const struct words *w, struct bu
         const char *text = json_text(json_item(texts, i), &n);
         struct verdict v = {0};
         rc = text ? judge(g, w, text, n, &v, e)
-                  : err_set(e, ERR_FORMAT, "texts[%zu]: expected a string", i);
+                  : err_field(e, ERR_FORMAT, "texts", "[%zu]: expected a string", i);
         if (i > 0) buf_add_char(out, ',');
         put_verdict(out, &v);
         vec_deinit(&v.mask_ns);

@@ -71,8 +71,8 @@ static int connect_url(int *fd, const char *url, struct err *e)
              sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1)
         *fd = connect_tcp(host, port, &why);
     else
-        return err_set(e, ERR_ARG, "%s: not http://HOST:PORT or unix:PATH", url);
-    return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: %s", url, why);
+        return err_set(e, ERR_ARG, "%s: must be http://HOST:PORT or unix:PATH", url);
+    return *fd >= 0 ? 0 : err_set(e, ERR_IO, "%s: cannot connect: %s", url, why);
 }
 
 /* Read the response's first line into line[n]. */
@@ -81,12 +81,12 @@ static int ask(int fd, const char *url, char *line, size_t n, struct err *e)
     static const char request[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";
     size_t got = 0;
     if (send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0)
-        return err_set(e, ERR_IO, "%s: %s", url, strerror(errno));
+        return err_set(e, ERR_IO, "%s: cannot send: %s", url, strerror(errno));
     while (got < n - 1 && !memchr(line, '\n', got)) {
         ssize_t more = recv(fd, line + got, n - 1 - got, 0);
         if (more < 0 && errno == EINTR) continue;
         if (more < 0)
-            return err_set(e, ERR_IO, "%s: no answer in %lld s", url, (long long)timeout_s);
+            return err_set(e, ERR_IO, "%s: timed out after %lld s", url, (long long)timeout_s);
         if (more == 0) break;
         got += (size_t)more;
     }

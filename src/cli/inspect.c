@@ -265,11 +265,10 @@ static int run_verify(const struct checkpoint *c, struct err *e)
     int rc = compare_packed(&f, e);
     if (rc == 0) rc = print_verification(&f, e);
     if (rc == 0 && f.n_wrong)
-        rc = err_set(
-            e, ERR_FORMAT,
-            "%d of %d packed tensors in %s are wrong; they are removed, the next start packs "
-            "them again",
-            f.n_wrong, f.n_packed, pack_cache_dir());
+        rc = err_set(e, ERR_FORMAT,
+                     "%d of %d packed tensors in %s are damaged and were removed; the next start "
+                     "packs them again",
+                     f.n_wrong, f.n_packed, pack_cache_dir());
     free(f.verdict);
     return rc;
 }

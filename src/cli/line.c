@@ -275,7 +275,7 @@ int line_open(struct line **out, struct err *e)
     if (!setlocale(LC_CTYPE, "C.UTF-8")) setlocale(LC_CTYPE, "");
     if (!tty_begin() || start_editor(l) != 0) {
         line_close(l);
-        return err_set(e, ERR_IO, "there is no terminal to type on");
+        return err_set(e, ERR_IO, "the input is not a terminal");
     }
     *out = l;
     return 0;

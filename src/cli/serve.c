@@ -118,7 +118,8 @@ static int catch_stop(struct err *e)
 {
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
     stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (stop_fd < 0) return err_set(e, ERR_IO, "eventfd: %s", strerror(errno));
+    if (stop_fd < 0)
+        return err_set(e, ERR_IO, "cannot create an event descriptor: %s", strerror(errno));
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     struct sigaction before;
@@ -144,7 +145,7 @@ static int read_keys(struct net_keys *k, struct err *e)
     for (size_t i = 0; rc == 0 && i < keys.n; i++) rc = net_keys_add(k, keys.v[i], NULL, e);
     if (rc == 0 && key_file) rc = net_keys_read(k, key_file, e);
     if (rc == 0 && key_file && k->n == 0)
-        rc = err_set(e, ERR_ARG, "--api-key-file %s: there is no key in it", key_file);
+        rc = err_set(e, ERR_ARG, "--api-key-file %s: contains no key", key_file);
     return rc;
 }
 
@@ -193,7 +194,7 @@ static void serve(struct server *s, const char *name)
 {
     const struct net *n = server_net(s);
     if (net_public(n) && keys.n == 0 && !key_file)
-        log_warn("everybody who reaches %s may use it: there is no --api-key", net_url(n));
+        log_warn("%s accepts requests without a key; --api-key requires one", net_url(n));
     enum log_level level = log_level_max;
     log_level_max = level > LOG_INFO ? level : LOG_INFO; /* always log the address */
     log_info("%s at %s", name, net_url(n));
@@ -288,8 +289,7 @@ static int check_files(struct err *e)
             return err_set(e, ERR_ARG, "--%s %s: cannot open: %s", file[i].flag, file[i].path,
                            strerror(errno));
     if (!cert != !cert_key)
-        return err_set(e, ERR_ARG, "--%s: needs --%s beside it", file[!cert].flag,
-                       file[!!cert].flag);
+        return err_set(e, ERR_ARG, "--%s needs --%s too", file[!cert].flag, file[!!cert].flag);
     return 0;
 }
 

@@ -55,7 +55,7 @@ static int home_path(struct buf *b, const char *path, struct err *e)
 {
     const char *home = getenv("HOME");
     bool at_home = path[0] == '~' && path[1] == '/' && home;
-    if (!*path) return err_set(e, ERR_ARG, "which file?");
+    if (!*path) return err_set(e, ERR_ARG, "expected a file's name");
     if (at_home) buf_add_text(b, home);
     buf_add_text(b, path + at_home);
     return b->failed ? err_memory(e, "a path", strlen(path)) : 0;
@@ -100,13 +100,14 @@ static int do_set(struct talk *t, char *arg, struct err *e)
     while (*name == '-') name++;
     if (*arg && !value) return err_memory(e, "a value", strlen(arg));
     int rc = options_set(answer_options, name, value, e);
-    return rc == ERR_MISSING ? err_set(e, ERR_ARG, "unknown option %s; /set lists them", name) : rc;
+    return rc == ERR_MISSING ? err_set(e, ERR_ARG, "option %s not found; /set lists them", name)
+                             : rc;
 }
 
 static int do_think(struct talk *t, char *arg, struct err *e)
 {
     bool on = strcmp(arg, "on") == 0;
-    if (!on && strcmp(arg, "off") != 0) return err_set(e, ERR_ARG, "on or off?");
+    if (!on && strcmp(arg, "off") != 0) return err_set(e, ERR_ARG, "expected on or off");
     int rc = dialog_think(t->dialog, on, e);
     if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
         fprintf(stderr, "This model's template knows no thinking; it will not heed that.\n");
@@ -209,9 +210,8 @@ static void command(struct talk *t, char *text)
     char *name = next_word(&text);
     int rc = find_verb(&v, name, &e);
     if (rc == 0 && v->needs_template && !t->dialog->chat.t)
-        rc = err_set(
-            &e, ERR_ARG,
-            "there is no conversation without a chat template; --chat-template FILE gives one");
+        rc = err_set(&e, ERR_ARG,
+                     "the model has no chat template; give one with --chat-template FILE");
     if (rc == 0) rc = v->run(t, text, &e);
     if (rc != 0) fprintf(stderr, "/%s: %s\n", name, e.text);
 }

@@ -90,7 +90,7 @@ static int conversation_read(struct conversation *c, const struct json *root,
     const struct json *list = is_list ? root : json_field(root, "messages");
     if (json_kind(list) != JK_LIST)
         return err_set(e, ERR_ARG,
-                       "expected a list of messages, or an object with \"messages\"; found %s",
+                       "expected a list of messages, or an object with \"messages\", got %s",
                        json_kind_name(json_kind(is_list ? list : root)));
     int rc = chat_system() ? with_system(messages, list, e) : 0;
     if (rc == 0) rc = chat_kwargs(kwargs, &session_flags, e);

@@ -52,7 +52,7 @@ static int read_ids(const char *text, struct ids *ids, struct err *e)
         char *end;
         long id = strtol(p, &end, 10);
         if (end == p || id < 0 || id > INT32_MAX)
-            return err_set(e, ERR_ARG, "\"%.20s\" is not a token id", p);
+            return err_set(e, ERR_ARG, "expected a token id, got \"%.20s\"", p);
         if (!vec_push(ids, (int32_t)id)) return err_memory(e, "ids", ids->n * 4);
         p = end;
     }
@@ -85,7 +85,7 @@ static int encode_line(const struct tokenizer *t, const char *line, struct err *
     size_t n;
     const char *text = json_text(j, &n);
     rc = text ? encode_one(t, text, n, e)
-              : err_set(e, ERR_FORMAT, "expected a JSON string, found %s",
+              : err_set(e, ERR_FORMAT, "expected a JSON string, got %s",
                         json_kind_name(json_kind(j)));
     json_drop(j);
     return rc;

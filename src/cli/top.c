@@ -58,7 +58,7 @@ static int find_target(struct target *t, const char *url, struct err *e)
         t->how.unix_socket = url + sizeof unix_scheme - 1, url = "localhost";
     size_t n = strlen(url);
     while (n > 0 && url[n - 1] == '/') n--;
-    if (n > 500) return err_set(e, ERR_ARG, "an address of %zu characters is too long", n);
+    if (n > 500) return err_set(e, ERR_ARG, "the address is too long: %zu characters", n);
     bool whole =
         n >= sizeof tail - 1 && strncmp(url + n - (sizeof tail - 1), tail, sizeof tail - 1) == 0;
     snprintf(t->url, sizeof t->url, "%s%.*s%s", strstr(url, "://") ? "" : "http://", (int)n, url,
@@ -77,9 +77,9 @@ static int read_sample(const struct target *t, struct top_sample *s, struct err 
     int rc = fetch_get(t->url, &header, t->header[0] != 0, &t->how, &page, &status, e);
     s->time_us = asked_us + (time_us() - asked_us) / 2;
     if (rc == 0 && status == 401)
-        rc = err_set(e, ERR_ARG, "%s wants an API key that it knows (--api-key)", t->url);
+        rc = err_set(e, ERR_ARG, "%s requires an API key; give --api-key", t->url);
     else if (rc == 0 && status != 200)
-        rc = err_set(e, ERR_IO, "%s: the answer is status %d", t->url, status);
+        rc = err_set(e, ERR_IO, "%s: the server answered status %d", t->url, status);
     else if (rc == 0 && top_sample_read(s, page.data ? page.data : "", page.n, e) != 0)
         rc = err_prefix(e, ERR_FORMAT, "%s", t->url);
     buf_deinit(&page);

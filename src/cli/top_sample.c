@@ -41,7 +41,7 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
     scrape_deinit(&p);
     if (!ok) return err_memory(e, "a page of metrics", n);
     if (isnan(s->v[TOP_running]))
-        return err_set(e, ERR_FORMAT, "that is no metrics page of a server of models");
+        return err_set(e, ERR_FORMAT, "not a metrics page of a model server");
     return 0;
 }
 

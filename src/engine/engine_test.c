@@ -301,15 +301,15 @@ TEST(requests_that_cannot_be_are_refused_by_name)
         int n, max_tokens;
         int32_t first;
         int rc;
-        const char *word;
-    } bad[] = {{0, 5, 0, ERR_ARG, "prompt"}, {65, 5, 0, ERR_LIMIT, "64"},
-               {64, 1, 0, ERR_LIMIT, "64"},  {5, -1, 0, ERR_ARG, "max_tokens"},
-               {5, 5, 260, ERR_ARG, "260"},  {5, 5, -1, ERR_ARG, "-1"}};
+        const char *field;
+    } bad[] = {{0, 5, 0, ERR_ARG, "prompt"},   {65, 5, 0, ERR_LIMIT, "prompt"},
+               {64, 1, 0, ERR_LIMIT, "prompt"}, {5, -1, 0, ERR_ARG, "max_tokens"},
+               {5, 5, 260, ERR_ARG, "prompt"},  {5, 5, -1, ERR_ARG, "prompt"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ids[0] = bad[i].first;
         struct request *rq = make(ids, bad[i].n, bad[i].max_tokens, q);
         int rc = engine_submit(r.en, rq, &e);
-        if (rc != bad[i].rc || !strstr(e.text, bad[i].word))
+        if (rc != bad[i].rc || e.code != rc || strcmp(e.field, bad[i].field) != 0)
             test_fail(__FILE__, __LINE__, "case %zu: %d %s", i, rc, e.text);
         request_close(rq);
     }
@@ -317,7 +317,7 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     struct request *rq = make(ids, 5, 5, q);
     rq->params.top_p = 7;
     EXPECT_INT(engine_submit(r.en, rq, &e), ERR_ARG);
-    EXPECT(strstr(e.text, "top_p"));
+    EXPECT(strcmp(e.field, "top_p") == 0);
     request_close(rq);
     for (int i = 0; i < 32; i++) NEED_OK(engine_submit(r.en, make(ids, 5, 1, q), &e), &e);
     rq = make(ids, 5, 1, q);

@@ -277,7 +277,7 @@ TEST(weights_of_shares_are_bounded)
         struct request *rq = make(&r, 10, 1);
         rq->share_weight = bad[i];
         EXPECT_INT(engine_submit(r.en, rq, &e), ERR_ARG);
-        EXPECT(strstr(e.text, "share weight"));
+        EXPECT(strcmp(e.field, "share_weight") == 0);
         request_close(rq);
     }
     rig_close(&r);

@@ -48,7 +48,7 @@ static int refuse(const char *name, struct err *e)
         if (i) strncat(list, i == N_TYPE - 1 ? " or " : ", ", sizeof list - strlen(list) - 1);
         strncat(list, type[i]->name, sizeof list - strlen(list) - 1);
     }
-    return err_set(e, ERR_ARG, "scheduler: \"%.40s\" is not %s", name, list);
+    return err_field(e, ERR_ARG, "scheduler", ": must be %s, got \"%.40s\"", list, name);
 }
 
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e)

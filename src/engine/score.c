@@ -30,7 +30,7 @@ int score_tokens(struct model *m, const int32_t *ids, int n, int chunk, score_fn
                        info->context_max);
     for (int i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= info->n_vocab)
-            return err_set(e, ERR_ARG, "token %d is not in the vocabulary", ids[i]);
+            return err_set(e, ERR_ARG, "token id %d is outside the vocabulary", ids[i]);
     int most = l->n_row < l->n_out ? l->n_row : l->n_out;
     if (chunk <= 0 || chunk > most) chunk = most;
     struct batch b;

@@ -71,8 +71,8 @@ static bool put_bytes(struct trace *t)
     if (ok)
         t->n_byte += (int64_t)t->out.n;
     else if (!t->failed)
-        log_warn("the trace ends here: %s", !fits ? "its file has the size that it may have"
-                                            : t->out.failed ? "there is no memory"
+        log_warn("the trace ends here: %s", !fits ? "its file has reached its maximum size"
+                                            : t->out.failed ? "out of memory"
                                                             : strerror(errno));
     t->failed |= !ok;
     buf_clear(&t->out);
@@ -127,12 +127,12 @@ int trace_open(struct trace **out, const struct trace_options *o, struct err *e)
     t->quit = queue_open(1, 1);
     t->fd = open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     int rc = 0;
-    if (t->fd < 0) rc = err_set(e, ERR_IO, "--trace-file %s: %s", o->path, strerror(errno));
+    if (t->fd < 0) rc = err_set(e, ERR_IO, "--trace-file %s: cannot open: %s", o->path, strerror(errno));
     if (rc == 0 && (!t->ring || !t->quit))
         rc = err_memory(e, "a trace's events", t->n_ring * sizeof *t->ring);
     if (rc == 0) {
         trace_text_begin(&t->text, &t->out);
-        if (!put_bytes(t)) rc = err_set(e, ERR_IO, "--trace-file %s: cannot be written", o->path);
+        if (!put_bytes(t)) rc = err_set(e, ERR_IO, "--trace-file %s: cannot write", o->path);
     }
     if (rc == 0) rc = start(t, e);
     if (rc != 0) trace_close(t), *out = NULL;

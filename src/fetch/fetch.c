@@ -45,7 +45,7 @@ int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *bo
     while (!a.done) fetch_wait(f, INT64_MAX);
     if (status) *status = a.status;
     if (a.too_long)
-        return err_set(e, ERR_LIMIT, "%s: an answer of more than %zu bytes", r->url, a.n_max);
+        return err_set(e, ERR_LIMIT, "%s: the answer has more than %zu bytes", r->url, a.n_max);
     if (body->failed) return err_memory(e, r->url, a.n);
     return a.error.text[0] ? err_set(e, ERR_IO, "%s: %s", r->url, a.error.text) : 0;
 }

@@ -256,7 +256,7 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
     }
     call_close(c);
     return err_set(e, rc == CURLE_OUT_OF_MEMORY ? ERR_MEMORY : ERR_ARG, "%s: %s", r->url,
-                   rc ? curl_easy_strerror(rc) : "the request cannot be begun");
+                   rc ? curl_easy_strerror(rc) : "cannot begin the request");
 }
 
 /* ---- waiting ---- */

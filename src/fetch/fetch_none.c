@@ -7,7 +7,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
     (void)o;
     *out = NULL;
     return err_set(e, ERR_UNSUPPORTED,
-                   "this quoth was built without libcurl and cannot ask servers; install "
+                   "this quoth was built without libcurl and cannot connect to servers; install "
                    "libcurl4-openssl-dev (Debian's name) and build again");
 }
 

@@ -34,7 +34,7 @@ int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, str
     struct tensor_info own = *t;
     const char *path = (size_t)t->file < c->file.n ? c->file.v[t->file].path : c->path;
     if (checkpoint_tensor(c, t->name))
-        return err_set(e, ERR_FORMAT, "%s: there are two tensors named \"%s\"", path, t->name);
+        return err_set(e, ERR_FORMAT, "%s: two tensors are named \"%s\"", path, t->name);
     if (c->tensor.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 tensors", path);
     own.name = arena_text(&c->arena, t->name, strlen(t->name));
     own.name_raw = own.name;
@@ -50,7 +50,7 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
                         struct err *e)
 {
     if (checkpoint_meta(c, key))
-        return err_set(e, ERR_FORMAT, "%s: the metadata key \"%s\" is there twice", c->path, key);
+        return err_set(e, ERR_FORMAT, "%s: the metadata key \"%s\" occurs twice", c->path, key);
     if (c->meta.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 keys", c->path);
     struct meta_entry entry = {arena_text(&c->arena, key, strlen(key)), *value};
     if (!entry.key || !vec_push(&c->meta, entry) ||
@@ -164,10 +164,9 @@ static int check_path(const char *path, struct err *e)
     bool named = strncmp(path, "hf:", 3) == 0;
     if (file_exists(path) || dir_exists(path)) return 0;
     if (strstr(path, "://"))
-        return err_set(
-            e, ERR_MISSING,
-            "%s: quoth does not download models yet; fetch it (curl -LO %s) and give the file",
-            path, path);
+        return err_set(e, ERR_MISSING,
+                       "%s: cannot download models yet; run curl -LO %s, then give the file", path,
+                       path);
     char owner[256];
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (!named &&
@@ -176,11 +175,10 @@ static int check_path(const char *path, struct err *e)
     snprintf(owner, sizeof owner, "%.*s", (int)n, path);
     if (!named && dir_exists(owner)) return 0;
     const char *name = named ? path + 3 : path;
-    return err_set(
-        e, ERR_MISSING,
-        "%s: no file or folder here, and quoth does not download models yet; fetch it (hf "
-        "download %s --local-dir FOLDER) and give a .gguf file or the folder",
-        path, name);
+    return err_set(e, ERR_MISSING,
+                   "%s: not found, and quoth cannot download models yet; run hf download %s "
+                   "--local-dir FOLDER, then give a .gguf file or the folder",
+                   path, name);
 }
 
 static int load(struct checkpoint *c, struct err *e)

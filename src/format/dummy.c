@@ -56,7 +56,7 @@ static int unknown_shape(const char *name, struct err *e)
         size_t n = strlen(list);
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", shapes[i].name);
     }
-    return err_set(e, ERR_ARG, "\"%.40s\" is no shape; there are %s", name, list);
+    return err_set(e, ERR_ARG, "shape \"%.40s\" not found; available: %s", name, list);
 }
 
 const char *dummy_shapes(int i)
@@ -164,8 +164,8 @@ static int config_int(struct maker *m, const struct checkpoint *config, const ch
     const struct meta *v = arch_meta(config, key);
     int64_t x = meta_int(v, v ? 0 : otherwise);
     if (m->rc == 0 && (x < 1 || x > hi))
-        m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s is %s, expected 1 to %d",
-                        config->path, key, v ? "something else" : "missing", hi);
+        m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s: must be in [1, %d], got %s",
+                        config->path, key, hi, v ? "another value" : "nothing");
     return m->rc == 0 ? (int)x : 1;
 }
 
@@ -319,7 +319,7 @@ static int add_tensors(struct maker *m)
     int rc = 0, n, i = 0;
     const struct tensor_row *row = tensor_rows(m->shape.arch, &n);
     if (!row)
-        return err_set(m->e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" is not supported",
+        return err_set(m->e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\": not supported yet",
                        m->c->path, m->shape.arch);
     for (; i < n && !of_layer(&row[i]) && rc == 0; i++) rc = add_row(m, &row[i], 0);
     if (rc == 0 && m->shape.rope_factor > 0) rc = add_rope_freqs(m);

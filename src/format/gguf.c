@@ -340,7 +340,7 @@ static int load_rest(struct reader *r, const char *path, size_t n_prefix, int n_
         int n = snprintf(name, sizeof name, "%.*s-%05d-of-%05d.gguf", (int)n_prefix, path, i + 1,
                          n_part);
         if (n < 0 || (size_t)n >= sizeof name)
-            return err_set(r->e, ERR_ARG, "%s: path too long", path);
+            return err_set(r->e, ERR_ARG, "%s: cannot open: the path is too long", path);
         r->part = i;
         int rc = load_part(r, name);
         if (rc != 0) return rc;
@@ -361,7 +361,8 @@ int gguf_load(struct checkpoint *c, const char *path, struct err *e)
     int n =
         named ? snprintf(first, sizeof first, "%.*s-00001-of-%05d.gguf", (int)n_prefix, path, named)
               : snprintf(first, sizeof first, "%s", path);
-    if (n < 0 || (size_t)n >= sizeof first) return err_set(e, ERR_ARG, "%s: path too long", path);
+    if (n < 0 || (size_t)n >= sizeof first)
+        return err_set(e, ERR_ARG, "%s: cannot open: the path is too long", path);
     int rc = load_part(&r, first);
     if (rc != 0) return rc;
     int64_t n_part = r.split_count > 0 ? r.split_count : 1;

@@ -77,11 +77,11 @@ static int check_tensor(const struct checkpoint *c, const struct tensor_info *t,
 {
     const struct qtype_info *q = &qtype_info[t->type];
     if (q->gguf_id < 0)
-        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s has type %s, which GGUF does not know",
+        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s has type %s, which GGUF does not have",
                        c->path, t->name, q->name);
     if (strlen(t->name) > NAME_BYTES_MAX || t->n_byte == 0)
         return err_set(e, ERR_UNSUPPORTED,
-                       "%s: tensor %s: GGUF takes names of at most %d bytes, and no empty tensors",
+                       "%s: tensor %s: GGUF allows names of at most %d bytes, and no empty tensors",
                        c->path, t->name, NAME_BYTES_MAX);
     return 0;
 }
@@ -176,7 +176,8 @@ static int write_renamed(struct writer *w, const struct buf *header, const char 
 {
     char temp[4096];
     int n = snprintf(temp, sizeof temp, "%s.tmp-%d", path, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof temp) return err_set(e, ERR_ARG, "%s: path too long", path);
+    if (n < 0 || (size_t)n >= sizeof temp)
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", path);
     int rc = write_file(w, header, temp, e);
     if (rc == 0 && rename(temp, path) != 0)
         rc = err_set(e, ERR_IO, "%s: cannot write: %s", path, strerror(errno));
@@ -191,8 +192,7 @@ int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress
     struct buf header = {0};
     if (c->kind != CKPT_GGUF || (c->header_only && !c->dummy))
         return err_set(e, ERR_UNSUPPORTED,
-                       "%s: only what is a GGUF already, or random, can be written as one",
-                       c->path);
+                       "%s: cannot write as GGUF: only a GGUF or random weights can be", c->path);
     w.alignment = (size_t)meta_int(checkpoint_meta(c, "general.alignment"), ALIGNMENT_DEFAULT);
     w.scratch = malloc(PIECE_BYTES);
     int rc = w.scratch ? 0 : err_memory(e, "a GGUF's scratch", PIECE_BYTES);

@@ -154,6 +154,6 @@ TEST(gguf_that_cannot_be_written_is_refused_by_name)
     checkpoint_close(c);
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     NEED_OK(checkpoint_open(&c, repo_path("tests/golden/llama3"), &e), &e);
-    expect_refused(c, "only what is a GGUF already");
+    expect_refused(c, "cannot write as GGUF");
     checkpoint_close(c);
 }

@@ -12,7 +12,9 @@ enum { INDEX_BYTES_MAX = 256 << 20 };
 
 static int join(char *out, size_t n_out, const char *dir, const char *name, struct err *e)
 {
-    return path_join(out, n_out, dir, name) ? 0 : err_set(e, ERR_ARG, "%s: path too long", dir);
+    return path_join(out, n_out, dir, name)
+               ? 0
+               : err_set(e, ERR_ARG, "%s: cannot open: the path is too long", dir);
 }
 
 /* Load each file that weight_map names, once; `files` maps its name to its index in c->file. */
@@ -27,7 +29,7 @@ static int load_shards(struct checkpoint *c, const char *dir, const struct json 
         if (!name || n == 0 || strlen(name) != n || strchr(name, '/') || name[0] == '.')
             return err_set(
                 e, ERR_FORMAT,
-                "weight_map of \"%s\" is %s, expected the name of a file beside the index",
+                "weight_map of \"%s\": expected the name of a file in this folder, got %s",
                 json_it_key(it, NULL), name ? name : json_kind_name(json_kind(json_it_value(it))));
         if (strmap_get(files, name, n)) continue;
         if (!strmap_put(files, name, n, (uint32_t)c->file.n)) return err_memory(e, "the index", n);
@@ -62,7 +64,7 @@ static int load_index(struct checkpoint *c, const char *dir, const char *path, s
     struct strmap files = {0};
     const struct json *map = json_field(index, "weight_map");
     if (json_kind(map) != JK_OBJECT || json_count(map) == 0)
-        rc = err_set(e, ERR_FORMAT, "weight_map is %s, expected an object with tensors",
+        rc = err_set(e, ERR_FORMAT, "weight_map: expected an object with tensors, got %s",
                      json_kind_name(json_kind(map)));
     if (rc == 0) rc = load_shards(c, dir, map, &files, e);
     if (rc == 0) rc = check_shards(c, map, &files, e);
@@ -84,8 +86,8 @@ static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
     }
     if (rc == 0 && n_found != 1)
         rc = err_set(e, ERR_MISSING,
-                     "%s: has no model.safetensors, no model.safetensors.index.json, and %d other "
-                     ".safetensors files, expected one",
+                     "%s: model.safetensors and model.safetensors.index.json not found; available: "
+                     "%d other .safetensors files, expected 1",
                      dir, n_found);
     if (rc == 0) rc = join(path, sizeof path, dir, found, e);
     if (rc == 0) rc = safetensors_load(c, path, e);

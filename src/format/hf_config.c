@@ -80,9 +80,10 @@ static int add_list(struct config *h, const char *key, const char *name, const s
 {
     enum value_type type = common_type(list);
     if (type == VT_COUNT)
-        return err_set(h->e, ERR_FORMAT,
-                       "%s/%s: \"%s\" is a mixed list, expected numbers, strings or booleans",
-                       h->dir, h->file, name);
+        return err_set(
+            h->e, ERR_FORMAT,
+            "%s/%s: \"%s\": expected a list of numbers, strings or booleans, got a mixed list",
+            h->dir, h->file, name);
     struct meta m = {.type = VT_LIST, .item = type, .n = json_count(list)};
     void *data = arena_push0(&h->c->arena, m.n, type == VT_TEXT ? sizeof(struct span) : 8);
     bool ok = data != NULL;
@@ -121,7 +122,7 @@ static int add_json(struct config *h, const char *key, const char *name, const s
     case JK_OBJECT:
         break;
     }
-    return err_set(h->e, ERR_FORMAT, "%s/%s: \"%s\" is an object, expected a plain value", h->dir,
+    return err_set(h->e, ERR_FORMAT, "%s/%s: \"%s\": expected a plain value, got an object", h->dir,
                    h->file, name);
 }
 
@@ -169,8 +170,8 @@ static int read_arch(struct config *h)
     h->arch = json_text(v, &n);
     if (!h->arch || n == 0 || n > 64 || strlen(h->arch) != n)
         return err_set(h->e, ERR_FORMAT,
-                       "%s/config.json: model_type is %s, expected a name of 1 to 64 bytes", h->dir,
-                       json_kind_name(json_kind(v)));
+                       "%s/config.json: model_type: expected a name of 1 to 64 bytes, got %s",
+                       h->dir, json_kind_name(json_kind(v)));
     h->arch = arch_of_model_type(h->arch);
     return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
@@ -378,8 +379,9 @@ static int read_templates(struct config *h, const struct json *root)
         const char *name = json_text(json_field(json_item(v, i), "name"), NULL);
         text = json_text(json_field(json_item(v, i), "template"), &n);
         if (!name || !text)
-            return err_set(h->e, ERR_FORMAT, "%s/%s: chat_template[%zu] has no name and template",
-                           h->dir, h->file, i);
+            return err_set(h->e, ERR_FORMAT,
+                           "%s/%s: chat_template[%zu]: expected a name and a template", h->dir,
+                           h->file, i);
         rc = add_template(h, name, text, n);
     }
     return rc;
@@ -400,10 +402,11 @@ static int missing_file(struct config *h, const char *file)
         if (n > 5 && strcmp(name + n - 5, ".gguf") == 0)
             buf_addf(&gguf, "%s%s", gguf.n ? ", " : "", name);
     }
-    int rc = gguf.n && !gguf.failed
-                 ? err_set(h->e, ERR_MISSING, "%s: has no %s; give one of its GGUF files: %.300s",
-                           h->dir, file, gguf.data)
-                 : err_set(h->e, ERR_MISSING, "%s: has no %s", h->dir, file);
+    int rc =
+        gguf.n && !gguf.failed
+            ? err_set(h->e, ERR_MISSING, "%s: %s not found; give one of its GGUF files: %.300s",
+                      h->dir, file, gguf.data)
+            : err_set(h->e, ERR_MISSING, "%s: %s not found", h->dir, file);
     buf_deinit(&all);
     buf_deinit(&gguf);
     return rc;
@@ -416,13 +419,13 @@ static int with_file(struct config *h, const char *file, bool optional,
     char path[4096];
     struct json *root;
     if (!path_join(path, sizeof path, h->dir, file))
-        return err_set(h->e, ERR_ARG, "%s: path too long", h->dir);
+        return err_set(h->e, ERR_ARG, "%s: cannot open: the path is too long", h->dir);
     if (!file_exists(path)) return optional ? 0 : missing_file(h, file);
     int rc = json_read_file(&root, path, FILE_BYTES_MAX, h->e);
     if (rc != 0) return rc;
     h->file = file;
     if (json_kind(root) != JK_OBJECT)
-        rc = err_set(h->e, ERR_FORMAT, "%s: is %s, expected an object", path,
+        rc = err_set(h->e, ERR_FORMAT, "%s: expected an object, got %s", path,
                      json_kind_name(json_kind(root)));
     if (rc == 0) rc = read(h, root);
     json_drop(root);

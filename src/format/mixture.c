@@ -41,8 +41,8 @@ static int unknown(const char *name, struct err *e)
         snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", names[i].name);
     }
     return err_set(e, ERR_ARG,
-                   "\"%.40s\" is no number format that can be computed with (F16, Q4_K, IQ2_XS "
-                   "...) and none of the mixtures %s",
+                   "number format \"%.40s\" not found; available: those of GGUF (F16, Q4_K, IQ2_XS "
+                   "...) and the mixtures %s",
                    name, list);
 }
 

@@ -96,7 +96,8 @@ static int write_pack(const char *out, const struct file_map *exe, const struct 
     if (pack_find(exe->data, exe->n_byte, &offset, &n_byte)) n_exe = offset;
     char temp[4096];
     int n = snprintf(temp, sizeof temp, "%s.tmp-%d", out, (int)getpid());
-    if (n < 0 || (size_t)n >= sizeof temp) return err_set(e, ERR_ARG, "%s: path too long", out);
+    if (n < 0 || (size_t)n >= sizeof temp)
+        return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", out);
     FILE *f = fopen(temp, "wbe");
     if (!f) return err_set(e, ERR_IO, "%s: cannot create", temp);
     int rc = write_parts(f, exe->data, n_exe, model, app);
@@ -113,11 +114,13 @@ int checkpoint_pack(const char *exe_path, const char *model_path, const char *ou
     /* reject a model that cannot be opened */
     int rc = checkpoint_open(&c, model_path, e);
     if (rc == 0 && (checkpoint_kind(c) != CKPT_GGUF || c->file.n != 1))
-        rc = err_set(e, ERR_UNSUPPORTED, "%s: only a GGUF of one file can be packed", model_path);
+        rc =
+            err_set(e, ERR_UNSUPPORTED, "%s: cannot pack: expected a GGUF of one file", model_path);
     if (rc == 0) rc = file_map_open(&exe, exe_path, e);
     if (rc == 0) rc = file_map_open(&model, model_path, e);
     if (rc == 0 && pack_find(model.data, model.n_byte, &(size_t){0}, &(size_t){0}))
-        rc = err_set(e, ERR_ARG, "%s: is a packed program itself; give the GGUF it was made from",
+        rc = err_set(e, ERR_ARG,
+                     "%s: cannot pack: it is a packed program; give the GGUF that it was made from",
                      model_path);
     if (rc == 0) rc = write_pack(out, &exe, &model, app, e);
     file_map_close(&model);

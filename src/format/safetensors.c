@@ -46,13 +46,12 @@ static int read_dtype(struct reader *r, struct tensor_info *t, const struct json
 {
     const char *name = json_text(dtype, NULL);
     if (!name)
-        return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": dtype is %s, expected a string",
+        return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": dtype: expected a string, got %s",
                        r->path, t->name_raw, json_kind_name(json_kind(dtype)));
     int type = dtype_of(name);
     if (type < 0)
-        return err_set(r->e, ERR_UNSUPPORTED,
-                       "%s: tensor \"%s\" has dtype %s, which is not supported", r->path,
-                       t->name_raw, name);
+        return err_set(r->e, ERR_UNSUPPORTED, "%s: tensor \"%s\": dtype %s: not supported yet",
+                       r->path, t->name_raw, name);
     t->type = (enum qtype)type;
     return 0;
 }
@@ -62,12 +61,12 @@ static int read_shape(struct reader *r, struct tensor_info *t, const struct json
 {
     size_t n = json_count(shape);
     if (json_kind(shape) != JK_LIST)
-        return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape is %s, expected an array",
+        return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape: expected an array, got %s",
                        r->path, t->name_raw, json_kind_name(json_kind(shape)));
     for (size_t i = 0; i < n; i++) {
         int64_t d = json_int(json_item(shape, n - 1 - i), -1);
         if (d < 0 || __builtin_mul_overflow(t->dim[i < 4 ? i : 3], d, &t->dim[i < 4 ? i : 3]))
-            return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape[%zu] is not a length",
+            return err_set(r->e, ERR_FORMAT, "%s: tensor \"%s\": shape[%zu]: expected a length",
                            r->path, t->name_raw, n - 1 - i);
     }
     t->n_dim = n == 0 ? 1 : n < 4 ? (int)n : 4;
@@ -86,11 +85,10 @@ static int read_offsets(struct reader *r, struct tensor_info *t, const struct js
                        r->path, cut ? "the file is cut short: " : "", t->name_raw, (long long)begin,
                        (long long)end, r->n, cut ? "; download it again" : "");
     if (!tensor_set_bytes(t) || t->n_byte != (size_t)(end - begin))
-        return err_set(
-            r->e, ERR_FORMAT,
-            "%s: tensor \"%s\": data_offsets span %lld bytes, but shape and dtype ask for "
-            "another size",
-            r->path, t->name_raw, (long long)(end - begin));
+        return err_set(r->e, ERR_FORMAT,
+                       "%s: tensor \"%s\": data_offsets span %lld bytes, but shape and dtype give "
+                       "another size",
+                       r->path, t->name_raw, (long long)(end - begin));
     struct extent x = {(uint64_t)begin, (uint64_t)end, t->name_raw};
     if (!vec_push(&r->extent, x)) return err_memory(r->e, "the tensor list", sizeof x);
     t->data = r->data + begin;
@@ -102,7 +100,7 @@ static int read_tensor(struct reader *r, const char *raw, size_t n_raw, const st
     char name[NAME_BYTES_MAX + 64];
     if (n_raw == 0 || n_raw > NAME_BYTES_MAX || strlen(raw) != n_raw)
         return err_set(r->e, ERR_FORMAT,
-                       "%s: a tensor name of %zu bytes, expected 1 to %d without NUL", r->path,
+                       "%s: a tensor's name has %zu bytes, expected 1 to %d without NUL", r->path,
                        n_raw, NAME_BYTES_MAX);
     hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c));
     struct tensor_info t = {.name = name, .name_raw = raw, .dim = {1, 1, 1, 1}, .file = r->file};
@@ -133,15 +131,15 @@ static int check_tiling(struct reader *r)
         at = x->end;
     }
     if (at == r->n) return 0;
-    return err_set(r->e, ERR_FORMAT, "%s: the tensors take %llu bytes, but there are %zu", r->path,
-                   (unsigned long long)at, r->n);
+    return err_set(r->e, ERR_FORMAT, "%s: the tensors take %llu bytes, but the file has %zu",
+                   r->path, (unsigned long long)at, r->n);
 }
 
 static int read_header(struct reader *r, const struct json *header)
 {
     int rc = 0;
     if (json_kind(header) != JK_OBJECT)
-        return err_set(r->e, ERR_FORMAT, "%s: the header is %s, expected an object", r->path,
+        return err_set(r->e, ERR_FORMAT, "%s: header: expected an object, got %s", r->path,
                        json_kind_name(json_kind(header)));
     for (void *it = json_first(header); it && rc == 0; it = json_next(header, it)) {
         size_t n;
@@ -160,7 +158,7 @@ int safetensors_load(struct checkpoint *c, const char *path, struct err *e)
     for (int i = 0; i < 8 && f->n_byte >= 8; i++) n_header |= (uint64_t)f->data[i] << (8 * i);
     if (n_header > n_left && n_header <= HEADER_BYTES_MAX && f->n_byte > 8 && f->data[8] == '{')
         return err_set(e, ERR_FORMAT,
-                       "%s: the file is cut short: its header takes %llu bytes, but %llu are left; "
+                       "%s: the file is cut short: its header has %llu bytes, but %llu are left; "
                        "download it again",
                        path, (unsigned long long)n_header, (unsigned long long)n_left);
     if (n_header < 2 || n_header > n_left || n_header > HEADER_BYTES_MAX)

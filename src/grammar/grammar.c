@@ -67,13 +67,13 @@ static int open_choice(struct cfg *g, const char *text, size_t n, struct err *e)
     int rc = json_parse(&list, text, n, NULL, e);
     if (rc) return rc;
     if (json_kind(list) != JK_LIST || json_count(list) == 0)
-        rc = err_set(e, ERR_FORMAT, "choice: expected a list of strings");
+        rc = err_field(e, ERR_FORMAT, "choice", ": expected a list of strings");
     VEC(uint32_t) v = {0};
     for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
         size_t n_one;
         const char *one = json_text(json_item(list, i), &n_one);
         if (!one)
-            rc = err_set(e, ERR_FORMAT, "choice[%zu]: expected a string", i);
+            rc = err_field(e, ERR_FORMAT, "choice", "[%zu]: expected a string", i);
         else if (!vec_push(&v, expr_bytes(&g->m.x, one, n_one)))
             rc = err_memory(e, "a choice", n);
     }

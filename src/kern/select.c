@@ -44,7 +44,7 @@ int kern_open(struct kern *k, const char *level, struct err *e)
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", *n);
     }
-    return err_set(e, ERR_ARG, "cpu level \"%s\" is not one this machine runs: %s", level, list);
+    return err_set(e, ERR_ARG, "cpu level \"%s\" not found; available: %s", level, list);
 }
 
 float kern_exp(float x)

@@ -39,7 +39,7 @@ static int read_options(struct session_options *o, const quoth_option *option, s
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = option[i].key && option[i].value
                  ? session_option_set(o, option[i].key, option[i].value, e)
-                 : err_set(e, ERR_ARG, "options[%zu]: key or value is missing", i);
+                 : err_set(e, ERR_ARG, "options[%zu]: expected a key and a value, got NULL", i);
     return rc;
 }
 
@@ -84,7 +84,7 @@ int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
     quoth_model *m = calloc(1, sizeof *m);
     int rc = m ? 0 : err_memory(&e, "a model", sizeof *m);
     if (rc == 0) m->n_ref = 1;
-    if (rc == 0 && !path) rc = err_set(&e, ERR_ARG, "path: it is missing");
+    if (rc == 0 && !path) rc = err_field(&e, ERR_ARG, "path", ": expected a string, got NULL");
     if (rc == 0) rc = read_options(&o, options, n_option, &e);
     if (rc == 0) rc = open_as_guest(m, path, &o, &e);
     if (rc == 0)

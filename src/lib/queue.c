@@ -106,7 +106,7 @@ int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct e
 {
     struct json *body = NULL;
     int rc = chat ? json_parse(&body, chat, strlen(chat), NULL, e)
-                  : err_set(e, ERR_ARG, "chat: it is missing");
+                  : err_set(e, ERR_ARG, "expected a string, got NULL");
     if (rc != 0) return err_prefix(e, rc, "chat");
     rc = api_check_conversation(body, e);
     if (rc == 0) rc = api_render(&m->api, body, out, NULL, e);
@@ -119,8 +119,8 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
 {
     int n_given = !!asked->prompt + !!asked->prompt_ids + !!asked->chat;
     if (n_given != 1)
-        return err_set(e, ERR_ARG,
-                       "prompt: one of prompt, prompt_ids and chat must be given, not %d", n_given);
+        return err_field(e, ERR_ARG, "prompt",
+                         ": expected one of prompt, prompt_ids and chat, got %d", n_given);
     if (asked->prompt) return api_prompt_text(r, &m->api, asked->prompt, asked->n_prompt, true, e);
     if (asked->prompt_ids) return api_prompt_ids(r, asked->prompt_ids, asked->n_prompt_id, e);
     struct buf text = {0};
@@ -137,7 +137,7 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
     const char *text = params ? params : "{}";
     int rc = json_parse(&body, text, strlen(text), NULL, e);
     if (rc == 0 && json_kind(body) != JK_OBJECT)
-        rc = err_set(e, ERR_ARG, "expected an object, found %s", json_kind_name(json_kind(body)));
+        rc = err_set(e, ERR_ARG, "expected an object, got %s", json_kind_name(json_kind(body)));
     if (rc != 0) err_prefix(e, rc, "params");
     if (rc == 0) rc = api_check_params(body, e);
     if (rc == 0) rc = api_read_params(r, &p->options, &p->keep, &m->api, body, e);
@@ -154,10 +154,11 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending 
     if (!pooling) return 0;
     if (r->n != 1 || r->params.n_logprob >= 0 || r->n_prompt_logprob >= 0 || r->beam_width > 0 ||
         r->constraint)
-        return err_set(e, ERR_ARG, "pooling: it takes no sampling parameters");
+        return err_field(e, ERR_ARG, "pooling", ": must come without params");
     int rc = session_pooling(&r->pooling, &m->session, pooling, e);
     if (rc != 0)
-        return err_set(e, rc, "pooling: must be auto, mean, last or first, got \"%.40s\"", pooling);
+        return err_field(e, rc, "pooling", ": must be auto, mean, last or first, got \"%.40s\"",
+                         pooling);
     p->n_pooled = m->session.info->d_model;
     p->pooled = r->pooled = calloc((size_t)p->n_pooled, sizeof *p->pooled);
     r->max_tokens = 0;
@@ -208,12 +209,12 @@ static int known_part(quoth_request *out, const quoth_request *asked, struct err
 {
     *out = (quoth_request){0};
     if (!asked || asked->size < offsetof(quoth_request, params) + sizeof asked->params)
-        return err_set(e, ERR_ARG, "size: it is not set to sizeof(quoth_request)");
+        return err_field(e, ERR_ARG, "size", ": must be sizeof(quoth_request)");
     const unsigned char *rest = (const unsigned char *)asked + sizeof *out;
     for (size_t i = 0; i + sizeof *out < asked->size; i++)
         if (rest[i])
-            return err_set(e, ERR_UNSUPPORTED,
-                           "size: this library is older than the program, and lacks what it asks");
+            return err_field(e, ERR_UNSUPPORTED, "size",
+                             ": the request has fields of a newer library; update the library");
     memcpy(out, asked, asked->size < sizeof *out ? asked->size : sizeof *out);
     return 0;
 }

@@ -41,9 +41,8 @@ static const struct tensor_info *need(struct binder *b, const char *name, int64_
                         path, name, (long long)t->dim[1], (long long)t->dim[0], (long long)n_out,
                         (long long)k);
     else if (!qtype_info[t->type].ops)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: tensor %s has type %s, which cannot be computed with", path, name,
-                        qtype_info[t->type].name);
+        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet", path,
+                        name, qtype_info[t->type].name);
     return b->rc == 0 ? t : NULL;
 }
 
@@ -204,9 +203,8 @@ static void stacked(struct binder *b, struct tensor *w, const struct tensor_info
                         t->name, (long long)t->dim[2], (long long)t->dim[1], (long long)t->dim[0],
                         (long long)n_expert, (long long)n_out, (long long)k);
     else if (!qtype_info[t->type].ops)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: tensor %s has type %s, which cannot be computed with", path, t->name,
-                        qtype_info[t->type].name);
+        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet", path,
+                        t->name, qtype_info[t->type].name);
     *w = tensor_of(t);
 }
 
@@ -343,9 +341,9 @@ static void check_tensors(struct binder *b)
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
         if (!b->bound[i] && !left_out(t->name))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                            "%s: tensor %s is not part of architecture %s as quoth knows it%s",
+                            "%s: tensor %s: not supported yet in architecture %s%s",
                             checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,
-                            strstr(t->name, "bias") ? " and its configuration describes it" : "");
+                            strstr(t->name, "bias") ? " with this configuration" : "");
     }
 }
 

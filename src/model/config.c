@@ -54,8 +54,7 @@ static enum rope_scaling rope_kind(struct binder *b)
         if (text_is(type, kinds[i].name)) return kinds[i].scaling;
     const char *name = meta_text(type, NULL);
     config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED,
-                  "rope scaling \"%.40s\" is not supported yet; available: linear, llama3, yarn",
-                  name ? name : "?");
+                  "must be linear, llama3 or yarn, got \"%.40s\"", name ? name : "?");
     return ROPE_NONE;
 }
 
@@ -85,7 +84,7 @@ static double gguf_magnitude(struct binder *b, const struct rope_config *r)
            whole = config_real(b, "rope.scaling.yarn_attn_factor", own);
     if (fabs(whole - own) > 1e-5)
         config_refuse(b, "rope.scaling.yarn_attn_factor", ERR_UNSUPPORTED,
-                      "must be %g, got %g: llama.cpp passes over other values", own, whole);
+                      "must be %g, got %g: llama.cpp ignores other values", own, whole);
     return own * config_real(b, "rope.scaling.attn_factor", 1);
 }
 
@@ -139,7 +138,8 @@ static void config_rope(struct binder *b, struct config *c)
     r->d_rot = config_int(b, "rope.dimension_count", c->d_head, c->d_head, c->d_head);
     r->base = config_real(b, "rope.freq_base", 10000);
     if (b->rc == 0 && (r->d_rot % 2 || !(r->base > 0)))
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: rope over %d lanes with base %g cannot be",
+        b->rc = err_set(b->e, ERR_FORMAT,
+                        "%s: rope needs an even number of lanes and a base above 0, got %d and %g",
                         checkpoint_path(b->checkpoint), r->d_rot, r->base);
     if (b->rc == 0) config_rope_scaling(b, r);
 }
@@ -184,7 +184,8 @@ bool config_layer_types(struct binder *b, struct config *c, int window)
             config_refuse(b, key, ERR_UNSUPPORTED,
                           "layer %d must be full_attention or sliding_attention", i);
         else if (!full && window == 0)
-            config_refuse(b, key, ERR_FORMAT, "layer %d slides, but there is no sliding_window", i);
+            config_refuse(b, key, ERR_FORMAT,
+                          "layer %d is sliding_attention, but sliding_window is missing", i);
         c->layer[i].window = full ? 0 : window;
     }
     return true;
@@ -214,8 +215,7 @@ static void config_activation(struct binder *b, struct config *c)
         }
     const char *name = meta_text(m, NULL);
     config_refuse(b, key, ERR_UNSUPPORTED,
-                  "\"%.40s\" is not supported yet; available: silu, swish, gelu, "
-                  "gelu_pytorch_tanh",
+                  "must be silu, swish, gelu or gelu_pytorch_tanh, got \"%.40s\"",
                   name ? name : "?");
 }
 
@@ -254,7 +254,7 @@ static void config_sizes(struct binder *b, struct config *c)
                         checkpoint_path(b->checkpoint), c->n_head, c->n_head_kv);
     else if (b->rc == 0 && d_v != c->d_head)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: keys of %d and values of %d lanes: %s expects them equal",
+                        "%s: keys of %d and values of %d lanes: %s requires equal sizes",
                         checkpoint_path(b->checkpoint), c->d_head, d_v, b->m->arch->name);
 }
 

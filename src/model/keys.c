@@ -289,16 +289,14 @@ static bool check_left(struct binder *b, const char *key, const struct meta *m)
     }
     if (strcmp(key, "config.text_config") == 0)
         config_refuse(b, key, ERR_UNSUPPORTED,
-                      "a model of several parts around a %s is not supported yet",
-                      b->m->arch->name);
+                      "a model of several parts with a %s: not supported yet", b->m->arch->name);
     else if (strcmp(key, "config.per_layer_config") == 0 && meta_kind(m) != META_NONE)
         config_refuse(b, key, ERR_UNSUPPORTED, "layers of different shapes are not supported yet");
     else if (!top && checkpoint_kind(b->checkpoint) != CKPT_HF)
-        config_refuse(b, key, ERR_UNSUPPORTED,
-                      "is not a key that quoth knows of architecture %s, got %s", b->m->arch->name,
-                      value_text(m, text));
+        config_refuse(b, key, ERR_UNSUPPORTED, "not supported yet in architecture %s, got %s",
+                      b->m->arch->name, value_text(m, text));
     else if (begins(key, "config.rope_parameters."))
-        config_refuse(b, key, ERR_UNSUPPORTED, "is not a rope parameter that quoth knows, got %s",
+        config_refuse(b, key, ERR_UNSUPPORTED, "not a supported rope parameter, got %s",
                       value_text(m, text));
     else
         return meta_kind(m) != META_NONE;
@@ -320,9 +318,8 @@ static void warn_of(const struct binder *b, const char *list, int n)
 {
     bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
     if (n > 0)
-        log_warn("%s: %s that %s does not know, passed over: %s", checkpoint_path(b->checkpoint),
-                 hf ? "fields of config.json" : "metadata keys",
-                 hf ? b->m->arch->name : "any reader", list);
+        log_warn("%s: ignored unknown %s: %s", checkpoint_path(b->checkpoint),
+                 hf ? "fields of config.json" : "metadata keys", list);
 }
 
 void config_check_keys(struct binder *b)

@@ -79,8 +79,8 @@ static int choose_arch(struct model *m, const char **prefix, struct err *e)
         size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", arches[i]->name);
     }
-    return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" is not supported; quoth runs %s",
-                   path, *prefix, list);
+    return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" not found; available: %s", path,
+                   *prefix, list);
 }
 
 /* Run all steps before packing the weights. */
@@ -155,9 +155,9 @@ int model_verify(const struct checkpoint *c, const struct model_options *o, mode
     if (rc == 0 && !verdict) rc = err_memory(e, "verdicts", (size_t)n * sizeof *verdict);
     if (rc == 0) {
         struct weights_options w = weights_options(m, o);
-        rc = w.cache
-                 ? m->backend->op->weights_verify(m->backend, verdict, m->tensor.v, n, &w, e)
-                 : err_set(e, ERR_MISSING, "packed weights of %s are not kept", checkpoint_path(c));
+        rc = w.cache ? m->backend->op->weights_verify(m->backend, verdict, m->tensor.v, n, &w, e)
+                     : err_set(e, ERR_MISSING, "%s: packed weights not found; the cache is off",
+                               checkpoint_path(c));
     }
     for (int i = 0; i < n && rc == 0; i++) tell(ctx, m->tensor.v[i]->name, verdict[i]);
     free(verdict);

@@ -491,7 +491,7 @@ static void time_out(struct conn *c)
 {
     bool began = c->state == CONN_BODY || (c->state == CONN_HEAD && c->in.n > 0);
     if (began) {
-        refuse(c, 408, "the request took too long to arrive");
+        refuse(c, 408, "timed out while receiving the request");
         if (!c->dead) conn_pump(c);
     } else {
         conn_kill(c);

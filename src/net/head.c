@@ -118,7 +118,7 @@ static int parse_target(struct head *h, struct err *e)
 {
     for (const char *c = h->target; *c; c++)
         if ((unsigned char)*c <= ' ' || *c == 127 || *c == '#')
-            return err_set(e, ERR_FORMAT, "the request's target holds a character that it may not");
+            return err_set(e, ERR_FORMAT, "the request's target contains a forbidden character");
     const char *path = path_of(h->target, h->method), *mark = path ? strchr(path, '?') : NULL;
     if (!path) return err_set(e, ERR_FORMAT, "the request's target is not a path");
     size_t n = mark ? (size_t)(mark - path) : strlen(path);
@@ -158,7 +158,8 @@ static int parse_header(struct head *h, char *line, struct err *e)
     while (n > 0 && (c[n - 1] == ' ' || c[n - 1] == '\t')) c[--n] = 0;
     for (size_t i = 0; i < n; i++)
         if (((unsigned char)c[i] < ' ' && c[i] != '\t') || c[i] == 127)
-            return err_set(e, ERR_FORMAT, "header %.40s: a control character", line);
+            return err_set(e, ERR_FORMAT, "header %.40s: must not contain control characters",
+                           line);
     if (h->n_header == HEADER_MAX) return err_set(e, ERR_LIMIT, "more than %d headers", HEADER_MAX);
     h->header[h->n_header++] = (struct header){line, c};
     return 0;
@@ -206,7 +207,8 @@ static int parse_length(struct head *h, const char *text, struct err *e)
 {
     size_t n = strspn(text, "0123456789");
     if (n == 0 || n > 18 || text[n])
-        return err_set(e, ERR_FORMAT, "Content-Length: \"%.40s\" is not a number of bytes", text);
+        return err_set(e, ERR_FORMAT, "Content-Length: must be a number of bytes, got \"%.40s\"",
+                       text);
     h->n_body = strtoll(text, NULL, 10);
     return 0;
 }
@@ -216,11 +218,12 @@ static int parse_framing(struct head *h, struct err *e)
     const char *length = head_header(h, "content-length"),
                *coding = head_header(h, "transfer-encoding");
     if (coding && (length || h->minor == 0))
-        return err_set(e, ERR_FORMAT, "Transfer-Encoding beside Content-Length, or in HTTP/1.0");
+        return err_set(e, ERR_FORMAT,
+                       "Transfer-Encoding: must not come with Content-Length or HTTP/1.0");
     if (count_header(h, "content-length") > 1 || count_header(h, "transfer-encoding") > 1)
-        return err_set(e, ERR_FORMAT, "Content-Length or Transfer-Encoding twice");
+        return err_set(e, ERR_FORMAT, "Content-Length or Transfer-Encoding: must come once");
     if (coding && strcasecmp(coding, "chunked") != 0)
-        return err_set(e, ERR_FORMAT, "Transfer-Encoding: only chunked is understood");
+        return err_set(e, ERR_FORMAT, "Transfer-Encoding: must be chunked");
     h->chunked = coding != NULL;
     return length ? parse_length(h, length, e) : 0;
 }
@@ -247,8 +250,9 @@ static int parse_meaning(struct head *h, struct err *e)
 {
     int n_host = count_header(h, "host");
     if (n_host > 1 || (n_host == 0 && h->minor == 1))
-        return err_set(e, ERR_FORMAT, "HTTP/1.1 needs one Host header, found %d", n_host);
-    if (!one_host(h)) return err_set(e, ERR_FORMAT, "Host is not the one in the request's target");
+        return err_set(e, ERR_FORMAT, "Host: must come once in HTTP/1.1, got %d", n_host);
+    if (!one_host(h))
+        return err_set(e, ERR_FORMAT, "Host: must equal the host in the request's target");
     h->keep_alive = !header_has(h, "connection", "close") &&
                     (h->minor == 1 || header_has(h, "connection", "keep-alive"));
     h->expect_continue = h->minor == 1 && header_has(h, "expect", "100-continue");
@@ -263,12 +267,12 @@ int head_parse(struct head *h, const char *s, size_t n, struct err *e)
     if (!h->text) return err_memory(e, "a request's head", n);
     memcpy(h->text, s, n);
     h->text[n] = 0;
-    if (memchr(s, 0, n)) return err_set(e, ERR_FORMAT, "a NUL in the request's head");
+    if (memchr(s, 0, n)) return err_set(e, ERR_FORMAT, "the request's head contains NUL");
     char *at = h->text, *line = next_line(&at);
     int rc = line ? parse_request_line(h, line, e)
-                  : err_set(e, ERR_FORMAT, "a line that does not end with CRLF");
+                  : err_set(e, ERR_FORMAT, "a line does not end with CRLF");
     while (rc == 0 && (line = next_line(&at)) && *line) rc = parse_header(h, line, e);
-    if (rc == 0 && !line) rc = err_set(e, ERR_FORMAT, "a line that does not end with CRLF");
+    if (rc == 0 && !line) rc = err_set(e, ERR_FORMAT, "a line does not end with CRLF");
     return rc ? rc : parse_meaning(h, e);
 }
 

@@ -44,10 +44,10 @@ int net_key_form(const char *secret, struct err *e)
 {
     size_t n = strlen(secret);
     if (n == 0 || n > SECRET_MAX)
-        return err_set(e, ERR_ARG, "an API key has 1 to %d bytes, this one %zu", SECRET_MAX, n);
+        return err_set(e, ERR_ARG, "API key: must have 1 to %d bytes, got %zu", SECRET_MAX, n);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)secret[i] <= ' ' || secret[i] == 127)
-            return err_set(e, ERR_ARG, "an API key holds a space or control character");
+            return err_set(e, ERR_ARG, "API key: must not contain spaces or control characters");
     return 0;
 }
 
@@ -56,7 +56,8 @@ int net_keys_add(struct net_keys *k, const char *secret, const char *name, struc
     size_t n = strlen(secret);
     int rc = net_key_form(secret, e);
     if (rc != 0) return rc;
-    if (net_keys_find(k, secret, n)) return err_set(e, ERR_ARG, "the same API key twice");
+    if (net_keys_find(k, secret, n))
+        return err_set(e, ERR_ARG, "API key: must be unique, got the same key twice");
     char made[32];
     snprintf(made, sizeof made, "key%zu", k->n + 1);
     struct net_key key = {
@@ -83,7 +84,8 @@ static int read_number(double *out, const char *text, const char *what, struct e
     char *end;
     double x = strtod(text, &end);
     if (end == text || *end || !isfinite(x) || x < 0 || x > 1e9)
-        return err_set(e, ERR_FORMAT, "%s: \"%.40s\" is not a number from 0 on", what, text);
+        return err_set(e, ERR_FORMAT, "%s: must be a number of at least 0, got \"%.40s\"", what,
+                       text);
     *out = x;
     return 0;
 }
@@ -105,7 +107,8 @@ static int read_field(struct net_key *key, const char *word, struct err *e)
     if (strncmp(word, "share=", 6) == 0) return read_share(&key->share, word + 6, e);
     if (strcmp(word, "role=admin") == 0) return key->admin = true, 0;
     if (strncmp(word, "name=", 5) != 0 || !word[5])
-        return err_set(e, ERR_FORMAT, "\"%.40s\" is not name=, rate=, share= or role=admin", word);
+        return err_set(e, ERR_FORMAT, "must be name=, rate=, share= or role=admin, got \"%.40s\"",
+                       word);
     char *name = strdup(word + 5);
     if (!name) return err_memory(e, "a key's name", strlen(word));
     free((char *)key->name);
@@ -132,7 +135,9 @@ int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *p
 {
     char *copy = strndup(text, n);
     if (!copy) return err_memory(e, path, n);
-    int rc = strlen(copy) == n ? 0 : err_set(e, ERR_FORMAT, "%s: a NUL in it", path), number = 0;
+    int rc = strlen(copy) == n ? 0
+                               : err_set(e, ERR_FORMAT, "%s: cannot read: it contains NUL", path),
+        number = 0;
     for (char *next = copy, *line; rc == 0 && (line = strsep(&next, "\n"));) {
         number++;
         rc = read_line(k, line, e);

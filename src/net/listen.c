@@ -48,16 +48,17 @@ static int open_unix(struct listener *l, const char *path, struct err *e)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     struct stat s;
     if (strlen(path) >= sizeof a.sun_path)
-        return err_set(e, ERR_ARG, "--uds %s: longer than %zu bytes", path, sizeof a.sun_path - 1);
+        return err_set(e, ERR_ARG, "--uds %s: cannot listen: the path is longer than %zu bytes",
+                       path, sizeof a.sun_path - 1);
     memcpy(a.sun_path, path, strlen(path));
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (l->fd < 0) return err_set(e, ERR_IO, "--uds %s: %s", path, strerror(errno));
+    if (l->fd < 0) return err_set(e, ERR_IO, "--uds %s: cannot listen: %s", path, strerror(errno));
     /* Remove a socket left by a dead server, but not one that is in use. */
     if (connect(l->fd, (struct sockaddr *)&a, sizeof a) == 0)
-        return err_set(e, ERR_IO, "--uds %s: another server listens there", path);
+        return err_set(e, ERR_IO, "--uds %s: cannot listen: another server uses it", path);
     if (errno == ECONNREFUSED && lstat(path, &s) == 0 && S_ISSOCK(s.st_mode)) unlink(path);
     if (bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0)
-        return err_set(e, ERR_IO, "--uds %s: %s", path, strerror(errno));
+        return err_set(e, ERR_IO, "--uds %s: cannot listen: %s", path, strerror(errno));
     snprintf(l->path, sizeof l->path, "%s", path);
     return 0;
 }
@@ -85,7 +86,8 @@ static int open_tcp(struct listener *l, const char *host, int port, struct err *
     snprintf(service, sizeof service, "%d", port);
     int why = getaddrinfo(host, service, &want, &list);
     if (why == EAI_MEMORY) return err_memory(e, "the address of --host", 0);
-    if (why != 0) return err_set(e, ERR_ARG, "--host %s: %s", host, gai_strerror(why));
+    if (why != 0)
+        return err_set(e, ERR_ARG, "--host %s: cannot resolve: %s", host, gai_strerror(why));
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         if ((why = try_address(l, a)) == 0) break;
     freeaddrinfo(list);

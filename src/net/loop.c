@@ -79,7 +79,7 @@ static void accept_some(struct net *n)
         char peer[80];
         int fd = accept4(n->listener.fd, (struct sockaddr *)&a, &n_a, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-            if (!n->paused) log_warn("no descriptors left: new connections wait");
+            if (!n->paused) log_warn("no file descriptors left: new connections wait");
             n->paused = true; /* until the next sweep */
             listen_on(n, false);
         }

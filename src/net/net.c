@@ -116,7 +116,8 @@ static int open_access_log(struct net *n, struct err *e)
     n->access_fd = strcmp(path, "-") == 0
                        ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)
                        : open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (n->access_fd < 0) return err_set(e, ERR_IO, "access log %s: %s", path, strerror(errno));
+    if (n->access_fd < 0)
+        return err_set(e, ERR_IO, "access log %s: cannot open: %s", path, strerror(errno));
     n->access_at_once = isatty(n->access_fd);
     /* so that lines of both do not mix */
     n->access_to = strcmp(path, "-") == 0 ? log_writer() : NULL;
@@ -141,7 +142,7 @@ static int open_parts(struct net *n, struct err *e)
     n->event = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     struct epoll_event ev = {.events = EPOLLIN | EPOLLET, .data.ptr = n};
     if (n->epoll < 0 || n->event < 0 || epoll_ctl(n->epoll, EPOLL_CTL_ADD, n->event, &ev) != 0)
-        return err_set(e, ERR_IO, "epoll: %s", strerror(errno));
+        return err_set(e, ERR_IO, "cannot create an epoll descriptor: %s", strerror(errno));
     return 0;
 }
 
@@ -151,7 +152,7 @@ static void make_room(const struct net *n)
     int64_t want = (int64_t)n->o.n_conn_max + N_REFUSED_MAX + N_FRESH_MAX + 128,
             may = os_open_files(want);
     if (may < want)
-        log_warn("this process may open %lld files, so there may be fewer connections than %d",
+        log_warn("the limit of %lld open files (ulimit -n) allows fewer than %d connections",
                  (long long)may, n->o.n_conn_max);
 }
 
@@ -160,7 +161,7 @@ static int open_tls(struct net *n, struct err *e)
     const char *cert = n->o.tls_cert, *key = n->o.tls_key;
     if (!cert && !key) return 0;
     if (!cert || !key)
-        return err_set(e, ERR_ARG, "TLS needs a certificate and its key, and %s is not given",
+        return err_set(e, ERR_ARG, "TLS needs a certificate and its key; give %s too",
                        cert ? "the key" : "the certificate");
     return tls_server_open(&n->tls, cert, key, e);
 }

@@ -23,7 +23,7 @@ static int fail(struct err *e, const char *what, const char *path)
     char why[160];
     ERR_error_string_n(ERR_peek_last_error(), why, sizeof why);
     ERR_clear_error();
-    return err_set(e, ERR_ARG, "%s: not a %s that TLS can use (%s)", path, what, why);
+    return err_set(e, ERR_ARG, "%s: cannot use as %s: %s", path, what, why);
 }
 
 /* ---- the socket, as OpenSSL sees it ---- */

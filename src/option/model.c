@@ -62,13 +62,13 @@ const char *session_bundled(const char *typed, struct err *e)
     if (session_packed()) return session_packed();
     if (typed)
         err_set(e, ERR_MISSING,
-                "no model: none is packed into this program, and \"%.100s\" is no model file or "
-                "folder. Give one: quoth run "
+                "model not found: this program contains none, and \"%.100s\" is not a model file "
+                "or folder. Give one: quoth run "
                 "MODEL.gguf \"your prompt\"",
                 typed);
     else
         err_set(e, ERR_MISSING,
-                "no model: none is packed into this program. Give one: quoth run MODEL.gguf");
+                "model not given: this program contains none. Give one: quoth run MODEL.gguf");
     return NULL;
 }
 

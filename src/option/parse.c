@@ -113,7 +113,7 @@ static int unknown_flag(const struct command *c, const char *typed, const char *
     if (strchr(typed, ' '))
         return err_set(
             e, ERR_ARG,
-            "unknown flag %s; a text that begins with - stands behind --: quoth %s -- \"%.20s...\"",
+            "unknown flag %s; put a text that begins with - after --: quoth %s -- \"%.20s...\"",
             typed, c->name, typed);
     if (near) return err_set(e, ERR_ARG, "unknown flag %s; did you mean --%s?", typed, near);
     return err_set(e, ERR_ARG, "unknown flag %s; quoth %s --help lists them", typed, c->name);
@@ -168,7 +168,7 @@ static int set_flag(const struct option *o, const char *dashes, const char *valu
     bool off =
         strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0;
     if (!on && !off)
-        return err_set(e, ERR_ARG, "%s%s: \"%s\" is neither true nor false", dashes, o->name,
+        return err_set(e, ERR_ARG, "%s%s: must be true or false, got \"%s\"", dashes, o->name,
                        value);
     *(bool *)o->target = on;
     return 0;
@@ -442,7 +442,7 @@ static int config_line(struct cursor *at, char *line, const char *path, int numb
     if (*text == 0 || *text == '#') return 0;
     size_t n = strcspn(text, ":=");
     if (text[n] == 0)
-        return err_set(e, ERR_ARG, "%s:%d: expected \"name: value\", found \"%.40s\"", path, number,
+        return err_set(e, ERR_ARG, "%s:%d: expected \"name: value\", got \"%.40s\"", path, number,
                        text);
     char *value = trimmed(text + n + 1);
     while (n > 0 && isspace((unsigned char)text[n - 1])) n--;

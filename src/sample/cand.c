@@ -18,7 +18,8 @@
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e)
 {
     *out = NULL;
-    if (n_vocab < 1) return err_field(e, ERR_ARG, "n_vocab", " is %d, must be at least 1", n_vocab);
+    if (n_vocab < 1)
+        return err_field(e, ERR_ARG, "n_vocab", ": must be at least 1, got %d", n_vocab);
     struct sample_work *w = calloc(1, sizeof *w);
     if (!w) return err_memory(e, "sampling scratch", sizeof *w);
     int rc = kern_open(&w->kern, cpu_level, e);

@@ -23,10 +23,10 @@ static int stop_check(const struct text_span *stop, int n_stop, struct err *e)
     size_t n_byte = 0;
     for (int i = 0; i < n_stop; i++) {
         if (stop[i].n == 0)
-            return err_field(e, ERR_ARG, "stop", "[%d] is empty, must be at least 1 byte", i);
+            return err_field(e, ERR_ARG, "stop", "[%d]: must have at least 1 byte, got 0", i);
         if (stop[i].n > STOP_BYTES_MAX - n_byte)
-            return err_field(e, ERR_LIMIT, "stop",
-                             ": the strings are longer than %d bytes together", STOP_BYTES_MAX);
+            return err_field(e, ERR_LIMIT, "stop", ": must have at most %d bytes in all",
+                             STOP_BYTES_MAX);
         n_byte += stop[i].n;
     }
     return 0;

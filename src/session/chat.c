@@ -54,10 +54,9 @@ static int unknown_template(const struct checkpoint *c, const char *name, struct
             key[sizeof key_default - 1] == '.')
             buf_addf(&names, "%s%s", names.n ? ", " : "", key + sizeof key_default);
     }
-    int rc =
-        err_set(e, ERR_ARG,
-                "--chat-template: there is no file \"%s\", and the model's named templates are: %s",
-                name, names.n ? names.data : "none");
+    int rc = err_set(e, ERR_ARG,
+                     "--chat-template: file \"%s\" not found; available: the model's templates %s",
+                     name, names.n ? names.data : "none");
     buf_deinit(&names);
     return rc;
 }

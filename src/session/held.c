@@ -184,10 +184,10 @@ int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, 
     *out = NULL;
     if (w->n_eog == 0)
         return err_set(e, ERR_UNSUPPORTED,
-                       "no token ends this model's answers, so that a complete text could not end");
+                       "a constraint needs a token that ends answers; this model has none");
     if (tokenizer_joins(w->t))
         return err_set(e, ERR_UNSUPPORTED,
-                       "this model's tokens are words, which a text joins with spaces");
+                       "constraints: not supported yet for tokens that are words joined by spaces");
     mine.plain_numbers = true;
     mine.vocab = vocab_of(w);
     if (!mine.vocab) return err_memory(e, "a vocabulary", 0);

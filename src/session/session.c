@@ -18,14 +18,15 @@ static int choose_act(enum act_choice *act, const char *name, struct err *e)
 {
     for (int i = 0; session_act_names(i); i++)
         if (strcmp(name, session_act_names(i)) == 0) return *act = (enum act_choice)i, 0;
-    return err_set(e, ERR_ARG, "--activation-dtype: \"%s\" is not auto, int8, bf16 or f32", name);
+    return err_set(e, ERR_ARG, "--activation-dtype: must be auto, int8, bf16 or f32, got \"%s\"",
+                   name);
 }
 
 int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e)
 {
     int kv = kv_type_of_name(o->kv_cache_dtype);
     if (kv < 0)
-        return err_set(e, ERR_ARG, "--kv-cache-dtype: \"%s\" is not a KV type", o->kv_cache_dtype);
+        return err_set(e, ERR_ARG, "--kv-cache-dtype: unknown type \"%s\"", o->kv_cache_dtype);
     *t = (enum kv_type)kv;
     return 0;
 }
@@ -322,7 +323,7 @@ int session_pooling(enum pooling *out, const struct session *s, const char *name
             *out = poolings[i].pooling ? poolings[i].pooling : own_pooling(s);
             return 0;
         }
-    return err_set(e, ERR_ARG, "--pooling is auto, mean, last or first, not \"%.40s\"", name);
+    return err_set(e, ERR_ARG, "--pooling: must be auto, mean, last or first, got \"%.40s\"", name);
 }
 
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)

@@ -14,12 +14,11 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
 {
     *dummy = o->shape || strcmp(o->load_format, "dummy") == 0;
     if (!*dummy && (o->quant || o->pure))
-        return err_set(e, ERR_ARG, "--%s is for random weights: --shape, or --load-format dummy",
+        return err_set(e, ERR_ARG, "--%s needs random weights: give --shape or --load-format dummy",
                        o->quant ? "quant" : "pure");
     if (o->shape && strcmp(path, o->shape) != 0)
-        return err_set(e, ERR_ARG, "--shape %s and the model %s: give one of them", o->shape, path);
-    if (o->pure && !o->quant)
-        return err_set(e, ERR_ARG, "--pure is about --quant, which is not given");
+        return err_set(e, ERR_ARG, "--shape %s: must not come with the model %s", o->shape, path);
+    if (o->pure && !o->quant) return err_set(e, ERR_ARG, "--pure needs --quant");
     return 0;
 }
 
@@ -29,8 +28,8 @@ static int check_kind(const struct checkpoint *c, const char *format, struct err
     bool gguf = strcmp(format, "gguf") == 0, hf = strcmp(format, "safetensors") == 0;
     enum checkpoint_kind kind = checkpoint_kind(c);
     if ((!gguf || kind == CKPT_GGUF) && (!hf || kind == CKPT_HF)) return 0;
-    return err_set(e, ERR_ARG, "--load-format %s: %s is not of that format; auto takes what it is",
-                   format, checkpoint_path(c));
+    return err_set(e, ERR_ARG, "--load-format %s: %s has another format; auto detects it", format,
+                   checkpoint_path(c));
 }
 
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,

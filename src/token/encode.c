@@ -95,7 +95,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
                      struct ids *out, struct err *e)
 {
     if (n > INT32_MAX)
-        return err_set(e, ERR_LIMIT, "a text of %zu bytes, more than %d", n, INT32_MAX);
+        return err_set(e, ERR_LIMIT, "the text has %zu bytes, more than %d", n, INT32_MAX);
     struct encoder en = {.t = t, .flags = flags, .out = out, .regex = regex_work_open()};
     size_t n_before = out->n;
     bool add = flags & ENCODE_ADD_SPECIAL;

@@ -42,7 +42,7 @@ static int read_pieces(struct vocab_file *f)
     size_t n = meta_count(tokens);
     if (n == 0 || meta_item_kind(tokens) != META_TEXT)
         return err_set(f->e, ERR_FORMAT,
-                       "%s: tokenizer.ggml.tokens is missing, empty or no list of strings",
+                       "%s: tokenizer.ggml.tokens: expected a list of at least 1 string",
                        checkpoint_path(f->c));
     if ((score && meta_count(score) < n) || (type && meta_count(type) < n))
         return err_set(f->e, ERR_FORMAT, "%s: %zu tokens but %zu scores and %zu token types",

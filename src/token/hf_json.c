@@ -17,14 +17,15 @@ enum { JSON_BYTES_MAX = 256 << 20, CONFIG_BYTES_MAX = 64 << 20 };
 static int read_vocab_object(struct tokenizer *t, const struct json *vocab, struct err *e)
 {
     if (json_kind(vocab) != JK_OBJECT || json_count(vocab) == 0)
-        return err_set(e, ERR_FORMAT, "model.vocab is %s, not an object with pieces",
+        return err_set(e, ERR_FORMAT, "model.vocab: expected an object with pieces, got %s",
                        json_kind_name(json_kind(vocab)));
     for (void *it = json_first(vocab); it; it = json_next(vocab, it)) {
         size_t n;
         const char *text = json_it_key(it, &n);
         int64_t id = json_int(json_it_value(it), -1);
         if (id < 0)
-            return err_set(e, ERR_FORMAT, "model.vocab: the id of \"%.40s\" is no number", text);
+            return err_set(e, ERR_FORMAT, "model.vocab: the id of \"%.40s\": expected a number",
+                           text);
         int rc = tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
         if (rc != 0) return rc;
     }
@@ -35,13 +36,13 @@ static int read_vocab_object(struct tokenizer *t, const struct json *vocab, stru
 static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct err *e)
 {
     if (json_kind(vocab) != JK_LIST || json_count(vocab) == 0)
-        return err_set(e, ERR_FORMAT, "model.vocab is %s, not a list of pieces",
+        return err_set(e, ERR_FORMAT, "model.vocab: expected a list of pieces, got %s",
                        json_kind_name(json_kind(vocab)));
     for (size_t id = 0; id < json_count(vocab); id++) {
         const struct json *pair = json_item(vocab, id);
         size_t n;
         const char *text = json_text(json_item(pair, 0), &n);
-        if (!text) return err_set(e, ERR_FORMAT, "model.vocab[%zu] is no [piece, score]", id);
+        if (!text) return err_set(e, ERR_FORMAT, "model.vocab[%zu]: expected [piece, score]", id);
         int rc = tokenizer_put(t, id, text, n, PIECE_NORMAL, json_real(json_item(pair, 1), 0), e);
         if (rc != 0) return rc;
     }
@@ -58,7 +59,7 @@ static int read_merges(struct tokenizer *t, const struct json *list, struct err 
         const char *left = json_text(json_item(j, 0), &n),
                    *right = json_text(json_item(j, 1), &n_right);
         if (!line && !(left && right))
-            return err_set(e, ERR_FORMAT, "model.merges[%zu] is no pair of pieces", i);
+            return err_set(e, ERR_FORMAT, "model.merges[%zu]: expected a pair of pieces", i);
         if (line) json_text(j, &n);
         if (!(line ? tokenizer_put_merge_line(t, line, n)
                    : tokenizer_put_merge(t, left, n, right, n_right)))
@@ -75,8 +76,9 @@ static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
     json_text(json_field(m, "end_of_word_suffix"), &n);
     json_text(json_field(m, "continuing_subword_prefix"), &k);
     if (n || k)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "model BPE with end_of_word_suffix or continuing_subword_prefix");
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "model BPE with end_of_word_suffix or continuing_subword_prefix: not supported yet");
     t->opt.byte_fallback = json_bool(json_field(m, "byte_fallback"), false);
     t->opt.fuse_unk = json_bool(json_field(m, "fuse_unk"), false);
     t->opt.ignore_merges = json_bool(json_field(m, "ignore_merges"), false);
@@ -123,7 +125,7 @@ static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
     if (strcmp(type, "WordPiece") == 0 || (!*type && json_field(m, "max_input_chars_per_word")))
         return read_wordpiece(t, m, e);
     return err_set(e, ERR_UNSUPPORTED,
-                   "model type \"%.40s\" is not known (BPE, Unigram, WordPiece)", type);
+                   "model type \"%.40s\" not found; available: BPE, Unigram, WordPiece", type);
 }
 
 /* ---- added tokens ---- */
@@ -132,7 +134,7 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
 {
     size_t n;
     const char *text = json_text(json_field(j, "content"), &n);
-    if (!text || id < 0) return err_set(e, ERR_FORMAT, "an added token without id or content");
+    if (!text || id < 0) return err_set(e, ERR_FORMAT, "added_tokens: expected an id and content");
     bool special = json_bool(json_field(j, "special"), false);
     bool raw = !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
     const struct piece *was = (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;

@@ -66,7 +66,7 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
     struct buf text = {0};
     bool literal,
         ok = read_pattern(pattern, &text, &literal) && json_text(json_field(j, "content"), NULL);
-    int rc = ok ? 0 : err_set(e, ERR_FORMAT, "normalizer Replace: no pattern or no content");
+    int rc = ok ? 0 : err_set(e, ERR_FORMAT, "normalizer Replace: expected a pattern and content");
     if (rc == 0 && text.failed) rc = err_memory(e, "a pattern", text.n);
     if (rc == 0) rc = text_field(&s->b, &s->n_b, t, j, "content", e);
     if (rc == 0 && literal)
@@ -84,11 +84,12 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
     size_t n;
     const char *text = json_text(json_field(j, "precompiled_charsmap"), &n);
     bool ok = text && base64_decode(text, n, &blob);
-    int rc = ok ? 0
-             : blob.failed
-                 ? err_memory(e, "a charsmap", n)
-                 : err_set(e, ERR_FORMAT,
-                           "normalizer Precompiled: precompiled_charsmap is no base64 string");
+    int rc =
+        ok ? 0
+        : blob.failed
+            ? err_memory(e, "a charsmap", n)
+            : err_set(e, ERR_FORMAT,
+                      "normalizer Precompiled: precompiled_charsmap: expected a base64 string");
     if (rc == 0) rc = charsmap_open(&s->charsmap, &t->arena, blob.data, blob.n, e);
     buf_deinit(&blob);
     return rc;
@@ -102,7 +103,7 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
     if (strcmp(type, "Precompiled") == 0) return norm_charsmap(t, s, j, e);
     if (strcmp(type, "Prepend") == 0) {
         if (!json_text(json_field(j, "prepend"), NULL))
-            return err_set(e, ERR_FORMAT, "normalizer Prepend: \"prepend\" is no string");
+            return err_set(e, ERR_FORMAT, "normalizer Prepend: prepend: expected a string");
         return text_field(&s->a, &s->n_a, t, j, "prepend", e);
     }
     if (strcmp(type, "Strip") == 0)
@@ -133,7 +134,7 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
         return 0;
     }
     norm_fn *run = norm_find(type);
-    if (!run) return err_set(e, ERR_UNSUPPORTED, "normalizer \"%.60s\" is not known", type);
+    if (!run) return err_set(e, ERR_UNSUPPORTED, "normalizer \"%.60s\": not supported yet", type);
     if (t->norm.n >= NORM_STEPS_MAX) return err_set(e, ERR_LIMIT, "too many normalizer steps");
     struct norm_step *s = tokenizer_add_norm(t, run);
     if (!s) return err_memory(e, "a normalizer step", sizeof *s);
@@ -152,7 +153,8 @@ static int read_behaviour(const struct json *j, enum split_how *how, struct err 
         *how = (enum split_how)i;
         return 0;
     }
-    return err_set(e, ERR_UNSUPPORTED, "split behavior \"%.40s\" is not known", text ? text : "");
+    return err_set(e, ERR_UNSUPPORTED, "split behavior \"%.40s\": not supported yet",
+                   text ? text : "");
 }
 
 static int add_split_text(struct tokenizer *t, const char *pattern, enum split_how how,
@@ -168,7 +170,7 @@ static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e
     bool literal;
     int rc = read_behaviour(json_field(j, "behavior"), &how, e);
     if (rc == 0 && !read_pattern(json_field(j, "pattern"), &pattern, &literal))
-        rc = err_set(e, ERR_FORMAT, "pre-tokenizer Split: no pattern");
+        rc = err_set(e, ERR_FORMAT, "pre-tokenizer Split: expected a pattern");
     if (rc == 0 && pattern.failed) rc = err_memory(e, "a pattern", pattern.n);
     if (rc == 0) rc = tokenizer_add_split(t, pattern.n ? pattern.data : "", pattern.n, how, e);
     if (rc == 0) t->pretok.v[t->pretok.n - 1].invert = flag(j, "invert", false);
@@ -189,7 +191,8 @@ static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct er
     const char *mark = json_text(json_field(j, "replacement"), NULL);
     const char *scheme = json_text(json_field(j, "prepend_scheme"), NULL);
     if (mark && strcmp(mark, SPACE_MARK) != 0)
-        return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer Metaspace with \"%.20s\"", mark);
+        return err_set(e, ERR_UNSUPPORTED,
+                       "pre-tokenizer Metaspace with \"%.20s\": not supported yet", mark);
     struct pretok_step *s = tokenizer_add_pretok(t, PRETOK_METASPACE);
     if (!s) return err_memory(e, "a pre-tokenizer step", sizeof *s);
     if (!scheme) scheme = flag(j, "add_prefix_space", true) ? "always" : "never";
@@ -289,7 +292,7 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
         for (size_t k = from; i > 0 && mapped && k < t->pretok.n; k++) t->pretok.v[k].mapped = true;
         return rc;
     }
-    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\" is not known", hf_type(j));
+    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\": not supported yet", hf_type(j));
 }
 
 /* ---- decoder ---- */

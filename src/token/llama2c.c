@@ -56,7 +56,7 @@ static int read_pieces(struct tokenizer *t, const struct buf *file, struct err *
         memcpy(&score, &bits, sizeof score);
         at += 8;
         if (n > file->n - at) {
-            rc = err_set(e, ERR_FORMAT, "piece %zu is said to have %u bytes, %zu are left",
+            rc = err_set(e, ERR_FORMAT, "piece %zu: the file gives it %u bytes, but %zu are left",
                          t->n_piece, n, file->n - at);
             break;
         }

@@ -65,8 +65,8 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     if (ends_with(path, ".bin")) return read_bin_file(t, path, e);
     if (checkpoint_packed(path)) return read_model_of(t, path, e);
     return err_set(e, ERR_UNSUPPORTED,
-                   "%s: no tokenizer file by its name (tokenizer.json, .model, .tiktoken, .gguf, "
-                   ".bin, vocab.txt)",
+                   "%s: not the name of a tokenizer file (tokenizer.json, .model, .tiktoken, "
+                   ".gguf, .bin, vocab.txt)",
                    path);
 }
 
@@ -99,7 +99,8 @@ static int read_dir(struct tokenizer *t, const char *dir, const char *hint, stru
     if (rc < 0 && !find_rank_file(dir, path, sizeof path))
         return err_set(
             e, ERR_MISSING,
-            "%s: no tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken", dir);
+            "%s: tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken not found",
+            dir);
     rc = read_file(t, path, hint, e);
     return rc == 0 ? hf_config_read(t, dir, e) : rc;
 }
@@ -111,7 +112,7 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
     for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
         if (path_join(path, sizeof path, checkpoint_dir(c), name[i]) && file_exists(path))
             return llama2c_read(t, path, e);
-    return err_set(e, ERR_MISSING, "%s: no tokenizer.bin or tok512.bin beside it",
+    return err_set(e, ERR_MISSING, "%s: tokenizer.bin or tok512.bin not found in its folder",
                    checkpoint_path(c));
 }
 

@@ -26,8 +26,9 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
         size_t n;
         const char *text = json_it_key(it, &n);
         int64_t id = json_int(json_it_value(it), -1);
-        rc = id < 0 ? err_set(e, ERR_FORMAT, "%s: the id of \"%.40s\" is no number", path, text)
-                    : tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
+        rc = id < 0
+                 ? err_set(e, ERR_FORMAT, "%s: the id of \"%.40s\": expected a number", path, text)
+                 : tokenizer_put(t, (size_t)id, text, n, PIECE_NORMAL, 0, e);
     }
     json_drop(j);
     return rc;
@@ -67,7 +68,7 @@ static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, con
 {
     char merges[4096];
     if (!path_join(merges, sizeof merges, dir, "merges.txt") || !file_exists(merges))
-        return err_set(e, ERR_MISSING, "%s: no merges.txt beside it", path);
+        return err_set(e, ERR_MISSING, "%s: merges.txt not found in its folder", path);
     int rc = tokenizer_add_family(t, hint ? hint : family_of_class(dir), e);
     if (rc == 0) rc = read_vocab(t, path, e);
     if (rc == 0) rc = lines_read(t, merges, merge_line, e);

@@ -89,8 +89,7 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
         }
         return 0;
     }
-    return err_set(e, ERR_UNSUPPORTED,
-                   "pre-tokenizer \"%.60s\" is not known (src/token/pretok.def)", name);
+    return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\": not supported yet", name);
 }
 
 /* ---- splitting ---- */

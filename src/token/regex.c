@@ -226,7 +226,8 @@ int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e)
 {
     *out = NULL;
     if (n > PATTERN_BYTES_MAX)
-        return err_set(e, ERR_LIMIT, "a pattern of %zu bytes, more than %d", n, PATTERN_BYTES_MAX);
+        return err_set(e, ERR_LIMIT, "the pattern has %zu bytes, more than %d", n,
+                       PATTERN_BYTES_MAX);
     struct buf translated = {0};
     struct regex *r = calloc(1, sizeof *r);
     int rc =

@@ -52,7 +52,7 @@ static int rank_line(struct tokenizer *t, const char *p, size_t n, struct err *e
     int rc = ok ? tokenizer_put(t, rank, bytes.data, bytes.n, PIECE_NORMAL, 0, e)
              : bytes.failed
                  ? err_memory(e, "a token", n)
-                 : err_set(e, ERR_FORMAT, "line %zu is not \"base64 rank\"", t->n_piece + 1);
+                 : err_set(e, ERR_FORMAT, "line %zu: expected \"base64 rank\"", t->n_piece + 1);
     buf_deinit(&bytes);
     return rc;
 }
@@ -88,7 +88,7 @@ static int find_encoding(const struct encoding **out, const char *path, const ch
     *out = x;
     if (!x)
         return err_set(e, ERR_UNSUPPORTED,
-                       "%s: which encoding is it? \"%.40s\" is none of tiktoken.def", path,
+                       "%s: encoding \"%.40s\" not found; choose one with --family", path,
                        hint ? hint : "(its name)");
     if (hint ? n_rank > x->n_rank : n_rank != x->n_rank)
         return err_set(e, ERR_UNSUPPORTED, "%s: %zu ranks, but %s has %zu; choose with --family",

@@ -43,7 +43,7 @@ int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, en
                   double score, struct err *e)
 {
     if (id >= PIECES_MAX)
-        return err_set(e, ERR_LIMIT, "token id %zu, beyond the most of %d", id, PIECES_MAX);
+        return err_set(e, ERR_LIMIT, "token id: must be at most %d, got %zu", PIECES_MAX, id);
     if (n > INT32_MAX) return err_set(e, ERR_LIMIT, "token %zu has %zu bytes", id, n);
     char *copy = arena_text(&t->arena, text, n);
     if (!copy || !vec_room((void **)&t->piece, &t->piece_cap, id + 1, sizeof *t->piece))
@@ -328,7 +328,7 @@ static void check_ids(struct tokenizer *t)
 
 int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
-    if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "a vocabulary without tokens");
+    if (t->n_piece == 0) return err_set(e, ERR_FORMAT, "the vocabulary has no tokens");
     check_ids(t);
     if (!tokenizer_index(t) || !derive_all_bytes(t) || !normalize_added_bytes(t) || !added_build(t))
         return err_memory(e, "a vocabulary", t->n_piece);

@@ -456,7 +456,7 @@ def test_screen_after_resize_interrupt_and_wide_characters():
 def test_regenerate_undo_and_edit():
     c = chat(n=12)
     for word in ["/regenerate", "/undo", "/edit"]:
-        check("no message of yours" in c.command(word), word)
+        check("no message yet" in c.command(word), word)
     c.command("/set temperature 1")
     c.command("/set seed 1")
     c.say("first")

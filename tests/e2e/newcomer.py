@@ -55,7 +55,7 @@ def test_a_download_that_broke_off():
 def test_names_that_are_no_files():
     for name in ["https://example.org/m.gguf", "hf:org/model", "org/model"]:
         for args in [["run", name], ["run", name, "hi"], ["serve", name], ["inspect", name]]:
-            says(args, 1, name, "does not download")
+            says(args, 1, name, "cannot download")
     says(["run", "hf:org/model"], 1, "hf download org/model")
     says(["run", "https://example.org/m.gguf"], 1, "curl -LO https://example.org/m.gguf")
     says(["run", "missing.gguf"], 1, "missing.gguf: cannot open")
@@ -63,7 +63,7 @@ def test_names_that_are_no_files():
     os.mkdir(folder)
     for name in ["a-q4.gguf", "b-q8.gguf", "README.md"]:
         open(os.path.join(folder, name), "w").close()
-    says(["run", folder, "hi"], 1, "has no config.json", "a-q4.gguf, b-q8.gguf")
+    says(["run", folder, "hi"], 1, "config.json not found", "a-q4.gguf, b-q8.gguf")
 
 
 def test_commands_of_other_programs():
@@ -76,7 +76,7 @@ def test_prompts_that_begin_with_a_dash():
     for prompt in ["-5 + 3 = ?", "- one item", "-.5 is half"]:
         out = quoth("run", MODEL, prompt, "-n", "1", "-q")
         check(out.returncode == 0, "%r: %s" % (prompt, out.stderr))
-    says(["run", MODEL, "-hello, what is this?"], 2, "unknown flag -hello, what is this?", "behind --")
+    says(["run", MODEL, "-hello, what is this?"], 2, "unknown flag -hello, what is this?", "after --")
     out = quoth("run", "-n", "1", "-q", "--", MODEL, "-hello, what is this?")
     check(out.returncode == 0, out.stderr)
     says(["-5 + 3 = ?"], 2, "a command comes first", "quoth run --")

@@ -171,7 +171,7 @@ def report_with_key():
         t.start()
         wrong = top("--once", f"127.0.0.1:{port}")
         t.join()
-    check(wrong.returncode == 1 and "no metrics page" in wrong.stderr, wrong)
+    check(wrong.returncode == 1 and "not a metrics page" in wrong.stderr, wrong)
 
 
 def live():

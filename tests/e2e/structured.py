@@ -230,7 +230,7 @@ def refusals():
     bad = {"type": "object", "properties": {"a": {"type": "strin"}}}
     for chat in (True, False):
         refused("response_format", chat=chat, says=".json_schema.schema: ", response_format={"type": "json_schema", "json_schema": {"schema": bad}})
-        refused("response_format", chat=chat, says=".json_schema.schema: it is missing",
+        refused("response_format", chat=chat, says=".json_schema.schema: expected",
                 response_format={"type": "json_schema", "json_schema": {"name": "a"}})
         refused("response_format", chat=chat, says=".json_schema", response_format={"type": "json_schema"})
         refused("response_format", chat=chat, says=".strict", response_format={"type": "json_schema", "json_schema": {"schema": {}, "strict": "x"}})
@@ -245,8 +245,8 @@ def refusals():
         refused("grammar", chat=chat, grammar="x ::= y")
         refused("grammar", chat=chat, says="not defined: Y", grammar="start: Y")
         refused("json_schema", chat=chat, json_schema=["a"])
-        refused("structured_outputs", chat=chat, says="found 2", structured_outputs={"regex": "a", "choice": ["a"]})
-        refused("structured_outputs", chat=chat, says="found 0", structured_outputs={"disable_any_whitespace": True})
+        refused("structured_outputs", chat=chat, says="got 2", structured_outputs={"regex": "a", "choice": ["a"]})
+        refused("structured_outputs", chat=chat, says="got 0", structured_outputs={"disable_any_whitespace": True})
         refused("structured_outputs", chat=chat, says=".structural_tag", structured_outputs={"structural_tag": "{}"})
         refused("structured_outputs", chat=chat, says=".whitespace_pattern", structured_outputs={"json": {}, "whitespace_pattern": "x"})
         refused("structured_outputs", chat=chat, says=".regex: ", structured_outputs={"regex": "("})

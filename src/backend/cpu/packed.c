@@ -149,10 +149,10 @@ static int check_head(const struct packed *p, const struct file_map *m, struct e
                        p->name, m->n_byte, (unsigned long long)p->n_byte);
     const struct head *h = (const struct head *)m->data;
     if (memcmp(h, &p->head, offsetof(struct head, check)) != 0)
-        return err_set(e, ERR_FORMAT, "%s/%s does not begin as packed weights of this model", dir,
+        return err_set(e, ERR_FORMAT, "%s/%s does not begin like packed weights of this model", dir,
                        p->name);
     if (h->check != check_of(h, (const uint64_t *)(h + 1)))
-        return err_set(e, ERR_FORMAT, "%s/%s is damaged: its hashes are not what was written", dir,
+        return err_set(e, ERR_FORMAT, "%s/%s is damaged: its hashes differ from those written", dir,
                        p->name);
     return 0;
 }
@@ -161,7 +161,7 @@ static int check_pieces(const struct packed *p, const struct file_map *m, struct
 {
     int n_bad = look(p, m, false, NULL, e);
     if (n_bad <= 0) return n_bad;
-    return err_set(e, ERR_FORMAT, "%s/%s is damaged: %d of %d tensors are not what was written",
+    return err_set(e, ERR_FORMAT, "%s/%s is damaged: %d of %d tensors differ from those written",
                    p->o->cache->dir, p->name, n_bad, p->l->n_place);
 }
 

@@ -27,7 +27,7 @@ static void config(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
     if (meta_kind(config_meta(b, "config.layer_types")) != META_NONE)
         config_refuse(b, "config.layer_types", ERR_UNSUPPORTED,
-                      "a mistral with layers of several types is not supported yet");
+                      "several types of layers: not supported yet");
 }
 
 const struct arch arch_mistral = {

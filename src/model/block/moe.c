@@ -9,8 +9,8 @@ void bind_moe(struct binder *b, struct moe_block *m, int il, bool normalize)
     const struct layer_config *l = &c->layer[il];
     const int64_t n = l->n_expert_used;
     if (b->rc == 0 && (l->n_expert_used < 1 || l->n_expert_used > l->n_expert))
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: %d experts of %d for each row cannot be",
-                        checkpoint_path(b->checkpoint), l->n_expert_used, l->n_expert);
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: experts per token: must be in [1, %d], got %d",
+                        checkpoint_path(b->checkpoint), l->n_expert, l->n_expert_used);
     if (b->rc != 0) return;
     bind_linear(b, &m->router, "blk.%d.ffn_gate_inp", il, BIAS_NONE);
     bind_experts(b, &m->gate, "blk.%d.ffn_gate_exps", il);
