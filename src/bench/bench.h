@@ -4,7 +4,7 @@
  *   measure.h            shared parts: samples, limits of the machine, batches, a model's passes
  *   traffic.h  trial.c   requests over time into an engine of this process: latency, throughput, replay
  *   served.h             requests over time to a server: serve
- *   seen.h  plot.h       what clients saw, for engines and servers; curves of it
+ *   client_trace.h  plot.h       what clients saw, for engines and servers; curves of it
  *   simulate.h           the scheduler alone, on a virtual clock: schedule
  *
  * Other folders use only the command. */

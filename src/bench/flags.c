@@ -34,7 +34,7 @@ const struct option arrival_options[] = {
     OPTIONS_END,
 };
 
-bool arrivals_asked(void)
+bool has_arrivals(void)
 {
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));
 }
@@ -145,7 +145,7 @@ const struct option figure_options[] = {
     OPTIONS_END,
 };
 
-int figures_asked(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e)
+int figures_read(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e)
 {
     const char *text = figure_flags.percentiles ? figure_flags.percentiles : otherwise;
     int rc = slo_read(slo, &figure_flags.goodput, e);

@@ -15,7 +15,7 @@ extern struct arrival_flags {
     int64_t max_concurrency;
     double good_share; /* required share of requests within the objectives; 0: none */
 } arrival_flags;
-bool arrivals_asked(void); /* a rate or a ramp is given */
+bool has_arrivals(void); /* a rate or a ramp is given */
 int arrivals_read(struct traffic_arrivals *a, struct err *e);
 /* Append the flags as members of a JSON object, each after a comma. */
 void arrivals_json(struct buf *b);
@@ -57,6 +57,6 @@ extern struct figure_flags {
 } figure_flags;
 /* Parse objectives and percentiles (`otherwise`: the default percentiles). *percent is appended to,
  * owned by the caller. */
-int figures_asked(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e);
+int figures_read(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e);
 
 #endif

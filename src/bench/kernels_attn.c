@@ -100,7 +100,7 @@ static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, in
     struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
     double page_bytes =
         (double)kv_store_bytes_per_page(&geometry, 1, b->kv.layer[0].type, b->kv.page_rows);
-    double seen = (double)n * depth + 0.5 * n * (n + 1); /* positions, summed over the rows */
+    double n_pair = (double)n * depth + 0.5 * n * (n + 1); /* positions, summed over the rows */
     struct call c = {.op = "attn",
                      .part = is_prompt ? "prompt" : "decode",
                      .type = kv_type_name(b->kv.layer[0].type),
@@ -111,7 +111,7 @@ static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, in
                      .depth = depth,
                      .n = (int64_t)b->n_head * b->d_head,
                      .bytes = page_bytes / b->kv.page_rows * (depth + n) * n_seq,
-                     .ops = 4.0 * b->n_head * b->d_head * seen * n_seq};
+                     .ops = 4.0 * b->n_head * b->d_head * n_pair * n_seq};
     return ops_measure_call(b, &c, e);
 }
 

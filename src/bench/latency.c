@@ -35,7 +35,7 @@ static int iterate(struct trial *b, struct samples *seconds, struct err *e)
     int rc = 0;
     for (int64_t i = 0; i < n_warmup + n_iter && rc == 0; i++) {
         rc = trial_run(b, 0, (int)choice_flags.n, e);
-        double s = (double)seen_span_us(b->result.seen, b->result.n, NULL) * 1e-6;
+        double s = (double)client_trace_span_us(b->result.trace, b->result.n, NULL) * 1e-6;
         if (rc == 0 && i >= n_warmup && !vec_push(seconds, s))
             rc = err_memory(e, "latencies", sizeof(double));
     }

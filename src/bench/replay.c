@@ -50,7 +50,7 @@ static int make_jobs(struct traffic *t, struct err *e)
                   : traffic_random(t, n, (int)random_flags.input_len, (int)random_flags.output_len,
                                    random_flags.spread, e);
     if (rc != 0) return rc;
-    if (!path || arrivals_asked()) traffic_arrive(t, &a);
+    if (!path || has_arrivals()) traffic_arrive(t, &a);
     traffic_faster(t, rate_scale);
     for (size_t i = 0; i < t->n; i++) {
         if (!t->v[i].n_block) t->v[i].n_prompt = scaled(t->v[i].n_prompt);
@@ -63,7 +63,7 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 static bool verdict(struct trial *b)
 {
-    double part = goodput_share(&b->figures.seen);
+    double part = goodput_share(&b->figures.client);
     double grown = (double)traffic_growth(&b->result) / 1048576;
     bool good = part >= arrival_flags.good_share, flat = growth_mib <= 0 || grown <= growth_mib;
     buf_addf(&b->json, ",\"slo_met\":%s,\"memory_flat\":%s", good ? "true" : "false",

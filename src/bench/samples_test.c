@@ -69,7 +69,7 @@ TEST(bench_lists_of_percentages)
     vec_deinit(&p);
 }
 
-TEST(shares_above_a_limit_are_named_not_told)
+TEST(shares_above_a_limit_are_named_not_printed)
 {
     /* goal: a rate above its limit was not limited by it. */
     char out[16];

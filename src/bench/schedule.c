@@ -131,7 +131,7 @@ static int collect(struct samples *out, const struct sim_result *r, enum what w,
 {
     out->n = 0;
     for (size_t i = 0; i < r->n; i++) {
-        const struct sim_seen *s = &r->seen[i];
+        const struct sim_trace *s = &r->trace[i];
         int64_t us = w == FIRST  ? s->first_us - s->arrival_us
                      : w == DONE ? s->done_us - s->arrival_us
                                  : s->wait_us;

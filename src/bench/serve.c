@@ -96,7 +96,7 @@ static int try_first(struct target *t, const struct prompts *p, struct served_op
     o.no_samples = true;
     int rc = served_run(&r, t, p, &o, e);
     for (size_t i = 0; rc == 0 && i < r.n && !why->text[0]; i++)
-        if (r.seen[i].error) err_set(why, ERR_IO, "%s", r.seen[i].error);
+        if (r.trace[i].error) err_set(why, ERR_IO, "%s", r.trace[i].error);
     served_result_close(&r);
     return rc;
 }
@@ -216,8 +216,8 @@ static void warn(const struct served_report *r)
                 "quoth bench serve: this client kept a core %.0f %% busy: it may be what limits\n",
                 100 * cpu / s);
     for (size_t i = 0; i < r->result->n && n_shown < 10; i++)
-        if (r->result->seen[i].error)
-            fprintf(stderr, "quoth bench serve: request %zu: %s\n", i, r->result->seen[i].error),
+        if (r->result->trace[i].error)
+            fprintf(stderr, "quoth bench serve: request %zu: %s\n", i, r->result->trace[i].error),
                 n_shown++;
 }
 
@@ -226,7 +226,7 @@ static int report(struct served_report *r, struct err *e)
     time_t t = (time_t)(time_wall_us() / 1000000);
     struct tm tm;
     strftime(r->date, sizeof r->date, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
-    int rc = seen_figures(&r->figures, r->result->seen, r->result->n, &r->slo, e);
+    int rc = client_figures(&r->figures, r->result->trace, r->result->n, &r->slo, e);
     if (rc != 0) return rc;
     warn(r);
     return print(r, e);
@@ -237,7 +237,7 @@ static int report(struct served_report *r, struct err *e)
 static int check_flags(struct served_report *r, struct traffic_arrivals *a, struct json **extra,
                        struct err *e)
 {
-    int rc = figures_asked(&r->slo, &r->percent, "99", e);
+    int rc = figures_read(&r->slo, &r->percent, "99", e);
     if (rc == 0) rc = read_table(r->in_table, e);
     if (rc == 0) rc = prompts_check(e);
     if (rc == 0) rc = arrivals_read(a, e);
@@ -288,7 +288,7 @@ static int measure(struct served_report *r, struct err *e)
     if (rc == 0) rc = target_open(&t, e);
     if (rc == 0) rc = find_model(&t, e);
     if (rc == 0) rc = prompts_make(&p, &t, e);
-    if (rc == 0 && (!p.timed || arrivals_asked())) traffic_arrive(&p.t, &a);
+    if (rc == 0 && (!p.timed || has_arrivals())) traffic_arrive(&p.t, &a);
     body_sampling(&member, extra);
     if (rc == 0 && member.failed) rc = err_memory(e, "a request", member.n);
     struct served_options o = {.max_concurrency = (int)arrival_flags.max_concurrency,
@@ -321,7 +321,7 @@ static int run(int n_arg, char **arg)
     (void)n_arg, (void)arg;
     int rc = measure(&r, &e);
     bool good = r.figures.n_completed > 0 && served_slo_met(&r);
-    seen_figures_close(&r.figures);
+    client_figures_close(&r.figures);
     vec_deinit(&r.percent);
     if (rc != 0) return fail("bench serve", &e);
     return good ? 0 : 1;

@@ -1,7 +1,7 @@
 /* served.h - private to bench: requests over time to a server with OpenAI's API, and what their clients
  * saw of it.
  *
- *   prompts_make (served_data.c) --> prompts --served_run--> server --> what each client saw (seen.h)
+ *   prompts_make (served_data.c) --> prompts --served_run--> server --> what each client saw (client_trace.h)
  *                                                                        |
  *   quoth bench serve <-- vLLM's table, JSON, a page (served_report.c) <-+
  *
@@ -123,7 +123,7 @@ void body_sampling(struct buf *b, const struct json *extra);
 int served_body(struct buf *b, const struct target *t, const struct prompts *p,
                 const struct served_options *o, size_t i, struct err *e);
 
-/* A request's own memory, referenced by its struct seen. */
+/* A request's own memory, referenced by its struct client_trace. */
 struct served {
     int64_t *token_us; /* owned */
     char *text;        /* owned: text of its first choice, if requested */
@@ -149,12 +149,12 @@ bool served_answer_feed(struct served_answer *a, int status, const char *data, s
 /* End a response: set the fields of `s` except arrival and submission (n_input is kept if there was
  * no usage) and `own`; free the rest. */
 void served_answer_end(struct served_answer *a, const struct fetch_result *f, int64_t now_us,
-                       struct seen *s, struct served *own);
+                       struct client_trace *s, struct served *own);
 
 /* ---- served_run.c: sending all of them ---- */
 
 struct served_result {
-    struct seen *seen; /* owned [n] */
+    struct client_trace *trace; /* owned [n] */
     struct served *own;
     size_t n;
     VEC(struct load_sample) sample;          /* owned; empty if the server does not report it */
@@ -174,7 +174,7 @@ struct served_report {
     const struct target *target;
     const struct prompts *prompts;
     const struct served_result *result;
-    struct seen_figures figures; /* owned */
+    struct client_figures figures; /* owned */
     struct slo slo;
     struct samples percent; /* owned */
     struct server_view before, after;

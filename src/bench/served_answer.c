@@ -13,7 +13,7 @@
 
 enum { ERROR_MAX = 2000 };
 
-static bool says_something(const struct json *j)
+static bool has_text(const struct json *j)
 {
     size_t n = 0;
     const char *text = json_text(j, &n);
@@ -24,16 +24,16 @@ static bool is_token(const struct json *choice, bool chat)
 {
     const struct json *delta = json_field(choice, "delta");
     if (chat)
-        return says_something(json_field(delta, "content")) ||
-               says_something(json_field(delta, "reasoning_content")) ||
-               says_something(json_field(delta, "reasoning")) ||
-               says_something(json_field(delta, "tool_calls"));
+        return has_text(json_field(delta, "content")) ||
+               has_text(json_field(delta, "reasoning_content")) ||
+               has_text(json_field(delta, "reasoning")) ||
+               has_text(json_field(delta, "tool_calls"));
     const struct json *text = json_field(choice, "text");
-    bool goes_on = json_kind(json_field(choice, "finish_reason")) != JK_TEXT;
-    return says_something(text) || (json_kind(text) == JK_TEXT && goes_on);
+    bool continues = json_kind(json_field(choice, "finish_reason")) != JK_TEXT;
+    return has_text(text) || (json_kind(text) == JK_TEXT && continues);
 }
 
-static void hear_choice(struct served_answer *a, const struct json *choice)
+static void on_choice(struct served_answer *a, const struct json *choice)
 {
     bool chat = a->chat;
     if (json_kind(json_field(choice, "finish_reason")) == JK_TEXT) a->finished = true;
@@ -49,21 +49,21 @@ static void hear_choice(struct served_answer *a, const struct json *choice)
 }
 
 /* Return a count of the usage; `otherwise` if it is missing or invalid. */
-static int64_t told(const struct json *usage, const char *name, int64_t otherwise)
+static int64_t count_of(const struct json *usage, const char *name, int64_t otherwise)
 {
     int64_t n = json_int(json_field(usage, name), -1);
     return n >= 0 && n <= INT32_MAX ? n : otherwise;
 }
 
-static void hear_usage(struct served_answer *a, const struct json *usage)
+static void on_usage(struct served_answer *a, const struct json *usage)
 {
     const struct json *detail = json_field(usage, "prompt_tokens_details");
-    a->n_input = told(usage, "prompt_tokens", a->n_input);
-    a->n_output = told(usage, "completion_tokens", a->n_output);
-    a->n_cached = told(detail, "cached_tokens", a->n_cached);
+    a->n_input = count_of(usage, "prompt_tokens", a->n_input);
+    a->n_output = count_of(usage, "completion_tokens", a->n_output);
+    a->n_cached = count_of(detail, "cached_tokens", a->n_cached);
 }
 
-static void hear_error(struct served_answer *a, const struct json *error)
+static void on_error(struct served_answer *a, const struct json *error)
 {
     const char *text = json_text(json_field(error, "message"), NULL);
     if (!text) text = json_text(error, NULL);
@@ -84,11 +84,11 @@ static bool on_event(void *ctx, const char *data, size_t n)
         return false;
     }
     const struct json *choices = json_field(j, "choices");
-    for (size_t i = 0; i < json_count(choices); i++) hear_choice(a, json_item(choices, i));
-    if (json_field(j, "usage")) hear_usage(a, json_field(j, "usage"));
+    for (size_t i = 0; i < json_count(choices); i++) on_choice(a, json_item(choices, i));
+    if (json_field(j, "usage")) on_usage(a, json_field(j, "usage"));
     if (json_kind(json_field(j, "error")) == JK_OBJECT ||
         json_kind(json_field(j, "error")) == JK_TEXT)
-        hear_error(a, json_field(j, "error"));
+        on_error(a, json_field(j, "error"));
     json_drop(j);
     return a->error.n == 0;
 }
@@ -133,7 +133,7 @@ static bool why_failed(struct served_answer *a, const struct fetch_result *f, st
     return why->n > 0;
 }
 
-static void note_seen(struct served_answer *a, struct seen *s, int64_t now_us)
+static void record_times(struct served_answer *a, struct client_trace *s, int64_t now_us)
 {
     s->token_us = a->token_us.v;
     s->n_time = (int)a->token_us.n;
@@ -145,10 +145,10 @@ static void note_seen(struct served_answer *a, struct seen *s, int64_t now_us)
 }
 
 void served_answer_end(struct served_answer *a, const struct fetch_result *f, int64_t now_us,
-                       struct seen *s, struct served *own)
+                       struct client_trace *s, struct served *own)
 {
     struct buf why = {0};
-    note_seen(a, s, now_us);
+    record_times(a, s, now_us);
     own->token_us = a->token_us.v;
     own->text = a->keep_text ? buf_detach(&a->text) : NULL;
     if (why_failed(a, f, &why)) {

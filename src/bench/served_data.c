@@ -183,9 +183,10 @@ static int read_custom(struct prompts *p, struct counter *c, struct err *e)
 }
 
 /* Add the first question, with the number of tokens of its answer. */
-static int add_talk(struct prompts *p, const struct json *talk, struct counter *c, struct err *e)
+static int add_conversation(struct prompts *p, const struct json *conversation, struct counter *c,
+                            struct err *e)
 {
-    const struct json *turns = json_field(talk, "conversations");
+    const struct json *turns = json_field(conversation, "conversations");
     size_t n = 0;
     const char *question = json_text(json_field(json_item(turns, 0), "value"), NULL),
                *answer = json_text(json_field(json_item(turns, 1), "value"), &n);
@@ -208,7 +209,7 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
                      dataset_flags.path);
     c->special = false;
     for (size_t i = 0; i < n && rc == 0 && p->t.n < (size_t)n_wanted(); i++)
-        rc = add_talk(p, json_item(list, (from + i) % n), c, e);
+        rc = add_conversation(p, json_item(list, (from + i) % n), c, e);
     json_drop(list);
     return rc;
 }

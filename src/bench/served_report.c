@@ -83,7 +83,7 @@ static void put_real(struct buf *b, const char *name, double x)
 
 static void put_totals(struct buf *b, const struct served_report *r)
 {
-    const struct seen_figures *f = &r->figures;
+    const struct client_figures *f = &r->figures;
     put_count(b, "Successful requests:", (int64_t)f->n_completed);
     put_count(b, "Failed requests:", (int64_t)f->n_failed);
     if (arrival_flags.max_concurrency)
@@ -96,7 +96,7 @@ static void put_totals(struct buf *b, const struct served_report *r)
     put_real(b, "Request throughput (req/s):", f->request_rate);
     if (f->has_slo) put_real(b, "Request goodput (req/s):", f->good_rate);
     put_real(b, "Output token throughput (tok/s):", f->output_rate);
-    put_real(b, "Peak output token throughput (tok/s):", seen_peak_rate(f));
+    put_real(b, "Peak output token throughput (tok/s):", client_figures_peak_rate(f));
     put_real(b, "Peak concurrent requests:", f->most_under_way);
     put_real(b, "Total token throughput (tok/s):", f->total_rate);
 }
@@ -246,14 +246,14 @@ static void put_texts(const struct served_result *r, struct buf *b)
 int served_json(const struct served_report *r, bool detail, struct buf *b, struct err *e)
 {
     put_settings(r, b);
-    seen_json(&r->figures, &r->percent, b);
+    client_figures_json(&r->figures, &r->percent, b);
     put_server_json(r, b);
     if (arrival_flags.good_share > 0)
         buf_addf(b, ",\"slo_met\":%s", served_slo_met(r) ? "true" : "false");
     else
         json_member_text(b, "slo_met", NULL);
     if (detail) {
-        seen_json_detail(r->result->seen, r->result->n, b);
+        client_trace_json(r->result->trace, r->result->n, b);
         put_texts(r->result, b);
     }
     buf_add_text(b, "}\n");
@@ -268,14 +268,14 @@ int served_page(const struct served_report *r, const char *path, const char *tab
 {
     struct buf title = {0};
     buf_addf(&title, "quoth bench serve: %.60s at %.60s", r->target->model, r->target->base);
-    struct seen_page page = {.title = title.data ? title.data : "quoth bench serve",
-                             .table = table,
-                             .seen = r->result->seen,
-                             .n_seen = r->result->n,
-                             .figures = &r->figures,
-                             .load = r->result->sample.v,
-                             .n_load = r->result->sample.n};
-    int rc = seen_page_write(&page, path, e);
+    struct client_page page = {.title = title.data ? title.data : "quoth bench serve",
+                               .table = table,
+                               .trace = r->result->trace,
+                               .n_trace = r->result->n,
+                               .figures = &r->figures,
+                               .load = r->result->sample.v,
+                               .n_load = r->result->sample.n};
+    int rc = client_page_write(&page, path, e);
     buf_deinit(&title);
     return rc;
 }

@@ -1,7 +1,7 @@
 /* served_run.c - the clients of a measured server: send each prompt when it is due, record the times of
  * tokens; see served.h.
  *
- *   send_due -> live (fetch_start) --on_body--> its answer (served_answer.c) --on_done--> seen[i] */
+ *   send_due -> live (fetch_start) --on_body--> its answer (served_answer.c) --on_done--> trace[i] */
 #include "served.h"
 
 #include "base/os.h"
@@ -21,14 +21,14 @@ struct run {
     size_t next, n_live, n_done, n_failed;
     int64_t begin_us, sample_us, n_event;
     bool sampling;
-    int64_t asked_us;        /* time of the last request for a sample */
+    int64_t polled_us;       /* time of the last request for a sample */
     struct buf url, metrics; /* owned; of the sample in flight */
 };
 
 /* A request in flight. */
 struct live {
     struct run *u;
-    size_t i;        /* in result.seen */
+    size_t i;        /* in result.trace */
     struct buf body; /* owned: the body to send */
     struct served_answer answer;
 };
@@ -58,7 +58,7 @@ static void on_done(void *ctx, const struct fetch_result *f)
 {
     struct live *l = ctx;
     struct run *u = l->u;
-    struct seen *s = &u->r->seen[l->i];
+    struct client_trace *s = &u->r->trace[l->i];
     served_answer_end(&l->answer, f, now(u), s, &u->r->own[l->i]);
     buf_deinit(&l->body);
     free(l);
@@ -87,7 +87,7 @@ static int start(struct run *u, struct live *l, struct err *e)
                               .ctx = l,
                               .on_body = on_body,
                               .on_done = on_done};
-    u->r->seen[l->i].submit_us = now(u);
+    u->r->trace[l->i].submit_us = now(u);
     return fetch_start(u->t->fetch, &r, e);
 }
 
@@ -118,7 +118,7 @@ static bool has_room(const struct run *u)
 static int send_due(struct run *u, struct err *e)
 {
     int rc = 0;
-    while (rc == 0 && has_room(u) && u->r->seen[u->next].arrive_us <= now(u)) {
+    while (rc == 0 && has_room(u) && u->r->trace[u->next].arrive_us <= now(u)) {
         rc = send_one(u, u->next++, e);
         if (rc == 0) fetch_wait(u->t->fetch, 0);
     }
@@ -153,11 +153,11 @@ static void take_sample(struct run *u)
 {
     u->sample_us = now(u) + SAMPLE_US;
     if (u->o->no_samples || u->sampling) return;
-    int64_t asked_us = now(u);
+    int64_t polled_us = now(u);
     buf_clear(&u->url);
-    target_metrics_url(u->t, (double)(asked_us - u->asked_us) * 1e-6, &u->url);
+    target_metrics_url(u->t, (double)(polled_us - u->polled_us) * 1e-6, &u->url);
     if (u->url.failed) return;
-    u->asked_us = asked_us;
+    u->polled_us = polled_us;
     struct fetch_request r = target_get(u->t, u->url.data);
     r.ctx = u;
     r.on_body = metrics_body;
@@ -184,7 +184,7 @@ static int64_t next_us(const struct run *u)
 {
     int64_t at = now(u) + LOOK_US;
     if (!u->o->no_samples && !u->sampling && u->sample_us < at) at = u->sample_us;
-    if (has_room(u) && u->r->seen[u->next].arrive_us < at) at = u->r->seen[u->next].arrive_us;
+    if (has_room(u) && u->r->trace[u->next].arrive_us < at) at = u->r->trace[u->next].arrive_us;
     return at + u->begin_us;
 }
 
@@ -216,14 +216,14 @@ static int open_result(struct served_result *r, const struct prompts *p, size_t 
                                 .waiting_max = NAN,
                                 .kv_max = NAN,
                                 .n = n,
-                                .seen = calloc(n + 1, sizeof *r->seen),
+                                .trace = calloc(n + 1, sizeof *r->trace),
                                 .own = calloc(n + 1, sizeof *r->own)};
-    if (!r->seen || !r->own) return err_memory(e, "what clients see", n * sizeof *r->seen);
+    if (!r->trace || !r->own) return err_memory(e, "what clients see", n * sizeof *r->trace);
     for (size_t i = 0; i < n; i++) {
         const struct traffic_job *j = &p->t.v[n_first ? 0 : i];
-        r->seen[i].arrive_us = n_first ? 0 : j->arrival_us;
-        r->seen[i].n_input = j->n_prompt;
-        r->seen[i].error = NULL;
+        r->trace[i].arrive_us = n_first ? 0 : j->arrival_us;
+        r->trace[i].n_input = j->n_prompt;
+        r->trace[i].error = NULL;
     }
     return 0;
 }
@@ -259,7 +259,7 @@ void served_result_close(struct served_result *r)
         free(r->own[i].error);
     }
     free(r->own);
-    free(r->seen);
+    free(r->trace);
     vec_deinit(&r->sample);
     *r = (struct served_result){0};
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ASK_MS = 30000 }; /* timeout of requests that are not measured */
+enum { UNMEASURED_MS = 30000 }; /* timeout of requests that are not measured */
 
 static const char *base_url, *host = "127.0.0.1", *uds, *endpoint, *backend = "openai", *model,
                              *served_name, *api_key, *ca_file;
@@ -147,14 +147,14 @@ struct fetch_request target_get(const struct target *t, const char *url)
 /* ---- asking ---- */
 
 /* Request a path, with a body to POST or without one; the status must be 200. */
-static int ask(struct target *t, const char *path, const struct buf *body, struct buf *answer,
-               struct err *e)
+static int send(struct target *t, const char *path, const struct buf *body, struct buf *answer,
+                struct err *e)
 {
     char *url = joined(t->base, path);
     int status = 0;
     if (!url) return err_memory(e, path, 64);
     struct fetch_request r = target_get(t, url);
-    r.total_ms = ASK_MS;
+    r.total_ms = UNMEASURED_MS;
     if (body) r.body = body->data, r.n_body = body->n;
     int rc = fetch_perform(t->fetch, &r, answer, &status, e);
     if (rc == 0 && status != 200)
@@ -164,11 +164,11 @@ static int ask(struct target *t, const char *path, const struct buf *body, struc
     return rc;
 }
 
-static int ask_json(struct target *t, const char *path, const struct buf *body, struct json **out,
-                    struct err *e)
+static int send_json(struct target *t, const char *path, const struct buf *body, struct json **out,
+                     struct err *e)
 {
     struct buf answer = {0};
-    int rc = ask(t, path, body, &answer, e);
+    int rc = send(t, path, body, &answer, e);
     if (rc == 0) {
         rc = json_parse(out, answer.data ? answer.data : "", answer.n, NULL, e);
         if (rc != 0) err_prefix(e, rc, "%s%s", t->base, path);
@@ -211,7 +211,7 @@ int target_model(struct target *t, struct err *e)
 {
     struct json *models = NULL;
     bool named = t->model != NULL;
-    int rc = ask_json(t, "/v1/models", NULL, &models, e);
+    int rc = send_json(t, "/v1/models", NULL, &models, e);
     if (rc != 0 && !named) return rc;
     rc = take_model(t, rc ? NULL : find_model(json_field(models, "data"), t->model), e);
     json_drop(models);
@@ -231,7 +231,7 @@ static int count_as(struct target *t, const char *key, const char *text, size_t 
     buf_addf(&body, ",\"add_special_tokens\":%s,\"add_special\":%s,\"%s\":", yes, yes, key);
     json_put_text(&body, text, n);
     buf_add_char(&body, '}');
-    int rc = ask_json(t, "/tokenize", &body, &j, e);
+    int rc = send_json(t, "/tokenize", &body, &j, e);
     buf_deinit(&body);
     if (rc != 0) return rc;
     *n_token = (int)json_int(json_field(j, "count"), -1);
@@ -291,7 +291,7 @@ int target_view(struct target *t, double window_s, struct server_view *v, struct
 {
     struct buf text = {0}, path = {0};
     put_metrics_path(&path, window_s);
-    int rc = path.failed ? err_memory(e, "a URL", path.n) : ask(t, path.data, NULL, &text, e);
+    int rc = path.failed ? err_memory(e, "a URL", path.n) : send(t, path.data, NULL, &text, e);
     buf_deinit(&path);
     server_view_read(v, rc == 0 && text.data ? text.data : "");
     buf_deinit(&text);

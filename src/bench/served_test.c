@@ -11,12 +11,12 @@
 /* ---- answers ---- */
 
 /* Feed a stream to a client; return what it saw. */
-static void hear(struct seen *s, struct served *own, bool chat, int status, const char *stream,
-                 const char *error)
+static void feed(struct client_trace *s, struct served *own, bool chat, int status,
+                 const char *stream, const char *error)
 {
     struct served_answer a;
     struct fetch_result f = {.status = status, .error = error};
-    *s = (struct seen){.n_input = 4};
+    *s = (struct client_trace){.n_input = 4};
     *own = (struct served){0};
     served_answer_init(&a, chat, true);
     served_answer_feed(&a, status, stream, strlen(stream), 1000);
@@ -63,9 +63,9 @@ TEST(served_answers_are_tokens_and_usage)
         {true, 1, 1, 1, 4, DELTA("\"tool_calls\":[{\"index\":0}]") DONE, ""},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct seen s;
+        struct client_trace s;
         struct served own;
-        hear(&s, &own, c[i].chat, 200, c[i].stream, NULL);
+        feed(&s, &own, c[i].chat, 200, c[i].stream, NULL);
         const char *text = own.text ? own.text : "";
         if (s.error || s.n_time != c[i].n_time || s.n_token != c[i].n_token ||
             s.n_output != c[i].n_output || s.n_input != c[i].n_input ||
@@ -77,7 +77,7 @@ TEST(served_answers_are_tokens_and_usage)
     }
 }
 
-TEST(served_failures_say_why)
+TEST(served_failures_have_a_reason)
 {
     static const struct {
         int status;
@@ -94,9 +94,9 @@ TEST(served_failures_say_why)
         {200, "{\"choices\":[{\"text\":\"whole\"}]}", NULL, "ended before"},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
-        struct seen s;
+        struct client_trace s;
         struct served own;
-        hear(&s, &own, false, c[i].status, c[i].stream, c[i].error);
+        feed(&s, &own, false, c[i].status, c[i].stream, c[i].error);
         if (!s.error || !strstr(s.error, c[i].want))
             test_fail(__FILE__, __LINE__, "case %zu: %s", i, s.error ? s.error : "(none)");
         served_deinit(&own);
@@ -108,7 +108,7 @@ TEST(served_answers_of_hostile_servers)
 {
     static const char *const usage[] = {
         "9e18", "9223372036854775807", "2147483648", "-5", "-9e18", "0.5", "\"7\""};
-    struct seen s;
+    struct client_trace s;
     struct served own;
     for (size_t i = 0; i < sizeof usage / sizeof *usage; i++) {
         struct buf b = {0};
@@ -117,22 +117,22 @@ TEST(served_answers_of_hostile_servers)
                      "{\"choices\":[],\"usage\":{\"prompt_tokens\":%s,\"completion_tokens\":%s,"
                      "\"prompt_tokens_details\":{\"cached_tokens\":%s}}}") DONE,
                  usage[i], usage[i], usage[i]);
-        hear(&s, &own, false, 200, b.data, NULL);
+        feed(&s, &own, false, 200, b.data, NULL);
         if (s.error || s.n_token != 1 || s.n_output != 1 || s.n_input != 4 || s.n_cached != 0)
             test_fail(__FILE__, __LINE__, "usage %s: %d tokens, %d out, %d in, %d cached", usage[i],
                       s.n_token, s.n_output, s.n_input, s.n_cached);
         served_deinit(&own);
         buf_deinit(&b);
     }
-    static const char *const said[] = {"\x1b]0;title\a\xc2\x9b\xe2\x80\xae", EVENT("\x1b[31m")};
+    static const char *const stream[] = {"\x1b]0;title\a\xc2\x9b\xe2\x80\xae", EVENT("\x1b[31m")};
     for (int i = 0; i < 2; i++) {
-        hear(&s, &own, false, i ? 200 : 500, said[i], NULL);
+        feed(&s, &own, false, i ? 200 : 500, stream[i], NULL);
         EXPECT(s.error && !strpbrk(s.error, "\x1b\a\xc2\xe2"));
         served_deinit(&own);
     }
 }
 
-TEST(served_bodies_are_what_was_asked_for)
+TEST(served_bodies_are_as_requested)
 {
     struct target t = {.model = (char *)"m"};
     struct prompts p = {.n_vocab = 50};

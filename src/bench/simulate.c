@@ -102,7 +102,7 @@ static int submit(struct run *u, size_t i, struct err *e)
     q->reply = c.queue;
     if (u->o->key) q->share_id = (uint64_t)u->o->key[i];
     u->r->n_query += (int64_t)q->prompt.n;
-    u->r->seen[i].arrival_us = u->fake.now_us;
+    u->r->trace[i].arrival_us = u->fake.now_us;
     if (rc == 0) rc = engine_submit(u->en, q, e);
     if (rc != 0) request_close(q);
     return rc;
@@ -118,7 +118,7 @@ static bool is_due(const struct run *u)
 /* Read a client's new events; return true at the end. */
 static bool read_reply(struct run *u, struct client *c)
 {
-    struct sim_seen *s = &u->r->seen[c->job];
+    struct sim_trace *s = &u->r->trace[c->job];
     struct event ev;
     while (queue_pop(c->queue, &ev, 0)) {
         if (ev.kind == EVENT_DONE) {
@@ -185,8 +185,8 @@ static int open_run(struct run *u, struct err *e)
                                       .page_stride = o->n_page};
     f->logits = calloc((size_t)o->n_seq * N_VOCAB, sizeof *f->logits);
     u->r->n = u->t->n;
-    u->r->seen = calloc(u->t->n + 1, sizeof *u->r->seen);
-    if (!f->logits || !u->r->seen) return err_memory(e, "a simulation", u->t->n);
+    u->r->trace = calloc(u->t->n + 1, sizeof *u->r->trace);
+    if (!f->logits || !u->r->trace) return err_memory(e, "a simulation", u->t->n);
     struct engine_options eo = {
         .executor = {.ctx = f,
                      .n_vocab = N_VOCAB,
@@ -225,14 +225,14 @@ int simulate(struct sim_result *r, const struct traffic *t, const struct sim_opt
     r->n_step = u.fake.n_step;
     r->n_row = u.fake.n_row;
     for (size_t i = 0; rc == 0 && i < r->n; i++)
-        if (r->seen[i].done_us > r->us) r->us = r->seen[i].done_us;
+        if (r->trace[i].done_us > r->us) r->us = r->trace[i].done_us;
     if (rc != 0) sim_result_close(r);
     return rc;
 }
 
 void sim_result_close(struct sim_result *r)
 {
-    free(r->seen);
+    free(r->trace);
     *r = (struct sim_result){0};
 }
 
@@ -323,8 +323,8 @@ static void means(double *first_s, double *done_s, const struct sim_result *r, c
     double first = 0, done = 0, n = 0;
     for (size_t i = 0; i < r->n; i++) {
         if (key && key[i] != KEY_OTHER) continue;
-        first += (double)(r->seen[i].first_us - r->seen[i].arrival_us);
-        done += (double)(r->seen[i].done_us - r->seen[i].arrival_us);
+        first += (double)(r->trace[i].first_us - r->trace[i].arrival_us);
+        done += (double)(r->trace[i].done_us - r->trace[i].arrival_us);
         n++;
     }
     *first_s = first * 1e-6 / n;

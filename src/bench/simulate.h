@@ -34,12 +34,12 @@ struct sim_options {
 };
 
 /* Times of a job; microseconds of the virtual clock. */
-struct sim_seen {
+struct sim_trace {
     int64_t arrival_us, first_us, done_us;
     int64_t wait_us; /* longest interval without progress: queueing, or preempted */
 };
 struct sim_result {
-    struct sim_seen *seen; /* owned [n], in the order of the jobs */
+    struct sim_trace *trace; /* owned [n], in the order of the jobs */
     size_t n;
     int64_t n_step, n_row, n_output, n_query,
         n_hit;  /* tokens looked up in the prefix cache, and found */

@@ -24,7 +24,7 @@ static double mean_s(const struct sim_result *r)
 {
     double sum = 0;
     for (size_t i = 0; i < r->n; i++)
-        sum += (double)(r->seen[i].done_us - r->seen[i].arrival_us) * 1e-6;
+        sum += (double)(r->trace[i].done_us - r->trace[i].arrival_us) * 1e-6;
     return sum / (double)r->n;
 }
 
@@ -32,7 +32,7 @@ static int64_t longest_wait(const struct sim_result *r)
 {
     int64_t us = 0;
     for (size_t i = 0; i < r->n; i++)
-        if (r->seen[i].wait_us > us) us = r->seen[i].wait_us;
+        if (r->trace[i].wait_us > us) us = r->trace[i].wait_us;
     return us;
 }
 
@@ -59,9 +59,9 @@ TEST(a_simulation_is_exact_where_nothing_interferes)
     /* the prompt: 1000 + 100 * 100 + 100 + 0.5 * 100 * 50; then 4 steps at 101 .. 104 */
     int64_t first = 1000 + 10000 + 100 + 2500, rest = 4 * 1100 + 101 + 102 + 103 + 104;
     for (int i = 0; i < 3; i++) {
-        EXPECT_INT(r.seen[i].arrival_us, i * 1000000);
-        EXPECT_INT(r.seen[i].first_us - r.seen[i].arrival_us, first);
-        EXPECT_INT(r.seen[i].done_us - r.seen[i].arrival_us, first + rest);
+        EXPECT_INT(r.trace[i].arrival_us, i * 1000000);
+        EXPECT_INT(r.trace[i].first_us - r.trace[i].arrival_us, first);
+        EXPECT_INT(r.trace[i].done_us - r.trace[i].arrival_us, first + rest);
     }
     EXPECT_INT(r.n_output, 15);
     EXPECT_INT(r.n_step, 15);

@@ -47,7 +47,7 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 static int put_totals(struct trial *b, struct err *e)
 {
-    const struct seen_figures *f = &b->figures.seen;
+    const struct client_figures *f = &b->figures.client;
     buf_addf(&b->json,
              ",\"elapsed_time\":%.6f,\"num_requests\":%zu,\"total_num_tokens\":%lld,"
              "\"requests_per_second\":%.6f,\"tokens_per_second\":%.6f",

@@ -10,7 +10,7 @@
 #ifndef QUOTH_BENCH_TRAFFIC_H
 #define QUOTH_BENCH_TRAFFIC_H
 
-#include "seen.h"
+#include "client_trace.h"
 
 #include "session/session.h"
 
@@ -82,8 +82,8 @@ struct traffic_options {
 };
 
 struct traffic_result {
-    struct seen *seen; /* owned [n] */
-    int64_t *token_us; /* owned: token times, referenced by seen */
+    struct client_trace *trace; /* owned [n] */
+    int64_t *token_us;          /* owned: token times, referenced by trace */
     size_t n;
     VEC(struct load_sample) sample; /* owned; once a second             */
     struct stats_view stats;        /* the engine's statistics of this run only */
@@ -97,7 +97,7 @@ void traffic_result_close(struct traffic_result *r); /* safe on a zeroed one */
 /* ---- traffic_figures.c: what it amounts to ---- */
 
 struct traffic_figures {
-    struct seen_figures seen;
+    struct client_figures client;
     double flops, bytes, mfu, mbu; /* per second, and shares of the given peaks; 0: unknown */
     double cpu_share;              /* share of the threads' time       */
     double watts;                  /* 0: not readable                  */

@@ -1,4 +1,4 @@
-/* traffic_figures.c - what clients saw of an engine in this process (seen.c), and the work of that engine
+/* traffic_figures.c - what clients saw of an engine in this process (client_trace.c), and the work of that engine
  * and the machine:
  *
  *   mfu   operations of the model (2 for each weight and row, 4 for each head, dimension and position
@@ -23,8 +23,8 @@ int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
 {
     const int64_t *v = r->stats.value;
     *f = (struct traffic_figures){0};
-    int rc = seen_figures(&f->seen, r->seen, r->n, slo, e);
-    double s = f->seen.seconds;
+    int rc = client_figures(&f->client, r->trace, r->n, slo, e);
+    double s = f->client.seconds;
     f->hit_rate = share_of(v[STAT_cache_hits], v[STAT_cache_queries]);
     f->host_share = stats_host_share(&r->stats);
     if (s <= 0) return rc;
@@ -39,18 +39,19 @@ int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
 
 void traffic_figures_close(struct traffic_figures *f)
 {
-    seen_figures_close(&f->seen);
+    client_figures_close(&f->client);
 }
 
 /* ---- the table ---- */
 
 /* Omit times of waiting outside if no request waited. */
-static bool is_printed(const struct seen_figures *f, int k)
+static bool is_printed(const struct client_figures *f, int k)
 {
     return (k != QUEUE && k != E2EL_QUEUE) || samples_percentile(&f->ms[QUEUE], 100) > 10;
 }
 
-static void print_latencies(const struct seen_figures *f, const struct samples *percent, FILE *out)
+static void print_latencies(const struct client_figures *f, const struct samples *percent,
+                            FILE *out)
 {
     fprintf(out, "\n%-24s %10s %10s", "milliseconds", "mean", "sd");
     for (size_t i = 0; i < percent->n; i++) {
@@ -87,7 +88,7 @@ static void print_engine(const struct traffic_figures *f, const struct traffic_r
             phase(r, STAT_schedule_us), phase(r, STAT_forward_us), phase(r, STAT_sample_us),
             phase(r, STAT_commit_us));
     fprintf(out, "prefix cache %.1f %%, %lld preemptions, most under way %d\n", 100 * f->hit_rate,
-            (long long)v[STAT_preemptions], f->seen.most_under_way);
+            (long long)v[STAT_preemptions], f->client.most_under_way);
     fprintf(out, "%.2f GFLOP/s", f->flops * 1e-9);
     if (f->mfu > 0) fprintf(out, " (%.1f %% of the peak)", 100 * f->mfu);
     fprintf(out, ", %.2f GB/s of weights and KV", f->bytes * 1e-9);
@@ -100,7 +101,7 @@ static void print_engine(const struct traffic_figures *f, const struct traffic_r
 void traffic_print(const struct traffic_figures *figures, const struct traffic_result *r,
                    const struct samples *percent, FILE *out)
 {
-    const struct seen_figures *f = &figures->seen;
+    const struct client_figures *f = &figures->client;
     fprintf(out, "%zu requests in %.2f s (%zu failed): %lld prompt tokens, %lld generated\n",
             f->n_completed, f->seconds, f->n_failed, (long long)f->n_input, (long long)f->n_output);
     fprintf(out, "%10.3f requests/s", f->request_rate);
@@ -108,7 +109,8 @@ void traffic_print(const struct traffic_figures *figures, const struct traffic_r
     if (f->n_good < f->n_completed)
         fprintf(out, ", %.3f within the objectives (%zu)", f->good_rate, f->n_good);
     fprintf(out, "\n%10.2f generated tokens/s", f->output_rate);
-    if (!isnan(seen_peak_rate(f))) fprintf(out, " (%.0f in the busiest second)", seen_peak_rate(f));
+    if (!isnan(client_figures_peak_rate(f)))
+        fprintf(out, " (%.0f in the busiest second)", client_figures_peak_rate(f));
     fprintf(out, "\n%10.2f tokens/s with prompts\n", f->total_rate);
     print_latencies(f, percent, out);
     print_engine(figures, r, out);
@@ -136,7 +138,7 @@ static void put_use(struct buf *b, const struct traffic_figures *f, const struct
 void traffic_json(const struct traffic_figures *f, const struct traffic_result *r,
                   const struct samples *percent, struct buf *b)
 {
-    seen_json(&f->seen, percent, b);
+    client_figures_json(&f->client, percent, b);
     put_use(b, f, r);
     buf_add_text(b, ",\"stats\":");
     stats_json(&r->stats, b);

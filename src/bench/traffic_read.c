@@ -243,10 +243,10 @@ int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *o
 {
     const struct traffic_job *j = &t->v[i];
     for (int k = 0; k < j->n_prompt; k++) {
-        uint64_t whose = i + 1; /* a prompt without shared tokens */
-        if (j->n_block) whose = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
-        if (!j->n_block && k < j->n_prefix) whose = ((uint64_t)1 << 32) + (uint64_t)j->prefix;
-        uint64_t state = t->seed ^ (whose << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);
+        uint64_t source = i + 1; /* a prompt without shared tokens */
+        if (j->n_block) source = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
+        if (!j->n_block && k < j->n_prefix) source = ((uint64_t)1 << 32) + (uint64_t)j->prefix;
+        uint64_t state = t->seed ^ (source << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);
         if (!vec_push(out, (int32_t)(rng_next(&state) % (uint64_t)n_vocab)))
             return err_memory(e, "a prompt", (unsigned long long)j->n_prompt * sizeof(int32_t));
     }

@@ -90,7 +90,7 @@ static void close_live(struct run *u, struct live *l)
  * run. */
 static int send_job(struct run *u, size_t i, struct err *e)
 {
-    struct seen *seen = &u->r->seen[i];
+    struct client_trace *trace = &u->r->trace[i];
     struct live l = {.job = i};
     struct request *q = make_request(u, i, e);
     if (!q) return ERR_MEMORY;
@@ -100,7 +100,7 @@ static int send_job(struct run *u, size_t i, struct err *e)
     q->reply = l.queue;
     l.id = q->id;
     if (rc == 0 && !vec_push(&u->live, l)) rc = err_memory(e, "requests under way", sizeof l);
-    seen->submit_us = now(u);
+    trace->submit_us = now(u);
     if (rc == 0 && engine_submit(u->en, q, e) == 0) return 0;
     if (rc == 0) u->live.n--, u->n_done++; /* rejected */
     request_close(q);
@@ -123,21 +123,21 @@ static int send_due(struct run *u, struct err *e)
 
 /* ---- reading ---- */
 
-static void hear(struct run *u, struct live *l, const struct event *ev)
+static void on_event(struct run *u, struct live *l, const struct event *ev)
 {
-    struct seen *seen = &u->r->seen[l->job];
+    struct client_trace *trace = &u->r->trace[l->job];
     int64_t us = ev->time_us - u->begin_us;
     if (ev->kind == EVENT_TOKEN) {
-        if (ev->choice == 0) seen->token_us[seen->n_time++] = us;
-        seen->done_us = us;
-        seen->n_output++;
+        if (ev->choice == 0) trace->token_us[trace->n_time++] = us;
+        trace->done_us = us;
+        trace->n_output++;
     }
     if (ev->kind == EVENT_DONE) {
         bool whole = ev->finish == FINISH_LENGTH || ev->finish == FINISH_STOP;
-        if (seen->n_time == 0) seen->done_us = us;
-        seen->n_token = seen->n_time;
-        seen->error = whole ? NULL : finish_name(ev->finish);
-        seen->n_cached = ev->usage.n_cached;
+        if (trace->n_time == 0) trace->done_us = us;
+        trace->n_token = trace->n_time;
+        trace->error = whole ? NULL : finish_name(ev->finish);
+        trace->n_cached = ev->usage.n_cached;
     }
     if (!l->as_text) return;
     buf_clear(&u->text);
@@ -149,7 +149,7 @@ static bool read_live(struct run *u, struct live *l)
 {
     struct event ev;
     while (queue_pop(l->queue, &ev, 0)) {
-        hear(u, l, &ev);
+        on_event(u, l, &ev);
         if (ev.kind == EVENT_DONE) return true;
     }
     return false;
@@ -250,16 +250,16 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     size_t n_token = 0, at = 0;
     for (size_t i = 0; i < t->n; i++) n_token += (size_t)t->v[i].n_output;
     *r = (struct traffic_result){.n = t->n,
-                                 .seen = malloc((t->n + 1) * sizeof *r->seen),
+                                 .trace = malloc((t->n + 1) * sizeof *r->trace),
                                  .token_us = malloc((n_token + 1) * sizeof *r->token_us)};
-    if (!r->seen || !r->token_us)
+    if (!r->trace || !r->token_us)
         return err_memory(e, "what clients see", n_token * sizeof *r->token_us);
     memset(r->token_us, 0xFF, (n_token + 1) * sizeof *r->token_us);
     for (size_t i = 0; i < t->n; i++) {
-        r->seen[i] = (struct seen){.arrive_us = t->v[i].arrival_us,
-                                   .token_us = r->token_us + at,
-                                   .n_input = t->v[i].n_prompt,
-                                   .error = "refused"};
+        r->trace[i] = (struct client_trace){.arrive_us = t->v[i].arrival_us,
+                                            .token_us = r->token_us + at,
+                                            .n_input = t->v[i].n_prompt,
+                                            .error = "refused"};
         at += (size_t)t->v[i].n_output;
     }
     return 0;
@@ -311,7 +311,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
 
 void traffic_result_close(struct traffic_result *r)
 {
-    free(r->seen);
+    free(r->trace);
     free(r->token_us);
     vec_deinit(&r->sample);
     *r = (struct traffic_result){0};

@@ -105,7 +105,7 @@ TEST(real_traces_are_read)
     }
 }
 
-TEST(random_traffic_is_what_was_asked)
+TEST(random_traffic_is_as_requested)
 {
     struct traffic t = {.seed = 3, .n_prefix = 10};
     struct err e;
@@ -146,7 +146,7 @@ TEST(random_traffic_is_what_was_asked)
     traffic_close(&t);
 }
 
-TEST(ramps_rise_as_asked)
+TEST(ramps_rise_as_requested)
 {
     /* Goal: the middle of a linear ramp from 2 to 18 has a rate of 10 per second, of an exponential
      * one 6. */
@@ -230,7 +230,7 @@ static const struct traffic_peaks peaks = {.flops = 1e6, .bytes = 1e5, .n_thread
 
 static void check_figures(const struct traffic_figures *figures)
 {
-    const struct seen_figures *f = &figures->seen;
+    const struct client_figures *f = &figures->client;
     /* prompt of 40: 50 ms; 9 more tokens, 11 ms each; one every 500 ms */
     const double seconds = (N_JOB - 1) * 0.5 + 0.149, want[] = {50, 11, 11, 149, 14.9};
     for (int k = 0; k < 5; k++) {
@@ -270,11 +270,11 @@ TEST(figures_of_a_run_are_those_worked_out_by_hand)
     NEED_OK(slo_read(&slo, &(struct text_list){kept, 3, 3}, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &slo, &peaks, &e), &e);
     check_figures(&f);
-    EXPECT_INT(f.seen.n_good, N_JOB);
+    EXPECT_INT(f.client.n_good, N_JOB);
     traffic_figures_close(&f);
     NEED_OK(slo_read(&slo, &(struct text_list){missed, 1, 1}, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &slo, &peaks, &e), &e);
-    EXPECT_INT(f.seen.n_good, 0);
+    EXPECT_INT(f.client.n_good, 0);
     for (int i = 0; i < 6; i++)
         EXPECT_INT(slo_read(&slo, &(struct text_list){wrong + i, 1, 1}, &e), ERR_ARG);
     traffic_figures_close(&f);
@@ -295,19 +295,19 @@ TEST(concurrency_is_held_and_refusals_are_counted)
     NEED_OK(slow_open(&s, 64, &e), &e);
     NEED_OK(run_slow(&s, &t, 2, &r, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
-    EXPECT_INT(f.seen.most_under_way, 2);
-    EXPECT_INT(f.seen.n_completed, 20);
+    EXPECT_INT(f.client.most_under_way, 2);
+    EXPECT_INT(f.client.n_completed, 20);
     /* ten times: two prompts in a step of 30 ms, four steps of 12 ms */
-    EXPECT_NEAR(f.seen.seconds, 10 * (0.030 + 4 * 0.012));
-    EXPECT_NEAR(samples_mean(&f.seen.ms[TTFT]), 30);
+    EXPECT_NEAR(f.client.seconds, 10 * (0.030 + 4 * 0.012));
+    EXPECT_NEAR(samples_mean(&f.client.ms[TTFT]), 30);
     traffic_figures_close(&f);
     traffic_result_close(&r);
     engine_close(s.engine);
     NEED_OK(slow_open(&s, 8, &e), &e); /* a queue of 8 for 20 at once */
     NEED_OK(run_slow(&s, &t, 0, &r, &e), &e);
     NEED_OK(traffic_figures(&f, &r, &(struct slo){{0}}, &peaks, &e), &e);
-    EXPECT_INT(f.seen.n_completed, 8);
-    EXPECT_INT(f.seen.n_failed, 12);
+    EXPECT_INT(f.client.n_completed, 8);
+    EXPECT_INT(f.client.n_failed, 12);
     EXPECT_INT(r.stats.value[STAT_done_length], 8);
     traffic_figures_close(&f);
     traffic_result_close(&r);
@@ -362,7 +362,7 @@ TEST(bench_json_has_every_key)
     NEED_OK(measure(&m, &e), &e);
     NEED_OK(reals_read(&percent, "50,90,99", 0, 100, &e), &e);
     traffic_json(&m.f, &m.r, &percent, &b);
-    seen_json_detail(m.r.seen, m.r.n, &b);
+    client_trace_json(m.r.trace, m.r.n, &b);
     buf_add_char(&b, '}');
     b.data[0] = '{';
     NEED_OK(json_parse(&j, b.data, b.n, NULL, &e), &e);
@@ -390,14 +390,14 @@ TEST(bench_page_has_the_table_and_curves)
     struct err e;
     const char *path = temp_path("page.html");
     NEED_OK(measure(&m, &e), &e);
-    struct seen_page page = {.title = "a <title>",
-                             .table = "a & b",
-                             .seen = m.r.seen,
-                             .n_seen = m.r.n,
-                             .figures = &m.f.seen,
-                             .load = m.r.sample.v,
-                             .n_load = m.r.sample.n};
-    NEED_OK(seen_page_write(&page, path, &e), &e);
+    struct client_page page = {.title = "a <title>",
+                               .table = "a & b",
+                               .trace = m.r.trace,
+                               .n_trace = m.r.n,
+                               .figures = &m.f.client,
+                               .load = m.r.sample.v,
+                               .n_load = m.r.sample.n};
+    NEED_OK(client_page_write(&page, path, &e), &e);
     NEED_OK(file_read(&b, path, 1 << 20, &e), &e);
     EXPECT(strstr(b.data, "a &lt;title&gt;") && strstr(b.data, "<svg") &&
            strstr(b.data, "a &amp; b") && strstr(b.data, "</html>"));

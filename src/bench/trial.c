@@ -63,7 +63,7 @@ static int start_engine(struct trial *b, const struct trial_setup *o, struct err
 
 int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e)
 {
-    int rc = figures_asked(&b->slo, &b->percent, "50,90,99", e);
+    int rc = figures_read(&b->slo, &b->percent, "50,90,99", e);
     int n_seq = session_flags.max_num_seqs ? (int)session_flags.max_num_seqs : N_SEQ;
     struct session_size size = {.n_seq = n_seq,
                                 .n_out = n_seq,
@@ -205,7 +205,7 @@ static int compose_json(struct trial *b, bool detail, struct err *e)
     put_subject(b, &b->json);
     traffic_json(&b->figures, &b->result, &b->percent, &b->json);
     if (own.n) buf_add(&b->json, own.data, own.n);
-    if (detail) seen_json_detail(b->result.seen, b->result.n, &b->json);
+    if (detail) client_trace_json(b->result.trace, b->result.n, &b->json);
     buf_add_text(&b->json, "}\n");
     b->json.failed |= own.failed;
     buf_deinit(&own);
@@ -218,14 +218,14 @@ static int write_page(const struct trial *b, struct err *e)
 {
     char title[80];
     snprintf(title, sizeof title, "quoth %s: %.50s", b->name, model_info(b->s.model)->name);
-    struct seen_page page = {.title = title,
-                             .table = b->text.data,
-                             .seen = b->result.seen,
-                             .n_seen = b->result.n,
-                             .figures = &b->figures.seen,
-                             .load = b->result.sample.v,
-                             .n_load = b->result.sample.n};
-    return seen_page_write(&page, page_path, e);
+    struct client_page page = {.title = title,
+                               .table = b->text.data,
+                               .trace = b->result.trace,
+                               .n_trace = b->result.n,
+                               .figures = &b->figures.client,
+                               .load = b->result.sample.v,
+                               .n_load = b->result.sample.n};
+    return client_page_write(&page, page_path, e);
 }
 
 int trial_print(struct trial *b, bool detail, struct err *e)

@@ -1,4 +1,4 @@
-/* seen.c - figures of what clients saw; see seen.h.
+/* client_trace.c - figures of what clients saw; see client_trace.h.
  *
  *   ttft  submission to first token               itl   one token to the next, each of them
  *   tpot  (last - first token) / (tokens - 1)     e2el  submission to last token
@@ -8,7 +8,7 @@
  *
  * Rates are over the time from the first submission to the last token. Only completed requests count,
  * except in the share of good requests. */
-#include "seen.h"
+#include "client_trace.h"
 
 #include "base/json.h"
 
@@ -69,7 +69,7 @@ bool slo_any(const struct slo *s)
 /* ---- each request ---- */
 
 struct counting {
-    struct seen_figures *f;
+    struct client_figures *f;
     const struct slo *slo;
     bool good, ok;
 };
@@ -81,7 +81,7 @@ static void count(struct counting *c, int k, double us)
     c->ok &= vec_push(&c->f->ms[k], ms);
 }
 
-static void count_latencies(struct counting *c, const struct seen *s)
+static void count_latencies(struct counting *c, const struct client_trace *s)
 {
     double all = (double)(s->done_us - s->submit_us);
     double waited = (double)(s->submit_us - s->arrive_us);
@@ -98,7 +98,8 @@ static void count_latencies(struct counting *c, const struct seen *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
-static bool count_request(struct seen_figures *f, const struct seen *s, const struct slo *slo)
+static bool count_request(struct client_figures *f, const struct client_trace *s,
+                          const struct slo *slo)
 {
     struct counting c = {.f = f, .slo = slo, .good = true, .ok = true};
     if (s->error) {
@@ -116,7 +117,7 @@ static bool count_request(struct seen_figures *f, const struct seen *s, const st
 
 /* ---- the whole run ---- */
 
-int64_t seen_span_us(const struct seen *v, size_t n, int64_t *begin_us)
+int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *begin_us)
 {
     int64_t first = INT64_MAX, last = 0;
     for (size_t i = 0; i < n; i++) {
@@ -128,7 +129,7 @@ int64_t seen_span_us(const struct seen *v, size_t n, int64_t *begin_us)
     return last > first ? last - first : 0;
 }
 
-static double offered_rate(const struct seen *v, size_t n)
+static double offered_rate(const struct client_trace *v, size_t n)
 {
     int64_t early = INT64_MAX, late = 0;
     for (size_t i = 0; i < n; i++) {
@@ -140,7 +141,7 @@ static double offered_rate(const struct seen *v, size_t n)
 
 /* Count the most tokens within one second of the run, in whole seconds as vLLM does. Tokens that
  * arrived together are distributed evenly over their events. */
-static bool busiest_second(struct seen_figures *f, const struct seen *v, size_t n)
+static bool busiest_second(struct client_figures *f, const struct client_trace *v, size_t n)
 {
     size_t n_second = (size_t)f->seconds + 2;
     double *tokens = calloc(n_second, sizeof *tokens);
@@ -169,7 +170,7 @@ static int by_time(const void *a, const void *b)
 
 /* Count the most concurrent requests. Each is in flight in [submission, last token), so one that
  * ends when another begins does not overlap it. */
-static bool busiest_moment(struct seen_figures *f, const struct seen *v, size_t n)
+static bool busiest_moment(struct client_figures *f, const struct client_trace *v, size_t n)
 {
     struct edge *edge = malloc((2 * n + 1) * sizeof *edge);
     size_t n_edge = 0;
@@ -189,12 +190,12 @@ static bool busiest_moment(struct seen_figures *f, const struct seen *v, size_t 
     return true;
 }
 
-double seen_peak_rate(const struct seen_figures *f)
+double client_figures_peak_rate(const struct client_figures *f)
 {
     return f->most_tokens_per_s < f->output_rate ? NAN : f->most_tokens_per_s;
 }
 
-static void count_rates(struct seen_figures *f)
+static void count_rates(struct client_figures *f)
 {
     double s = f->seconds;
     if (s <= 0) return;
@@ -204,14 +205,14 @@ static void count_rates(struct seen_figures *f)
     f->total_rate = (double)(f->n_input + f->n_output) / s;
 }
 
-int seen_figures(struct seen_figures *f, const struct seen *v, size_t n, const struct slo *slo,
-                 struct err *e)
+int client_figures(struct client_figures *f, const struct client_trace *v, size_t n,
+                   const struct slo *slo, struct err *e)
 {
     bool ok = true;
-    *f = (struct seen_figures){.has_slo = slo_any(slo)};
+    *f = (struct client_figures){.has_slo = slo_any(slo)};
     for (size_t i = 0; i < n; i++) ok &= count_request(f, &v[i], slo);
     for (int k = 0; k < N_LATENCY; k++) samples_sort(&f->ms[k]);
-    f->seconds = (double)seen_span_us(v, n, &f->begin_us) * 1e-6;
+    f->seconds = (double)client_trace_span_us(v, n, &f->begin_us) * 1e-6;
     f->offered_rate = offered_rate(v, n);
     ok &= busiest_second(f, v, n);
     ok &= busiest_moment(f, v, n);
@@ -219,7 +220,7 @@ int seen_figures(struct seen_figures *f, const struct seen *v, size_t n, const s
     return ok ? 0 : err_memory(e, "latencies", n * sizeof(double));
 }
 
-void seen_figures_close(struct seen_figures *f)
+void client_figures_close(struct client_figures *f)
 {
     for (int k = 0; k < N_LATENCY; k++) vec_deinit(&f->ms[k]);
 }
@@ -230,7 +231,7 @@ double latency_sd(const struct samples *ms)
     return n > 1 ? samples_sd(ms) * sqrt((n - 1) / n) : 0;
 }
 
-double goodput_share(const struct seen_figures *f)
+double goodput_share(const struct client_figures *f)
 {
     size_t n = f->n_completed + f->n_failed;
     return n ? (double)f->n_good / (double)n : 0;
@@ -254,7 +255,8 @@ static void put_latency(struct buf *b, const struct samples *ms, const char *nam
     }
 }
 
-void seen_json(const struct seen_figures *f, const struct samples *percent, struct buf *b)
+void client_figures_json(const struct client_figures *f, const struct samples *percent,
+                         struct buf *b)
 {
     json_member_real(b, "duration", f->seconds);
     json_member_int(b, "completed", (int64_t)f->n_completed);
@@ -265,7 +267,7 @@ void seen_json(const struct seen_figures *f, const struct samples *percent, stru
     json_member_real(b, "request_goodput", f->has_slo ? f->good_rate : NAN); /* none: null */
     json_member_real(b, "output_throughput", f->output_rate);
     json_member_real(b, "total_token_throughput", f->total_rate);
-    json_member_real(b, "max_output_tokens_per_s", seen_peak_rate(f)); /* none: null */
+    json_member_real(b, "max_output_tokens_per_s", client_figures_peak_rate(f)); /* none: null */
     json_member_int(b, "max_concurrent_requests", f->most_under_way);
     json_member_real(b, "request_rate_offered", f->offered_rate); /* infinite: null */
     json_member_real(b, "requests_per_minute", 60 * f->request_rate);
@@ -275,29 +277,29 @@ void seen_json(const struct seen_figures *f, const struct samples *percent, stru
 
 /* ---- JSON of each request ---- */
 
-typedef void put_fn(struct buf *b, const struct seen *s);
+typedef void put_fn(struct buf *b, const struct client_trace *s);
 
 static void put_s(struct buf *b, int64_t us)
 {
     buf_addf(b, "%.6f", (double)us * 1e-6);
 }
 
-static void put_input(struct buf *b, const struct seen *s)
+static void put_input(struct buf *b, const struct client_trace *s)
 {
     buf_addf(b, "%d", s->n_input);
 }
 
-static void put_output(struct buf *b, const struct seen *s)
+static void put_output(struct buf *b, const struct client_trace *s)
 {
     buf_addf(b, "%d", s->error ? 0 : s->n_token);
 }
 
-static void put_ttft(struct buf *b, const struct seen *s)
+static void put_ttft(struct buf *b, const struct client_trace *s)
 {
     put_s(b, s->n_time ? s->token_us[0] - s->submit_us : 0);
 }
 
-static void put_itls(struct buf *b, const struct seen *s)
+static void put_itls(struct buf *b, const struct client_trace *s)
 {
     buf_add_char(b, '[');
     for (int k = 1; k < s->n_time; k++) {
@@ -307,28 +309,28 @@ static void put_itls(struct buf *b, const struct seen *s)
     buf_add_char(b, ']');
 }
 
-static void put_e2el(struct buf *b, const struct seen *s)
+static void put_e2el(struct buf *b, const struct client_trace *s)
 {
     put_s(b, s->error ? 0 : s->done_us - s->submit_us);
 }
 
-static void put_start(struct buf *b, const struct seen *s)
+static void put_start(struct buf *b, const struct client_trace *s)
 {
     put_s(b, s->submit_us);
 }
 
-static void put_queue(struct buf *b, const struct seen *s)
+static void put_queue(struct buf *b, const struct client_trace *s)
 {
     put_s(b, s->submit_us - s->arrive_us);
 }
 
-static void put_error(struct buf *b, const struct seen *s)
+static void put_error(struct buf *b, const struct client_trace *s)
 {
     const char *text = s->error ? s->error : "";
     json_put_text(b, text, strlen(text));
 }
 
-void seen_json_detail(const struct seen *v, size_t n, struct buf *b)
+void client_trace_json(const struct client_trace *v, size_t n, struct buf *b)
 {
     static const struct {
         const char *key;

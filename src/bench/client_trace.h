@@ -1,13 +1,13 @@
-/* seen.h - private to bench: what clients saw of their requests, and the figures computed from it,
+/* client_trace.h - private to bench: what clients saw of their requests, and the figures computed from it,
  * with vLLM's terms, JSON keys and meanings. Used for an engine in this process (traffic.h: quoth
  * bench latency, throughput, replay) and for a server (served.h: quoth bench serve). */
-#ifndef QUOTH_BENCH_SEEN_H
-#define QUOTH_BENCH_SEEN_H
+#ifndef QUOTH_BENCH_CLIENT_TRACE_H
+#define QUOTH_BENCH_CLIENT_TRACE_H
 
 #include "measure.h"
 
 /* One request. Times in microseconds since the run's beginning. */
-struct seen {
+struct client_trace {
     int64_t arrive_us, submit_us; /* scheduled and actual time of sending                        */
     int64_t done_us;              /* time of its last token, or of its end if it had none         */
     int64_t *token_us;            /* [n_time] times of its first choice's tokens; borrowed        */
@@ -36,9 +36,9 @@ int objective_form(const char *text, struct err *e); /* checks one objective; a 
 int slo_read(struct slo *s, const struct text_list *list, struct err *e);
 bool slo_any(const struct slo *s);
 
-/* ---- seen.c: all of them ---- */
+/* ---- client_trace.c: all of them ---- */
 
-struct seen_figures {
+struct client_figures {
     struct samples ms[N_LATENCY]; /* owned, ascending; of completed requests */
     size_t n_completed, n_failed, n_good;
     bool has_slo;
@@ -52,23 +52,24 @@ struct seen_figures {
 };
 /* Return the microseconds from first submission to last token of completed requests; 0 if there are
  * none. *begin_us: time of the first submission; may be NULL. */
-int64_t seen_span_us(const struct seen *v, size_t n, int64_t *begin_us);
-int seen_figures(struct seen_figures *f, const struct seen *v, size_t n, const struct slo *slo,
-                 struct err *e);
-void seen_figures_close(struct seen_figures *f); /* safe on a zeroed one */
+int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *begin_us);
+int client_figures(struct client_figures *f, const struct client_trace *v, size_t n,
+                   const struct slo *slo, struct err *e);
+void client_figures_close(struct client_figures *f); /* safe on a zeroed one */
 /* Return the highest tokens per second; NAN if that is below the mean rate, because the run is too
  * short. */
-double seen_peak_rate(const struct seen_figures *f);
-double latency_sd(const struct samples *ms);        /* of the population, as numpy */
-double goodput_share(const struct seen_figures *f); /* share of all requests */
+double client_figures_peak_rate(const struct client_figures *f);
+double latency_sd(const struct samples *ms);          /* of the population, as numpy */
+double goodput_share(const struct client_figures *f); /* share of all requests */
 
 /* Append members of a JSON object, without its braces, each after a comma. */
-void seen_json(const struct seen_figures *f, const struct samples *percent, struct buf *b);
+void client_figures_json(const struct client_figures *f, const struct samples *percent,
+                         struct buf *b);
 /* Append the figures of each request: input_lens, output_lens, ttfts, itls, latencies, start_times,
  * queue_times, errors. */
-void seen_json_detail(const struct seen *v, size_t n, struct buf *b);
+void client_trace_json(const struct client_trace *v, size_t n, struct buf *b);
 
-/* ---- seen_plot.c: as curves ---- */
+/* ---- client_trace_plot.c: as curves ---- */
 
 /* The server's load, sampled once a second. */
 struct load_sample {
@@ -79,18 +80,19 @@ struct load_sample {
 
 /* Append SVG plots: distributions of latencies; over time: latencies, tokens per second, concurrent
  * requests. */
-void seen_plots(struct buf *b, const struct seen *v, size_t n, const struct seen_figures *f);
+void client_plots(struct buf *b, const struct client_trace *v, size_t n,
+                  const struct client_figures *f);
 void load_plots(struct buf *b, const struct load_sample *v, size_t n);
 
 /* All figures as one HTML file without external files; `table` is preformatted text. */
-struct seen_page {
+struct client_page {
     const char *title, *table;
-    const struct seen *seen; /* [n_seen] */
-    size_t n_seen;
-    const struct seen_figures *figures;
+    const struct client_trace *trace; /* [n_trace] */
+    size_t n_trace;
+    const struct client_figures *figures;
     const struct load_sample *load; /* [n_load] */
     size_t n_load;
 };
-int seen_page_write(const struct seen_page *p, const char *path, struct err *e);
+int client_page_write(const struct client_page *p, const char *path, struct err *e);
 
 #endif

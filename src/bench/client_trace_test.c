@@ -1,6 +1,6 @@
 /* Goal: figures agree with those computed by hand. Method: three handwritten requests, one of which
  * failed. */
-#include "seen.h"
+#include "client_trace.h"
 #include "../../tests/unit.h"
 
 #include "base/json.h"
@@ -11,7 +11,7 @@
 /* Two overlapping requests: the second waits 30 ms at its client, and its last two tokens arrive
  * together. */
 static int64_t first_times[] = {200000, 300000, 450000}, second_times[] = {1300000, 1400000};
-static const struct seen three[] = {
+static const struct client_trace three[] = {
     {.arrive_us = 100000,
      .submit_us = 100000,
      .done_us = 450000,
@@ -40,12 +40,12 @@ static bool near(double a, double b)
     return fabs(a - b) < 1e-9 * fmax(1, fabs(b));
 }
 
-TEST(seen_figures_are_those_worked_out_by_hand)
+TEST(client_figures_match_those_by_hand)
 {
-    struct seen_figures f;
+    struct client_figures f;
     struct slo slo = {.ms = {[TTFT] = 500, [TPOT] = 150}};
     struct err e;
-    NEED_OK(seen_figures(&f, three, 3, &slo, &e), &e);
+    NEED_OK(client_figures(&f, three, 3, &slo, &e), &e);
     EXPECT(f.n_completed == 2 && f.n_failed == 1 && f.n_good == 1 && f.has_slo);
     EXPECT(f.n_input == 30 && f.n_output == 9 && near(f.seconds, 1.3) && f.begin_us == 100000);
     EXPECT(near(f.request_rate, 2 / 1.3) && near(f.good_rate, 1 / 1.3));
@@ -63,26 +63,26 @@ TEST(seen_figures_are_those_worked_out_by_hand)
             test_fail(__FILE__, __LINE__, "%s: %g, not %g", latency_kind[k].name,
                       samples_mean(&f.ms[k]), mean[k]);
     EXPECT(near(latency_sd(&f.ms[TTFT]), 400) && near(samples_percentile(&f.ms[TTFT], 75), 700));
-    seen_figures_close(&f);
+    client_figures_close(&f);
 }
 
-TEST(seen_nothing_is_no_division_by_zero)
+TEST(client_figures_of_nothing_do_not_divide_by_zero)
 {
-    struct seen_figures f;
+    struct client_figures f;
     struct buf b = {0};
     struct samples percent = {0};
     struct slo none = {{0}};
     struct json *j = NULL;
     struct err e;
-    NEED_OK(seen_figures(&f, three + 1, 1, &none, &e), &e);
+    NEED_OK(client_figures(&f, three + 1, 1, &none, &e), &e);
     EXPECT(f.seconds == 0 && f.request_rate == 0 && f.n_failed == 1 && !f.has_slo);
     NEED_OK(reals_read(&percent, "50,99.9", 0, 100, &e), &e);
-    seen_json(&f, &percent, &b);
-    seen_plots(&b, three + 1, 1, &f);
+    client_figures_json(&f, &percent, &b);
+    client_plots(&b, three + 1, 1, &f);
     EXPECT(!strstr(b.data, "nan") && !strstr(b.data, "inf"));
     buf_clear(&b);
-    seen_json(&f, &percent, &b);
-    seen_json_detail(three, 3, &b);
+    client_figures_json(&f, &percent, &b);
+    client_trace_json(three, 3, &b);
     buf_add_char(&b, '}');
     b.data[0] = '{';
     NEED_OK(json_parse(&j, b.data, b.n, NULL, &e), &e);
@@ -93,5 +93,5 @@ TEST(seen_nothing_is_no_division_by_zero)
     json_drop(j);
     buf_deinit(&b);
     vec_deinit(&percent);
-    seen_figures_close(&f);
+    client_figures_close(&f);
 }

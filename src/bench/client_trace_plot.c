@@ -1,7 +1,7 @@
-/* seen_plot.c - curves of what clients saw, and a page of them; see seen.h. Means over time use spans of
+/* client_trace_plot.c - curves of what clients saw, and a page of them; see client_trace.h. Means over time use spans of
  * equal length, as many as a picture can show; the mean of a span is drawn at its end. */
 #include "plot.h"
-#include "seen.h"
+#include "client_trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static void sketch_end(struct buf *b, struct sketch *k, struct plot p)
 
 /* ---- distributions ---- */
 
-static void put_distributions(struct buf *b, struct sketch *k, const struct seen_figures *f)
+static void put_distributions(struct buf *b, struct sketch *k, const struct client_figures *f)
 {
     static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
     for (int i = 0; i < 4; i++) {
@@ -73,7 +73,7 @@ struct span {
     int n;     /* number of spans */
 };
 
-static struct span spans(const struct seen_figures *f)
+static struct span spans(const struct client_figures *f)
 {
     return (struct span){
         .begin_us = f->begin_us, .us = f->seconds * 1e6 / N_SPAN, .n = f->seconds > 0 ? N_SPAN : 0};
@@ -114,7 +114,7 @@ static void put_percentiles(struct buf *b, struct sketch *k, const struct span *
 }
 
 static void put_first_tokens(struct buf *b, struct sketch *k, const struct span *s,
-                             const struct seen *v, size_t n)
+                             const struct client_trace *v, size_t n)
 {
     struct by_span ms = {0};
     for (size_t i = 0; i < n; i++)
@@ -127,8 +127,8 @@ static void put_first_tokens(struct buf *b, struct sketch *k, const struct span 
                                   .y_title = "milliseconds"});
 }
 
-static void put_gaps(struct buf *b, struct sketch *k, const struct span *s, const struct seen *v,
-                     size_t n)
+static void put_gaps(struct buf *b, struct sketch *k, const struct span *s,
+                     const struct client_trace *v, size_t n)
 {
     struct by_span ms = {0};
     for (size_t i = 0; i < n; i++)
@@ -141,8 +141,8 @@ static void put_gaps(struct buf *b, struct sketch *k, const struct span *s, cons
                                   .y_title = "milliseconds"});
 }
 
-static void put_tokens(struct buf *b, struct sketch *k, const struct span *s, const struct seen *v,
-                       size_t n)
+static void put_tokens(struct buf *b, struct sketch *k, const struct span *s,
+                       const struct client_trace *v, size_t n)
 {
     double count[N_SPAN] = {0};
     for (size_t i = 0; i < n; i++)
@@ -158,7 +158,7 @@ static void put_tokens(struct buf *b, struct sketch *k, const struct span *s, co
 /* Append the mean number of requests in flight, and of requests waiting at their client, in each
  * span. */
 static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
-                          const struct seen *v, size_t n)
+                          const struct client_trace *v, size_t n)
 {
     for (int line = 0; line < 2; line++) {
         double us[N_SPAN] = {0};
@@ -179,7 +179,8 @@ static void put_under_way(struct buf *b, struct sketch *k, const struct span *s,
                (struct plot){.title = "Requests", .x_title = "seconds", .y_title = "requests"});
 }
 
-void seen_plots(struct buf *b, const struct seen *v, size_t n, const struct seen_figures *f)
+void client_plots(struct buf *b, const struct client_trace *v, size_t n,
+                  const struct client_figures *f)
 {
     struct span s = spans(f);
     struct sketch *k = calloc(1, sizeof *k);
@@ -250,11 +251,11 @@ void load_plots(struct buf *b, const struct load_sample *v, size_t n)
 
 /* ---- a page ---- */
 
-int seen_page_write(const struct seen_page *p, const char *path, struct err *e)
+int client_page_write(const struct client_page *p, const char *path, struct err *e)
 {
     struct buf b = {0};
     page_begin(&b, p->title, p->table);
-    seen_plots(&b, p->seen, p->n_seen, p->figures);
+    client_plots(&b, p->trace, p->n_trace, p->figures);
     load_plots(&b, p->load, p->n_load);
     return page_end(&b, path, e);
 }
