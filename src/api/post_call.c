@@ -56,7 +56,7 @@ static void finish(struct posted *p)
 {
     struct exchange *x = p->x;
     struct buf b = {0};
-    if (p->streaming || exchange_gone(x)) {
+    if (p->streaming || exchange_disconnected(x)) {
         exchange_end(x);
     } else {
         if (p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
@@ -100,7 +100,7 @@ static void advance(struct exchange *x, void *posted)
 {
     struct posted *p = posted;
     char byte;
-    if (exchange_gone(x)) cancel(p);
+    if (exchange_disconnected(x)) cancel(p);
     (void)queue_pop(p->bell, &byte, 0);
     if (p->streaming && !exchange_room(x)) return;
     bool done = api_call_poll(p->call);

@@ -73,7 +73,7 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
         return;
     }
     c->net = n;
-    c->came_us = now_us;
+    c->accepted_us = now_us;
     c->address = *address;
     c->local = !address->known;
     c->refuse = n_conn >= n->o.n_conn_max;
@@ -109,7 +109,7 @@ static void abandon_exchange(struct conn *c)
     bool handled = c->state == CONN_ANSWER;
     if (handled) {
         atomic_fetch_add(&c->net->n_hangup, 1);
-        atomic_store(&x->gone, true);
+        atomic_store(&x->disconnected, true);
         if (lane_remove(c->net, x))
             exchange_drop(x);
         else
@@ -218,7 +218,7 @@ static void refuse(struct conn *c, int status, const char *why)
 
 /* Send "100 Continue". A partial one, or one that TLS would have to repeat before anything else,
  * cannot be taken back: a client that reads so slowly is disconnected. */
-static void say_continue(struct conn *c)
+static void send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     ssize_t n = (ssize_t)sizeof text - 1, put = conn_write(c, text, (size_t)n);
@@ -235,7 +235,7 @@ static void probe(struct conn *c)
         atomic_store(&x->ping, true);
         exchange_wake(x);
     } else if (x->head.minor == 1) {
-        say_continue(c);
+        send_continue(c);
     }
 }
 
@@ -262,7 +262,7 @@ static void begin_body(struct conn *c)
     set_state(c, CONN_BODY);
     c->chunks = (struct chunks){0};
     set_deadline(c, c->net->o.body_ms);
-    if (x->head.expect_continue && c->in.n == 0) say_continue(c);
+    if (x->head.expect_continue && c->in.n == 0) send_continue(c);
 }
 
 static void take_head(struct conn *c, size_t n)
@@ -355,7 +355,7 @@ static bool step_body(struct conn *c)
 static void complete(struct conn *c)
 {
     struct exchange *x = c->x;
-    bool close = x->said_close || atomic_load(&c->net->draining);
+    bool close = x->closes || atomic_load(&c->net->draining);
     leave_exchange(c, x->status);
     if (close) {
         begin_linger(c);
@@ -477,7 +477,7 @@ void conn_event(struct conn *c, unsigned events)
 {
     if (c->dead) return;
     sock_event(&c->sock, events);
-    if (events & EPOLLIN) idle_heard(c);
+    if (events & EPOLLIN) idle_received(c);
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
     else if (c->state == CONN_BODY || c->hot)

@@ -194,7 +194,7 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     x->status = status;
     b->failed = x->header.failed;
     x->chunked = stream && x->head.minor == 1;
-    x->said_close = x->close || (stream && !x->chunked) || atomic_load(&x->net->draining);
+    x->closes = x->close || (stream && !x->chunked) || atomic_load(&x->net->draining);
     buf_addf(b, "HTTP/1.1 %d %s\r\n", status, reason_of(status));
     buf_add_text(b, "Date: ");
     date_put_http(b, time_wall_us());
@@ -204,14 +204,14 @@ static void put_head(struct exchange *x, int status, const char *type, int64_t n
     if (x->header.n) buf_add(b, x->header.data, x->header.n);
     if (x->chunked) buf_add_text(b, "Transfer-Encoding: chunked\r\n");
     if (!stream && status != 204) buf_addf(b, "Content-Length: %lld\r\n", (long long)n_body);
-    if (x->said_close)
+    if (x->closes)
         buf_add_text(b, "Connection: close\r\n");
     else if (x->head.minor == 0)
         buf_add_text(b, "Connection: keep-alive\r\n");
     buf_add_text(b, "\r\n");
 }
 
-static bool wants_body(const struct exchange *x)
+static bool has_body(const struct exchange *x)
 {
     return !x->head.method || strcmp(x->head.method, "HEAD") != 0;
 }
@@ -220,9 +220,9 @@ static bool wants_body(const struct exchange *x)
 static void set_no_memory(struct exchange *x)
 {
     x->status = 503;
-    x->said_close = true;
+    x->closes = true;
     x->chunked = false;
-    x->fixed = fixed_no_memory(x, wants_body(x));
+    x->fixed = fixed_no_memory(x, has_body(x));
     atomic_store(&x->lost, true);
 }
 
@@ -230,7 +230,7 @@ static void set_no_memory(struct exchange *x)
 static void finish(struct exchange *x)
 {
     x->over = true;
-    if (atomic_load(&x->lost)) x->said_close = true;
+    if (atomic_load(&x->lost)) x->closes = true;
     atomic_store(&x->stage, STAGE_COMPLETE);
     ring_loop(x);
     exchange_drop(x);
@@ -241,7 +241,7 @@ static void finish(struct exchange *x)
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t n)
 {
     put_head(x, status, type, (int64_t)n);
-    if (wants_body(x)) buf_add(&x->out, body, n);
+    if (has_body(x)) buf_add(&x->out, body, n);
     if (x->out.failed) set_no_memory(x);
     finish(x);
 }
@@ -288,7 +288,7 @@ static void push_bytes(struct exchange *x, const void *data, size_t n)
 void exchange_push(struct exchange *x, const void *data, size_t n)
 {
     char size[24];
-    if (n == 0 || !wants_body(x) || atomic_load(&x->gone)) return;
+    if (n == 0 || !has_body(x) || atomic_load(&x->disconnected)) return;
     spill_flush(x);
     if (x->chunked) push_bytes(x, size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n));
     push_bytes(x, data, n);
@@ -306,7 +306,7 @@ static bool has_room(const struct exchange *x)
 bool exchange_room(const struct exchange *cx)
 {
     struct exchange *x = (struct exchange *)cx;
-    if (has_room(x) || atomic_load(&x->gone)) return true;
+    if (has_room(x) || atomic_load(&x->disconnected)) return true;
     /* set starved before the second check; the loop does the reverse */
     atomic_store(&x->starved, true);
     spill_flush(x);
@@ -319,15 +319,15 @@ void exchange_end(struct exchange *x)
         exchange_error(x, &(struct net_error){.status = 500}, "there is no answer");
         return;
     }
-    if (x->chunked && wants_body(x) && !atomic_load(&x->gone)) push_bytes(x, "0\r\n\r\n", 5);
+    if (x->chunked && has_body(x) && !atomic_load(&x->disconnected)) push_bytes(x, "0\r\n\r\n", 5);
     finish(x);
 }
 
 /* ---- running, and running again ---- */
 
-bool exchange_gone(const struct exchange *x)
+bool exchange_disconnected(const struct exchange *x)
 {
-    return atomic_load(&x->gone) || atomic_load(&x->lost);
+    return atomic_load(&x->disconnected) || atomic_load(&x->lost);
 }
 
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
@@ -340,7 +340,7 @@ static void enqueue(struct exchange *x)
 {
     exchange_ref(x);
     if (x->moved) {
-        atomic_store(&x->wants_lane, true);
+        atomic_store(&x->needs_lane, true);
         ring_loop(x);
     } else {
         queue_push(x->net->woken, &x); /* has room for every exchange */
@@ -382,9 +382,9 @@ void exchange_run(struct exchange *x)
         return;
     }
     exchange_ref(x);
-    cancel_flag = &x->gone;
+    cancel_flag = &x->disconnected;
     /* else the client disconnected while it waited */
-    if (!exchange_gone(x)) x->route->handle(x, x->net->o.ctx);
+    if (!exchange_disconnected(x)) x->route->handle(x, x->net->o.ctx);
     cancel_flag = NULL;
     if (!x->over && !x->wake) exchange_end(x);
     buf_deinit(&x->body);

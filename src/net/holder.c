@@ -54,7 +54,7 @@ void holder_drop(struct net *n, struct holder *h)
 
 static struct conn_list *list_of(const struct conn *c)
 {
-    return c->heard ? &c->holder->idle : &c->holder->silent;
+    return c->has_received ? &c->holder->idle : &c->holder->silent;
 }
 
 void idle_add(struct conn *c, bool oldest)
@@ -77,12 +77,12 @@ void idle_drop(struct conn *c)
     *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c->idle_prev;
 }
 
-void idle_heard(struct conn *c)
+void idle_received(struct conn *c)
 {
     bool idle = c->idle;
-    if (c->heard) return;
+    if (c->has_received) return;
     idle_drop(c);
-    c->heard = true;
+    c->has_received = true;
     if (idle) idle_add(c, false);
 }
 
@@ -103,7 +103,7 @@ void conn_claim(struct conn *c, struct holder *h)
 static struct conn *closable(const struct holder *h, int64_t silent_us)
 {
     struct conn *c = h->silent.first;
-    return c && c->came_us < silent_us ? c : h->idle.first;
+    return c && c->accepted_us < silent_us ? c : h->idle.first;
 }
 
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us)

@@ -42,7 +42,7 @@ static void take_ring(struct net *n)
     if (!atomic_exchange(&n->rung, false)) return;
     while (queue_pop(n->inbox, &x, 0)) {
         atomic_store(&x->in_inbox, false);
-        if (atomic_exchange(&x->wants_lane, false)) lane_add(n, x);
+        if (atomic_exchange(&x->needs_lane, false)) lane_add(n, x);
         if (x->conn) conn_pump(x->conn);
         exchange_drop(x);
     }

@@ -26,12 +26,12 @@ static const char *const questions[] = {
 
 /* Append everything that is received, without the lines that differ from answer to answer. The
  * client uses memory of the test, so its allocations do not fail. */
-static void ask_all(const char *say, struct buf *out)
+static void exchange_all(const char *request, struct buf *out)
 {
     struct client c;
     buf_clear(out);
     if (client_open(&c)) {
-        client_says(&c, say);
+        client_send_text(&c, request);
         EXPECT(client_ends(&c, 10000));
         static const char *const varies[] = {"Date: ", "X-Request-Id: req-"};
         for (char *line = c.in.data, *end; line && *line; line = end) {
@@ -60,24 +60,24 @@ static bool is_error(const struct buf *got, const struct buf *want)
     return false;
 }
 
-static void sweep(const char *say, uint64_t count, uint64_t step, int *n_run)
+static void sweep(const char *request, uint64_t count, uint64_t step, int *n_run)
 {
     struct buf want = {0}, got = {0};
-    for (int i = 0; i < 2; i++) ask_all(say, &want);
+    for (int i = 0; i < 2; i++) exchange_all(request, &want);
     EXPECT(want.n > 0);
     bool hit = true;
     for (uint64_t i = 0; hit; i += step, ++*n_run) {
         alloc_fail(i, count);
-        ask_all(say, &got);
+        exchange_all(request, &got);
         hit = alloc_fail_end() > i;
         bool same = got.n == want.n && memcmp(got.data, want.data, want.n) == 0;
         if (!same && !is_error(&got, &want))
-            test_fail(__FILE__, __LINE__, "%.20s, %llu: %.300s", say, (unsigned long long)i,
+            test_fail(__FILE__, __LINE__, "%.20s, %llu: %.300s", request, (unsigned long long)i,
                       got.data);
-        ask_all(say, &got);
+        exchange_all(request, &got);
         if (got.n != want.n || memcmp(got.data, want.data, want.n) != 0)
-            test_fail(__FILE__, __LINE__, "%.20s, after %llu: %.300s", say, (unsigned long long)i,
-                      got.data);
+            test_fail(__FILE__, __LINE__, "%.20s, after %llu: %.300s", request,
+                      (unsigned long long)i, got.data);
     }
     buf_deinit(&want);
     buf_deinit(&got);

@@ -211,7 +211,7 @@ void exchange_end(struct exchange *x); /* end the exchange, also if nothing was 
 /* ---- answers that take their time ---- */
 
 /* Continue an answer. Called after exchange_wake (several may become one call), when there is room
- * again, and within milliseconds of the client's hang-up (see exchange_gone). Stream thread; after
+ * again, and within milliseconds of the client's hang-up (see exchange_disconnected). Stream thread; after
  * exchange_move, a handler thread. */
 typedef void net_wake(struct exchange *x, void *ctx);
 
@@ -226,6 +226,6 @@ void exchange_wake(struct exchange *x);
 bool exchange_move(struct exchange *x);
 /* Return true if nothing more reaches the client: it hung up (a half-closed connection does not
  * count), or memory ran out for the answer. Any thread. */
-bool exchange_gone(const struct exchange *x);
+bool exchange_disconnected(const struct exchange *x);
 
 #endif

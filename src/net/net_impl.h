@@ -65,7 +65,7 @@ struct holder *holder_get(struct net *n, uint64_t id);
 struct holder *holder_find(const struct net *n, uint64_t id); /* NULL if none */
 void holder_drop(struct net *n, struct holder *h);            /* NULL is allowed */
 void idle_add(struct conn *c, bool oldest); /* c may be closed for another; listed in c->holder */
-void idle_heard(struct conn *c);            /* bytes arrived on c */
+void idle_received(struct conn *c);         /* bytes arrived on c */
 void idle_drop(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return an idle connection of the holder with most connections for its weight, among those that
@@ -160,8 +160,8 @@ struct exchange {
     struct ring ring;
     _Atomic enum stage stage;
     _Atomic enum task task;
-    atomic_bool gone, ping, starved, in_inbox, wants_lane;
-    bool said_close; /* the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
+    atomic_bool disconnected, ping, starved, in_inbox, needs_lane;
+    bool closes; /* the answer's head has "Connection: close"; valid from STAGE_BEGUN on */
 
     /* loop */
     struct conn *conn;     /* NULL if the connection is closed */
@@ -296,13 +296,13 @@ struct conn {
     bool local;  /* a unix socket        */
     bool refuse; /* above the connection limit: 503 */
     bool probed, hot, dead, idle;
-    bool heard; /* true after its first byte: a key may follow soon */
+    bool has_received; /* true after its first byte: a key may follow soon */
     struct holder *holder;
     struct conn *idle_prev, *idle_next;
     struct buf in; /* read, not yet processed */
     struct chunks chunks;
-    struct exchange *x;           /* CONN_BODY, CONN_ANSWER */
-    int64_t came_us, deadline_us; /* deadline 0: none */
+    struct exchange *x;               /* CONN_BODY, CONN_ANSWER */
+    int64_t accepted_us, deadline_us; /* deadline 0: none */
     struct address address;
     char peer[80];
 };

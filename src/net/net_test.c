@@ -17,12 +17,12 @@ enum { SOON = 2000 }; /* ms; only a failing test waits this long */
 static const char wait_request[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /* Send a request on a new connection and expect an answer that contains `want`. */
-static void ask(const char *request, const char *want)
+static void check_answer(const char *request, const char *want)
 {
     struct client c;
     NEED(client_open(&c));
-    client_says(&c, request);
-    if (!client_hears(&c, want, SOON))
+    client_send_text(&c, request);
+    if (!client_reads(&c, want, SOON))
         test_fail(__FILE__, __LINE__, "to %.60s: %.*s, not %s", request, (int)c.in.n,
                   c.in.data ? c.in.data : "nothing", want);
     client_close(&c);
@@ -31,21 +31,25 @@ static void ask(const char *request, const char *want)
 TEST(net_answers)
 {
     NEED(rig_open(&(struct net_options){0}));
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "Content-Length: 5\r\n\r\nhello");
-    ask("GET /hello HTTP/1.0\r\n\r\n", "Connection: close\r\n\r\nhello");
-    ask("GET /who/org/some%20one HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\norg/some one");
-    ask("GET /query?a=1&q=%C3%A4+b HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\n\xC3\xA4 b");
-    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody", "\r\n\r\nbody");
-    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-        "2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n",
-        "\r\n\r\nbody");
-    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nExpect: "
-        "100-continue\r\n\r\n",
-        "HTTP/1.1 100 Continue\r\n\r\n");
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\n\r\n",
-        "X-Request-Id: mine-7\r\n");
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: b\xC3\xA4\r\n\r\n",
-        "X-Request-Id: req-");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 "Content-Length: 5\r\n\r\nhello");
+    check_answer("GET /hello HTTP/1.0\r\n\r\n", "Connection: close\r\n\r\nhello");
+    check_answer("GET /who/org/some%20one HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 "\r\n\r\norg/some one");
+    check_answer("GET /query?a=1&q=%C3%A4+b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 "\r\n\r\n\xC3\xA4 b");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nbody");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                 "2\r\nbo\r\n2\r\ndy\r\n0\r\n\r\n",
+                 "\r\n\r\nbody");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nExpect: "
+                 "100-continue\r\n\r\n",
+                 "HTTP/1.1 100 Continue\r\n\r\n");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: mine-7\r\n\r\n",
+                 "X-Request-Id: mine-7\r\n");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: b\xC3\xA4\r\n\r\n",
+                 "X-Request-Id: req-");
     rig_close();
 }
 
@@ -57,15 +61,15 @@ TEST(net_keeps_connections)
     struct client c;
     NEED(client_open(&c));
     for (int i = 0; i < 3; i++) {
-        client_forget(&c);
-        client_says(&c, "HEAD /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        EXPECT(client_hears(&c, "Content-Length: 5\r\n\r\n", SOON));
+        client_clear(&c);
+        client_send_text(&c, "HEAD /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        EXPECT(client_reads(&c, "Content-Length: 5\r\n\r\n", SOON));
     }
-    client_forget(&c);
-    client_says(&c, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
-                    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nfirst"
-                    "GET /who/last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    EXPECT(client_hears(&c, "\r\n\r\nlast", SOON));
+    client_clear(&c);
+    client_send_text(&c, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                         "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nfirst"
+                         "GET /who/last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    EXPECT(client_reads(&c, "\r\n\r\nlast", SOON));
     const char *slow = strstr(c.in.data, "\r\n\r\nhello"),
                *echo = strstr(c.in.data, "\r\n\r\nfirst");
     EXPECT(slow && echo && slow < echo);
@@ -77,12 +81,12 @@ TEST(net_keeps_connections)
 }
 
 /* Expect an error object with that status line and code, and a server that still answers. */
-static void ask_bad(const char *request, const char *status, const char *code)
+static void check_rejected(const char *request, const char *status, const char *code)
 {
     struct client c;
     NEED(client_open(&c));
-    client_says(&c, request);
-    client_hears(&c, "}}", SOON);
+    client_send_text(&c, request);
+    client_reads(&c, "}}", SOON);
     const char *body = c.in.data ? strstr(c.in.data, "\r\n\r\n") : NULL;
     if (!body || strncmp(c.in.data + 9, status, 3) != 0 || !strstr(body, code))
         test_fail(__FILE__, __LINE__, "to %.60s: %s, not %s %s", request,
@@ -100,45 +104,49 @@ TEST(net_refuses)
     NEED(rig_open(&o));
     char big[1600];
     snprintf(big, sizeof big, "GET /hello HTTP/1.1\r\nHost: localhost\r\nX: %01200d\r\n\r\n", 0);
-    ask_bad(big, "431", "null");
-    ask_bad("GARBAGE\r\n\r\n", "400", "null");
-    ask_bad("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "404", "null");
-    ask_bad("PUT /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "405", "null");
-    ask_bad("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\n\r\n", "413", "null");
-    ask_bad("POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n",
-            "413", "null");
-    ask_bad("POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-            "400", "null");
-    ask_bad("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: Multipart/form-data\r\n"
-            "Content-Length: 4\r\n\r\nbody",
-            "415", "null");
-    ask_bad("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
-            "415", "null");
-    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
-        "application/x-www-form-urlencoded\r\n"
-        "Content-Length: 4\r\n\r\nbody",
-        "\r\n\r\nbody");
-    ask_bad("GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403", "host_not_allowed");
-    ask_bad("GET /hello HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n", "403",
-            "origin_not_allowed");
-    ask("OPTIONS /echo HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n"
-        "Access-Control-Request-Method: POST\r\n\r\n",
-        "Access-Control-Allow-Origin: http://localhost:3000\r\n");
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    check_rejected(big, "431", "null");
+    check_rejected("GARBAGE\r\n\r\n", "400", "null");
+    check_rejected("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "404", "null");
+    check_rejected("PUT /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "405", "null");
+    check_rejected("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\n\r\n", "413",
+                   "null");
+    check_rejected(
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n", "413",
+        "null");
+    check_rejected(
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "400",
+        "null");
+    check_rejected("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: Multipart/form-data\r\n"
+                   "Content-Length: 4\r\n\r\nbody",
+                   "415", "null");
+    check_rejected("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+                   "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n",
+                   "415", "null");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                 "application/x-www-form-urlencoded\r\n"
+                 "Content-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nbody");
+    check_rejected("GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403", "host_not_allowed");
+    check_rejected("GET /hello HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n",
+                   "403", "origin_not_allowed");
+    check_answer("OPTIONS /echo HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\n"
+                 "Access-Control-Request-Method: POST\r\n\r\n",
+                 "Access-Control-Allow-Origin: http://localhost:3000\r\n");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
     rig_close();
 }
 
-TEST(net_tells_errors_in_the_form_of_a_route)
+TEST(net_errors_have_the_form_of_a_route)
 {
     /* Goal: a route determines the format of its errors, also if no handler was called; elsewhere
      * the server's format is used. */
     NEED(rig_open(&(struct net_options){.n_body_max = 100}));
-    ask("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\nown 400 q is not there");
-    ask("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n", "Content-Type: text/x-own\r\n");
-    ask("GET /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\n\r\n",
-        "\r\n\r\nown 413 ");
-    ask_bad("PUT /query HTTP/1.1\r\nHost: localhost\r\n\r\n", "405", "null");
+    check_answer("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 "\r\n\r\nown 400 q is not there");
+    check_answer("GET /query HTTP/1.1\r\nHost: localhost\r\n\r\n", "Content-Type: text/x-own\r\n");
+    check_answer("GET /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 101\r\n\r\n",
+                 "\r\n\r\nown 413 ");
+    check_rejected("PUT /query HTTP/1.1\r\nHost: localhost\r\n\r\n", "405", "null");
     rig_close();
 }
 
@@ -152,9 +160,9 @@ TEST(net_closes_without_a_reset)
     memset(more, 'x', sizeof more);
     for (int i = 0; i < 20; i++) {
         NEED(client_open(&c));
-        client_say(&c, more, sizeof more);
+        client_send(&c, more, sizeof more);
         shutdown(c.fd, SHUT_WR);
-        EXPECT(client_hears(&c, "HTTP/1.1 431", SOON) && client_hears(&c, "}}", SOON));
+        EXPECT(client_reads(&c, "HTTP/1.1 431", SOON) && client_reads(&c, "}}", SOON));
         EXPECT_INT(recv(c.fd, piece, sizeof piece, 0), 0);
         client_close(&c);
     }
@@ -170,49 +178,59 @@ TEST(net_bodies_are_held_within_a_limit)
     static char part[65536 + 60000];
     memset(part, 'x', sizeof part);
     NEED(client_open(&a) && client_open(&b));
-    client_says(&a, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126536\r\n\r\n");
-    client_say(&a, part, sizeof part);
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello"); /* so that it has been read */
-    client_says(&b, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126000\r\n\r\n");
-    EXPECT(client_hears(&b, "HTTP/1.1 503", SOON) && client_hears(&b, "Retry-After: 1", SOON));
-    client_say(&a, part, 1000);
-    EXPECT(client_hears(&a, "HTTP/1.1 200", SOON));
+    client_send_text(&a,
+                     "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126536\r\n\r\n");
+    client_send(&a, part, sizeof part);
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 "hello"); /* so that it has been read */
+    client_send_text(&b,
+                     "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 126000\r\n\r\n");
+    EXPECT(client_reads(&b, "HTTP/1.1 503", SOON) && client_reads(&b, "Retry-After: 1", SOON));
+    client_send(&a, part, 1000);
+    EXPECT(client_reads(&a, "HTTP/1.1 200", SOON));
     client_close(&a), client_close(&b);
-    ask("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody", "\r\n\r\nbody");
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nbody");
     rig_close();
 }
 
-TEST(net_wants_keys)
+TEST(net_requires_keys)
 {
     struct net_keys k = {0};
     static const char file[] = "sk-a name=alice\nsk-b rate=2\n";
     NEED(net_keys_parse(&k, file, strlen(file), "f", NULL) == 0);
     NEED(rig_open(&(struct net_options){.keys = &k}));
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
-    ask_bad("GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "null");
-    ask_bad("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "null");
-    ask_bad("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-c\r\n\r\n", "401",
-            "null");
-    ask_bad("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic sk-a\r\n\r\n", "401",
-            "null");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    check_rejected("GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "null");
+    check_rejected("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "null");
+    check_rejected("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-c\r\n\r\n",
+                   "401", "null");
+    check_rejected("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic sk-a\r\n\r\n",
+                   "401", "null");
     for (int i = 0; i < 5; i++)
-        ask("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-a\r\n\r\n",
+        check_answer(
+            "GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-a\r\n\r\n",
             "\r\n\r\nme");
-    ask("GET /who/me HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: sk-a\r\n\r\n", "\r\n\r\nme");
-    ask("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic sk-a\r\nX-Api-Key: "
+    check_answer("GET /who/me HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: sk-a\r\n\r\n",
+                 "\r\n\r\nme");
+    check_answer(
+        "GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic sk-a\r\nX-Api-Key: "
         "sk-a\r\n\r\n",
         "\r\n\r\nme");
-    ask_bad("GET /who/me HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: sk-c\r\n\r\n", "401", "null");
-    ask_bad("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-c\r\nX-Api-Key: "
-            "sk-a\r\n\r\n",
-            "401", "null");
+    check_rejected("GET /who/me HTTP/1.1\r\nHost: localhost\r\nX-Api-Key: sk-c\r\n\r\n", "401",
+                   "null");
+    check_rejected(
+        "GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-c\r\nX-Api-Key: "
+        "sk-a\r\n\r\n",
+        "401", "null");
     for (int i = 0; i < 2; i++)
-        ask("GET /who/me HTTP/1.1\r\nHost: localhost\r\nauthorization: bearer sk-b\r\n\r\n",
+        check_answer(
+            "GET /who/me HTTP/1.1\r\nHost: localhost\r\nauthorization: bearer sk-b\r\n\r\n",
             "\r\n\r\nme");
-    ask_bad("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n", "429",
-            "null");
-    ask("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n",
-        "Retry-After: ");
+    check_rejected("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n",
+                   "429", "null");
+    check_answer("GET /who/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n",
+                 "Retry-After: ");
     rig_close();
     net_keys_deinit(&k);
 }
@@ -223,14 +241,15 @@ TEST(net_leaves_some_routes_to_administrators)
     static const char file[] = "sk-a name=alice\nsk-b name=bob role=admin\n";
     NEED(net_keys_parse(&k, file, strlen(file), "f", NULL) == 0);
     NEED(rig_open(&(struct net_options){.keys = &k}));
-    ask_bad("POST /forget HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-a\r\n\r\n", "403",
-            "admin_key_needed");
-    ask_bad("POST /forget HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "null");
-    ask("POST /forget HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n", "hello");
+    check_rejected("POST /forget HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-a\r\n\r\n",
+                   "403", "admin_key_needed");
+    check_rejected("POST /forget HTTP/1.1\r\nHost: localhost\r\n\r\n", "401", "null");
+    check_answer("POST /forget HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-b\r\n\r\n",
+                 "hello");
     rig_close();
     net_keys_deinit(&k);
     NEED(rig_open(&(struct net_options){0}));
-    ask("POST /forget HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    check_answer("POST /forget HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
     rig_close();
 }
 
@@ -241,14 +260,14 @@ TEST(net_answers_some_routes_at_once)
     struct client busy[2];
     for (int i = 0; i < 2; i++) {
         NEED(client_open(&busy[i]));
-        client_says(&busy[i], "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client_send_text(&busy[i], "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     EXPECT(rig_until(&rig.n_blocked, 2, SOON));
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
-    EXPECT(!client_hears(&busy[0], "hello", 0));
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    EXPECT(!client_reads(&busy[0], "hello", 0));
     atomic_store(&rig.release, true);
     for (int i = 0; i < 2; i++) {
-        EXPECT(client_hears(&busy[i], "hello", SOON));
+        EXPECT(client_reads(&busy[i], "hello", SOON));
         client_close(&busy[i]);
     }
     rig_close();
@@ -259,22 +278,22 @@ TEST(net_moves_long_work_away_from_streams)
     /* Goal: an answer that takes long to write, on a handler thread, delays no stream and is
      * written, also if its client has disconnected meanwhile. */
     NEED(rig_open(&(struct net_options){.n_handler = 3})); /* 2 of 3 for one client */
-    struct client busy, gone, other;
-    NEED(client_open(&busy) && client_open(&gone) && client_open(&other));
-    client_says(&busy, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    client_says(&gone, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    struct client busy, early, other;
+    NEED(client_open(&busy) && client_open(&early) && client_open(&other));
+    client_send_text(&busy, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client_send_text(&early, "GET /move HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT(rig_until(&rig.n_blocked, 2, SOON));
-    client_close(&gone);
-    client_says(&other, "GET /stream?n=3&bytes=5 HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT(client_hears(&other, "\r\n0\r\n\r\n", SOON));
-    EXPECT(!client_hears(&busy, "hello", 0));
+    client_close(&early);
+    client_send_text(&other, "GET /stream?n=3&bytes=5 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&other, "\r\n0\r\n\r\n", SOON));
+    EXPECT(!client_reads(&busy, "hello", 0));
     atomic_store(&rig.release, true);
-    EXPECT(client_hears(&busy, "hello", SOON));
+    EXPECT(client_reads(&busy, "hello", SOON));
     client_close(&busy), client_close(&other);
     rig_close();
 }
 
-TEST(net_waits_for_nobody)
+TEST(net_waits_for_no_client)
 {
     /* Goal: a partial request has a deadline, however steadily its bytes arrive, and so has an idle
      * connection. */
@@ -282,16 +301,17 @@ TEST(net_waits_for_nobody)
     NEED(rig_open(&o));
     struct client head, body, idle;
     NEED(client_open(&head) && client_open(&body) && client_open(&idle));
-    client_says(&idle, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    client_says(&body, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n");
+    client_send_text(&idle, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client_send_text(&body,
+                     "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n");
     int64_t start = time_us();
-    bool said = true;
-    for (int i = 0; said && i < 40; i++) {
-        said = client_says(&head, "G") && client_says(&body, "x");
+    bool sent = true;
+    for (int i = 0; sent && i < 40; i++) {
+        sent = client_send_text(&head, "G") && client_send_text(&body, "x");
         usleep(20000);
-        if (client_hears(&head, "408", 0)) break;
+        if (client_reads(&head, "408", 0)) break;
     }
-    EXPECT(client_hears(&head, "HTTP/1.1 408", SOON) && client_hears(&body, "HTTP/1.1 408", SOON));
+    EXPECT(client_reads(&head, "HTTP/1.1 408", SOON) && client_reads(&body, "HTTP/1.1 408", SOON));
     EXPECT(time_us() - start < 1200000);
     EXPECT(client_ends(&idle, SOON));
     client_close(&head), client_close(&body), client_close(&idle);
@@ -308,10 +328,10 @@ TEST(net_holds_no_body_that_stops)
     char part[40 << 10];
     memset(part, 'x', sizeof part);
     NEED(client_open(&c));
-    client_says(&c, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 81920\r\n\r\n");
-    client_say(&c, part, sizeof part);
+    client_send_text(&c, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 81920\r\n\r\n");
+    client_send(&c, part, sizeof part);
     int64_t start = time_us();
-    EXPECT(client_hears(&c, "HTTP/1.1 408", SOON));
+    EXPECT(client_reads(&c, "HTTP/1.1 408", SOON));
     EXPECT(time_us() - start < 2000000);
     client_close(&c);
     rig_close();
@@ -324,19 +344,19 @@ TEST(net_has_room_for_so_many)
     struct client c[4], more;
     for (int i = 0; i < 4; i++) {
         NEED(client_open(&c[i]));
-        client_says(&c[i], wait_request);
+        client_send_text(&c[i], wait_request);
         EXPECT(rig_until(&rig.n_waiting, i + 1, SOON));
     }
     NEED(client_open(&more));
-    client_says(&more, "GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT(client_hears(&more, "HTTP/1.1 503", SOON) && client_hears(&more, "Retry-After", SOON));
-    EXPECT(client_hears(&more, "\"status\":503", SOON));
+    client_send_text(&more, "GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&more, "HTTP/1.1 503", SOON) && client_reads(&more, "Retry-After", SOON));
+    EXPECT(client_reads(&more, "\"status\":503", SOON));
     client_close(&more);
     client_close(&c[0]);
     for (int i = 0; i < 100 && net_stats(rig.net).n_conn > 3; i++) usleep(10000);
-    ask("GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\nme");
+    check_answer("GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\nme");
     for (int i = 1; i < 4; i++) client_close(&c[i]);
-    for (int i = 0; i < 100 && atomic_load(&rig.n_gone) < 4; i++) usleep(10000);
+    for (int i = 0; i < 100 && atomic_load(&rig.n_disconnected) < 4; i++) usleep(10000);
     rig_close();
 }
 
@@ -348,27 +368,27 @@ static void hang_up(void)
 {
     struct client c, half;
     NEED(client_open(&c) && client_open(&half));
-    client_says(&half, wait_request);
+    client_send_text(&half, wait_request);
     NEED(rig_until(&rig.n_waiting, 1, SOON));
     shutdown(half.fd, SHUT_WR);
-    client_says(&c, wait_request);
+    client_send_text(&c, wait_request);
     NEED(rig_until(&rig.n_waiting, 2, SOON));
     usleep(50000);
-    EXPECT_INT(atomic_load(&rig.n_gone), 0);
+    EXPECT_INT(atomic_load(&rig.n_disconnected), 0);
     int64_t start = time_us();
     client_close(&c);
-    EXPECT(rig_until(&rig.n_gone, 1, SOON));
+    EXPECT(rig_until(&rig.n_disconnected, 1, SOON));
     test_note("noticed after %.2f ms", (double)(time_us() - start) * 1e-3);
     usleep(50000);
-    EXPECT_INT(atomic_load(&rig.n_gone), 1);
+    EXPECT_INT(atomic_load(&rig.n_disconnected), 1);
     atomic_store(&rig.release, true);
     exchange_wake(rig.waiting[0]);
-    EXPECT(client_hears(&half, "at last", SOON));
+    EXPECT(client_reads(&half, "at last", SOON));
     EXPECT(client_ends(&half, SOON));
     client_close(&half);
 }
 
-TEST(net_notices_who_hangs_up)
+TEST(net_detects_a_hangup)
 {
     NEED(rig_open(&(struct net_options){0}));
     hang_up();
@@ -380,7 +400,7 @@ TEST(net_over_a_unix_socket)
     const char *path = temp_path("socket");
     NEED(rig_open(&(struct net_options){.uds = path}));
     EXPECT_INT(net_port(rig.net), 0);
-    ask("GET /hello HTTP/1.1\r\nHost: anything\r\n\r\n", "hello");
+    check_answer("GET /hello HTTP/1.1\r\nHost: anything\r\n\r\n", "hello");
     hang_up();
     struct net *other;
     struct err e = {0};
@@ -389,14 +409,14 @@ TEST(net_over_a_unix_socket)
     EXPECT(!file_exists(path) && access(path, F_OK) != 0);
 }
 
-TEST(net_notices_who_leaves_a_stream)
+TEST(net_detects_the_end_of_a_streams_client)
 {
     /* Goal: a silent stream to a client that has closed ends. */
     NEED(rig_open(&(struct net_options){0}));
     struct client c;
     NEED(client_open(&c));
-    client_says(&c, "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT(client_hears(&c, "text/event-stream", SOON));
+    client_send_text(&c, "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&c, "text/event-stream", SOON));
     NEED(rig_until(&rig.n_waiting, 1, SOON));
     client_close(&c);
     for (int i = 0; i < 200 && net_stats(rig.net).n_exchange > 0; i++) usleep(5000);
@@ -431,16 +451,16 @@ TEST(net_streams_as_fast_as_it_is_read)
         snprintf(request, sizeof request,
                  "GET /stream?n=%d&bytes=%d HTTP/1.1\r\nHost: localhost\r\n\r\n", c[i].n,
                  c[i].bytes);
-        client_says(&a, request);
+        client_send_text(&a, request);
         usleep(20000);
-        EXPECT(client_hears(&a, "\r\n0\r\n\r\n", 5 * SOON));
+        EXPECT(client_reads(&a, "\r\n0\r\n\r\n", 5 * SOON));
         EXPECT_INT(count_x(&a.in), (int64_t)c[i].n * c[i].bytes);
         client_close(&a);
     }
     rig_close();
 }
 
-TEST(net_slow_readers_hold_up_nobody)
+TEST(net_slow_readers_block_no_others)
 {
     /* Goal: clients that stop reading are disconnected within write_ms, use bounded memory and do
      * not delay other clients. */
@@ -450,13 +470,14 @@ TEST(net_slow_readers_hold_up_nobody)
     struct client c[N];
     for (int i = 0; i < N; i++) {
         NEED(client_open(&c[i]));
-        client_says(&c[i],
-                    "GET /stream?n=100000000&bytes=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client_send_text(&c[i],
+                         "GET /stream?n=100000000&bytes=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     NEED(rig_until(&rig.n_streaming, N, SOON));
     for (int i = 0; i < 20; i++)
-        ask("GET /stream?n=50&bytes=100 HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n0\r\n\r\n");
-    EXPECT(rig_until(&rig.n_gone, N, 3 * SOON));
+        check_answer("GET /stream?n=50&bytes=100 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                     "\r\n0\r\n\r\n");
+    EXPECT(rig_until(&rig.n_disconnected, N, 3 * SOON));
     for (int i = 0; i < N; i++) client_close(&c[i]);
     rig_close();
 }
@@ -467,8 +488,8 @@ TEST(net_pings_silent_streams)
     NEED(rig_open(&o));
     struct client c;
     NEED(client_open(&c));
-    client_says(&c, "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT(client_hears(&c, "3\r\n:\n\n\r\n", SOON));
+    client_send_text(&c, "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&c, "3\r\n:\n\n\r\n", SOON));
     client_close(&c);
     rig_close();
 }
@@ -490,9 +511,9 @@ TEST(net_drains)
     NEED(rig_open(&(struct net_options){0}));
     struct client busy, idle, late;
     NEED(client_open(&busy) && client_open(&idle));
-    client_says(&idle, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    EXPECT(client_hears(&idle, "hello", SOON));
-    client_says(&busy, wait_request);
+    client_send_text(&idle, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&idle, "hello", SOON));
+    client_send_text(&busy, wait_request);
     NEED(rig_until(&rig.n_waiting, 1, SOON));
     pthread_t thread;
     NEED(pthread_create(&thread, NULL, drain_soon, NULL) == 0);
@@ -500,17 +521,17 @@ TEST(net_drains)
     net_drain(rig.net, 3 * SOON);
     EXPECT(time_us() - start < SOON * 1000);
     pthread_join(thread, NULL);
-    EXPECT(client_hears(&busy, "Connection: close\r\n\r\nat last", SOON) &&
+    EXPECT(client_reads(&busy, "Connection: close\r\n\r\nat last", SOON) &&
            client_ends(&busy, SOON));
     EXPECT(client_ends(&idle, SOON));
     EXPECT(!client_open(&late));
     client_close(&busy), client_close(&idle);
     rig_close();
     NEED(rig_open(&(struct net_options){0}) && client_open(&busy));
-    client_says(&busy, wait_request);
+    client_send_text(&busy, wait_request);
     NEED(rig_until(&rig.n_waiting, 1, SOON));
     net_drain(rig.net, 10);
-    EXPECT_INT(atomic_load(&rig.n_gone), 1);
+    EXPECT_INT(atomic_load(&rig.n_disconnected), 1);
     client_close(&busy);
     rig_close();
 }
@@ -519,11 +540,12 @@ TEST(net_logs_each_answer)
 {
     const char *path = temp_path("access");
     NEED(rig_open(&(struct net_options){.access_log = path}));
-    ask("GET /who/a%22b%0Ac HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: i-1\r\n\r\n", "a\"b\nc");
-    ask("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "404");
-    ask("GET /%C2%9B%E2%80%A8%E2%80%AE%C3%A9 HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: "
-        "\"\\\r\n\r\n",
-        "404");
+    check_answer("GET /who/a%22b%0Ac HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: i-1\r\n\r\n",
+                 "a\"b\nc");
+    check_answer("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", "404");
+    check_answer("GET /%C2%9B%E2%80%A8%E2%80%AE%C3%A9 HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: "
+                 "\"\\\r\n\r\n",
+                 "404");
     rig_close();
     struct buf b = {0};
     NEED(file_read(&b, path, 10000, NULL) == 0);
@@ -566,13 +588,13 @@ static void half_close_tls(void)
 {
     struct client c;
     NEED(client_open(&c));
-    client_says(&c, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client_send_text(&c, "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
     EXPECT(SSL_shutdown(c.tls) == 0);
-    EXPECT(client_hears(&c, "\r\n\r\nhello", SOON) && client_ends(&c, SOON));
+    EXPECT(client_reads(&c, "\r\n\r\nhello", SOON) && client_ends(&c, SOON));
     client_close(&c);
 }
 
-TEST(net_speaks_tls)
+TEST(net_serves_tls)
 {
     char cert[256], key[256];
     snprintf(cert, sizeof cert, "%s", temp_path("cert.pem"));
@@ -580,9 +602,10 @@ TEST(net_speaks_tls)
     NEED(make_certificate(cert, key));
     struct net_options o = {.tls_cert = cert, .tls_key = key, .head_ms = 500};
     NEED(rig_open(&o));
-    ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
-    ask("GET /stream?n=100&bytes=65536 HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n0\r\n\r\n");
-    ask_bad("GARBAGE\r\n\r\n", "400", "null");
+    check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    check_answer("GET /stream?n=100&bytes=65536 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 "\r\n0\r\n\r\n");
+    check_rejected("GARBAGE\r\n\r\n", "400", "null");
     half_close_tls();
     hang_up();
     rig_close();
@@ -609,10 +632,11 @@ TEST(net_thousand_connections)
     struct client *c = calloc((size_t)n, sizeof *c);
     for (int i = 0; i < n; i++) {
         EXPECT(client_open(&c[i]));
-        if (i % 3 == 1) client_says(&c[i], "GET /hello HT");
-        if (i % 3 == 2) client_says(&c[i], wait_request);
+        if (i % 3 == 1) client_send_text(&c[i], "GET /hello HT");
+        if (i % 3 == 2) client_send_text(&c[i], wait_request);
     }
-    for (int i = 0; i < 10; i++) ask("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+    for (int i = 0; i < 10; i++)
+        check_answer("GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
     EXPECT_INT(net_stats(rig.net).n_accepted, n + 10);
     for (int i = 0; i < n; i++) client_close(&c[i]);
     for (int i = 0; i < 400 && net_stats(rig.net).n_conn + net_stats(rig.net).n_exchange > 0; i++)
@@ -632,17 +656,17 @@ TEST(net_overhead)
     struct client c[STREAMS];
     NEED(client_open(&c[0]));
     for (int i = 0; i < REQUESTS; i++) {
-        client_forget(&c[0]);
-        client_says(&c[0],
-                    "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody");
-        NEED(client_hears(&c[0], "\r\n\r\nbody", SOON));
+        client_clear(&c[0]);
+        client_send_text(&c[0],
+                         "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody");
+        NEED(client_reads(&c[0], "\r\n\r\nbody", SOON));
     }
     struct net_stats s = net_stats(rig.net);
     double per_request = (double)(s.loop_us + s.handler_us + s.stream_us) / REQUESTS;
     client_close(&c[0]);
     for (int i = 0; i < STREAMS; i++) {
         NEED(client_open(&c[i]));
-        client_says(&c[i], "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client_send_text(&c[i], "GET /tick HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     NEED(rig_until(&rig.n_waiting, STREAMS, SOON));
     s = net_stats(rig.net);
@@ -650,7 +674,7 @@ TEST(net_overhead)
     for (int t = 0; t < TICKS; t++) {
         rig_tick();
         NEED(rig_until(&rig.n_tick, (t + 1) * STREAMS, SOON));
-        for (int i = 0; i < STREAMS; i++) client_hears(&c[i], " word", SOON), client_forget(&c[i]);
+        for (int i = 0; i < STREAMS; i++) client_reads(&c[i], " word", SOON), client_clear(&c[i]);
     }
     s = net_stats(rig.net);
     double per_frame = (double)(s.loop_us + s.handler_us + s.stream_us - before) / STREAMS / TICKS;

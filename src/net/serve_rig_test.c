@@ -35,7 +35,7 @@ static void echo(struct exchange *x, void *ctx)
     exchange_reply(x, 200, "application/octet-stream", body, n);
 }
 
-static void who(struct exchange *x, void *ctx)
+static void echo_id(struct exchange *x, void *ctx)
 {
     (void)ctx;
     exchange_reply(x, 200, "text/plain", exchange_param(x), strlen(exchange_param(x)));
@@ -76,8 +76,8 @@ static void note_waiting(struct exchange *x)
 static void wait_wake(struct exchange *x, void *ctx)
 {
     (void)ctx;
-    if (exchange_gone(x)) {
-        atomic_fetch_add(&rig.n_gone, 1);
+    if (exchange_disconnected(x)) {
+        atomic_fetch_add(&rig.n_disconnected, 1);
         exchange_end(x);
     } else if (atomic_load(&rig.release)) {
         exchange_reply(x, 200, "text/plain", "at last", 7);
@@ -109,12 +109,12 @@ struct stream {
 static void stream_wake(struct exchange *x, void *ctx)
 {
     struct stream *s = ctx;
-    while (s->left > 0 && exchange_room(x) && !exchange_gone(x)) {
+    while (s->left > 0 && exchange_room(x) && !exchange_disconnected(x)) {
         exchange_push(x, s->frame, (size_t)s->n_byte);
         s->left--;
     }
-    if (s->left > 0 && !exchange_gone(x)) return;
-    if (exchange_gone(x)) atomic_fetch_add(&rig.n_gone, 1);
+    if (s->left > 0 && !exchange_disconnected(x)) return;
+    if (exchange_disconnected(x)) atomic_fetch_add(&rig.n_disconnected, 1);
     atomic_fetch_add(&rig.n_ended, 1);
     free(s->frame);
     free(s);
@@ -154,7 +154,7 @@ static void tick_wake(struct exchange *x, void *ctx)
     static const char frame[] =
         "data: {\"id\":\"chatcmpl-0123456789abcdef\",\"object\":\"chat.completion."
         "chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"}}]}\n\n";
-    if (atomic_load(&rig.stop) || exchange_gone(x)) {
+    if (atomic_load(&rig.stop) || exchange_disconnected(x)) {
         exchange_end(x);
         return;
     }
@@ -194,7 +194,7 @@ static const struct net_errors errors = {.type = "application/json", .put = put_
 static const struct net_route routes[] = {
     {.method = "GET", .path = "/hello", .handle = hello, .how = ROUTE_OPEN | ROUTE_QUICK},
     {.method = "POST", .path = "/echo", .handle = echo},
-    {.method = "GET", .path = "/who/{id}", .handle = who},
+    {.method = "GET", .path = "/who/{id}", .handle = echo_id},
     {.method = "GET", .path = "/query", .handle = query, .errors = &own_form},
     {.method = "GET", .path = "/slow", .handle = slow},
     {.method = "GET", .path = "/block", .handle = block},
@@ -292,7 +292,7 @@ void client_close(struct client *c)
     *c = (struct client){.fd = -1};
 }
 
-bool client_say(struct client *c, const char *text, size_t n)
+bool client_send(struct client *c, const char *text, size_t n)
 {
     while (n > 0) {
         ssize_t put = c->tls ? SSL_write(c->tls, text, (int)n) : send(c->fd, text, n, MSG_NOSIGNAL);
@@ -304,7 +304,7 @@ bool client_say(struct client *c, const char *text, size_t n)
 }
 
 /* Read once. Returns 1 if something was read, 0 if nothing came in time, -1 at the end. */
-static int hear(struct client *c, int64_t until)
+static int read_some(struct client *c, int64_t until)
 {
     struct pollfd p = {.fd = c->fd, .events = POLLIN};
     int64_t left = until - time_us();
@@ -317,12 +317,12 @@ static int hear(struct client *c, int64_t until)
     return n > 0 ? 1 : -1;
 }
 
-bool client_hears(struct client *c, const char *end, int ms)
+bool client_reads(struct client *c, const char *end, int ms)
 {
     int64_t until = time_us() + (int64_t)ms * 1000;
     for (;;) {
         if (c->in.n && memmem(c->in.data, c->in.n, end, strlen(end))) return true;
-        int got = hear(c, until);
+        int got = read_some(c, until);
         if (got < 0 || (got == 0 && time_us() >= until)) return false;
     }
 }
@@ -331,11 +331,11 @@ bool client_ends(struct client *c, int ms)
 {
     int64_t until = time_us() + (int64_t)ms * 1000;
     int got;
-    while ((got = hear(c, until)) > 0 || (got == 0 && time_us() < until)) continue;
+    while ((got = read_some(c, until)) > 0 || (got == 0 && time_us() < until)) continue;
     return got < 0;
 }
 
-void client_forget(struct client *c)
+void client_clear(struct client *c)
 {
     buf_clear(&c->in);
 }

@@ -15,7 +15,7 @@
  * /forget (administrators). /hello is open and quick. */
 struct rig {
     struct net *net;
-    atomic_int n_slot, n_waiting, n_gone, n_streaming, n_ended;
+    atomic_int n_slot, n_waiting, n_disconnected, n_streaming, n_ended;
     struct exchange *waiting[256]; /* [n_slot]; all are set when n_waiting has reached n_slot */
     atomic_bool release, stop;
     atomic_int n_tick, n_blocked;
@@ -38,12 +38,12 @@ struct client {
 bool client_open(struct client *c);
 bool client_open_from(struct client *c, const char *address); /* of loopback: "127.0.0.2" */
 void client_close(struct client *c);                          /* without a TLS close */
-bool client_say(struct client *c, const char *text, size_t n);
-#define client_says(c, text) client_say(c, text, strlen(text))
+bool client_send(struct client *c, const char *text, size_t n);
+#define client_send_text(c, text) client_send(c, text, strlen(text))
 /* Read until `end` was read, the connection ended, or ms have passed. Returns true if `end` was
  * read. */
-bool client_hears(struct client *c, const char *end, int ms);
+bool client_reads(struct client *c, const char *end, int ms);
 bool client_ends(struct client *c, int ms); /* true if the server closes within ms */
-void client_forget(struct client *c);       /* drop what was read so far */
+void client_clear(struct client *c);        /* drop what was read so far */
 
 #endif
