@@ -130,6 +130,9 @@ long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/metrics.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/memory.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/abuse.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/hostile_grammars.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/structured.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/flood.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/connectors
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
@@ -141,8 +144,12 @@ long-san:
 # A short version of making the bundled model (needs Python; minutes).
 demo-check:
 	scripts/demo/make.sh --quick build/demo-check
-check: $(BUILD)/src/main.o $(LIB)
-	@scripts/check && scripts/arrows $^ && scripts/used $^ && scripts/format
+# Sources first; then what objects use of each other, for which all of them are built.
+check:
+	@scripts/check && scripts/format
+	@$(MAKE) -s $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) check-objects
+check-objects: $(BUILD)/src/main.o $(LIB)
+	@scripts/arrows $^ && scripts/used $^
 install: $(BUILD)/quoth
 	install -D -m 755 $(BUILD)/quoth $(DESTDIR)$(PREFIX)/bin/quoth
 	$(BUILD)/quoth help --man > $(BUILD)/quoth.1
@@ -161,6 +168,6 @@ fmt:
 clean:
 	rm -rf build build-*
 
-.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check install fmt clean
+.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check check-objects install fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
