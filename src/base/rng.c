@@ -1,9 +1,9 @@
 /* rng.c - see rng.h. */
 #include "rng.h"
 
-void rng_words(uint32_t out[4], const struct rng_key *key, uint32_t draw)
+void rng_words(uint32_t out[4], const struct rng_key *key, uint64_t draw)
 {
-    uint32_t c[4] = {key->position, key->stream, draw, 0};
+    uint32_t c[4] = {key->position, key->stream, (uint32_t)draw, (uint32_t)(draw >> 32)};
     uint32_t k0 = (uint32_t)key->seed, k1 = (uint32_t)(key->seed >> 32);
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c[0];
@@ -17,7 +17,7 @@ void rng_words(uint32_t out[4], const struct rng_key *key, uint32_t draw)
     for (int i = 0; i < 4; i++) out[i] = c[i];
 }
 
-double rng_unit(const struct rng_key *key, uint32_t draw)
+double rng_unit(const struct rng_key *key, uint64_t draw)
 {
     uint32_t w[4];
     rng_words(w, key, draw);

@@ -16,10 +16,10 @@ struct rng_key {
 
 /* Set out to four independent 32-bit words for the key and a draw number (0, 1, ... for more
  * words). */
-void rng_words(uint32_t out[4], const struct rng_key *key, uint32_t draw);
+void rng_words(uint32_t out[4], const struct rng_key *key, uint64_t draw);
 
 /* Return a number uniform in [0, 1), a multiple of 2^-53. */
-double rng_unit(const struct rng_key *key, uint32_t draw);
+double rng_unit(const struct rng_key *key, uint64_t draw);
 
 /* Return the next number of a sequential generator (splitmix64), for tests, fuzzing and dummy
  * weights. */

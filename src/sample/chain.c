@@ -6,8 +6,9 @@
  * exp((logit - max) / temperature), so no logit overflows, and stages before the cuts process raw
  * logits.
  *
- * Random numbers: Philox of (seed, choice, position, draw). Position is the number of output tokens
- * accepted, so neither other sequences of the batch nor a repeated pick change a token. */
+ * Random numbers: Philox of (seed, choice, position, draw); race.c has the draw of a token. Position
+ * is the number of output tokens accepted, so neither other sequences of the batch nor a repeated
+ * pick change a token. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -151,7 +152,7 @@ static int32_t pick_drawn(const struct sampler *s, struct sample_work *w, const 
 {
     if (!chain_candidates(s, w, logits, mask)) return -1;
     cand_weigh(w, s->temperature_inverse);
-    int at = cand_draw(w, rng_unit(&s->key, DRAW_TOKEN));
+    int at = race_draw(w, &s->key);
     for (int i = 0; i < s->n_cut; i++)
         if (s->cut[i].stage->drawn) s->cut[i].stage->drawn(s->cut[i].state, s, w, at);
     return cand_id(w, at);

@@ -5,9 +5,9 @@
  *     repetition, frequency, presence penalty, DRY                       (from the history)
  *     temperature; top-n-sigma, top-k, typical-p, top-p, min-p, XTC      (cut the distribution)
  *     mirostat 2 (replaces the cuts), then the draw, or greedy if temperature is 0
- * The random stream is a function of (seed, choice, position) only, so the tokens do not depend on
- * other sequences. Position is the number of output tokens accepted so far; a pick changes no
- * state, accepting does. Everything here is deterministic: float operations in one written order
+ * The random numbers are functions of (seed, choice, position, token id) only, so the tokens do not
+ * depend on other sequences. Position is the number of output tokens accepted so far; a pick changes
+ * no state, accepting does. Everything here is deterministic: float operations in one written order
  * (kern.h), ties go to the lower id. */
 #ifndef QUOTH_SAMPLE_H
 #define QUOTH_SAMPLE_H

@@ -70,8 +70,6 @@ void cand_gather(struct sample_work *w, double floor);
 float cand_floor_of_k(struct sample_work *w, int k);
 /* Compute the sums of the weights, and of a list the weights. */
 void cand_weigh(struct sample_work *w, double temperature_inverse);
-/* Return the candidate that u in [0, 1) falls on; needs cand_weigh. */
-int cand_draw(struct sample_work *w, double u);
 static inline int32_t cand_id(const struct sample_work *w, int at)
 {
     return w->row ? at : w->id[at];
@@ -140,10 +138,20 @@ enum {
 };
 #undef STAGE
 
-enum {
-    DRAW_TOKEN,
-    DRAW_XTC
-}; /* index of a random number of a position; each stage that draws has its own */
+/* ---- random numbers and the draw: race.c ----------------------------------------------------- */
+
+/* What a random number of a position is for: the upper 32 bits of its draw number (rng.h). Each
+ * stage that draws has its own. */
+enum random_use {
+    RANDOM_BLOCK, /* lower bits: a block of 64 ids, / 4 */
+    RANDOM_TOKEN, /* lower bits: an id, / 4 */
+    RANDOM_FINE,  /* added to these two: the further bits of one block or id */
+    RANDOM_XTC = 4,
+};
+
+/* Draw a candidate by weight; needs cand_weigh. Overwrites w->weight if the candidates are the row.
+ * The result depends on the key and on the candidates' ids and weights alone. */
+int race_draw(struct sample_work *w, const struct rng_key *key);
 
 /* Lists shared by samplers: lists.c. */
 struct bad_word {

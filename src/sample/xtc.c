@@ -22,7 +22,7 @@ static int least_choice(const struct sample_work *w, double floor)
 static void xtc_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     (void)state;
-    if (!(rng_unit(&s->key, DRAW_XTC) < s->p.xtc_probability)) return;
+    if (!(rng_unit(&s->key, (uint64_t)RANDOM_XTC << 32) < s->p.xtc_probability)) return;
     cand_gather(w, -FLT_MAX);
     cand_weigh(w, s->temperature_inverse);
     double floor = s->p.xtc_threshold * w->total;

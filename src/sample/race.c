@@ -1,0 +1,127 @@
+/* race.c - the draw: an exponential race (Daliri, Musco and Suresh 2024, arXiv 2408.07978).
+ *
+ * Each entrant has a time E / weight, E exponential with mean 1; the lowest time wins, with
+ * probability weight / total. Each E is keyed by (seed, choice, position, entrant), so two similar
+ * distributions at one position mostly pick the same token: speculation with a seed needs that.
+ *
+ *   race of blocks of 64 ids  ->  race of the tokens of the winning block
+ *
+ * One race of all tokens needs 64 times the random numbers and agrees little more often: 84 instead
+ * of 82 % of picks, where 88 % are possible, of two Zipf distributions over 32,000 ids (one uniform
+ * number inverted over the ids in their order: 19 %). A block is of ids, not of candidates: what a cut
+ * removes elsewhere changes no number.
+ *
+ * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbors share one call of Philox for
+ * the first 32 bits of their v. As E >= v, most entrants lose by these alone; only the others need
+ * the remaining bits and a logarithm. */
+#include "sample_impl.h"
+#include "sample_math.h"
+
+#include "base/check.h"
+
+struct race {
+    const struct rng_key *key;
+    uint64_t use;     /* enum random_use << 32 */
+    uint64_t group;   /* the four neighbors that `word` is of */
+    uint32_t word[4]; /* first bits of their v */
+    double time;      /* of the winner so far; infinite if none */
+    int winner;       /* -1 if none */
+};
+
+static struct race race_begin(const struct rng_key *key, enum random_use use)
+{
+    return (struct race){.key = key,
+                         .use = (uint64_t)use << 32,
+                         .group = UINT64_MAX,
+                         .time = INFINITY,
+                         .winner = -1};
+}
+
+/* Return E of an entrant, given the first 32 bits of its v. */
+static double exponential(const struct race *r, uint32_t entrant, double high)
+{
+    uint32_t more[4];
+    rng_words(more, r->key, (r->use + ((uint64_t)RANDOM_FINE << 32)) | entrant);
+    return -sample_log(1 - (high + (more[0] >> 11) * 0x1p-53));
+}
+
+static void race_enter(struct race *r, uint32_t entrant, double weight, int at)
+{
+    if (!(weight > 0)) return;
+    if (entrant / 4 != r->group) {
+        r->group = entrant / 4;
+        rng_words(r->word, r->key, r->use | r->group);
+    }
+    double high = r->word[entrant % 4] * 0x1p-32;
+    if (high >= r->time * weight) return;
+    double time = exponential(r, entrant, high) / weight;
+    if (!(time < r->time)) return;
+    r->time = time;
+    r->winner = at;
+}
+
+/* Candidates [from, from + n) of one block. */
+struct part {
+    int from, n;
+};
+
+static struct part race_row_blocks(const struct sample_work *w, const struct rng_key *key)
+{
+    int n_block = (w->n + ROW_BLOCK - 1) / ROW_BLOCK;
+    struct race r = race_begin(key, RANDOM_BLOCK);
+    for (int b = 0; b < n_block; b++) race_enter(&r, (uint32_t)b, (double)w->block_sum[b], b);
+    int from = r.winner * ROW_BLOCK;
+    return (struct part){from, w->n - from < ROW_BLOCK ? w->n - from : ROW_BLOCK};
+}
+
+/* Return the candidates of a list from `from` on that are in one block of ids. */
+static struct part list_block(const struct sample_work *w, int from)
+{
+    uint32_t end = ((uint32_t)w->id[from] / ROW_BLOCK + 1) * ROW_BLOCK;
+    int to = from + 1;
+    while (to < w->n && (uint32_t)w->id[to] < end) to++;
+    return (struct part){from, to - from};
+}
+
+/* In four lanes: one alone waits for each addition. */
+static double list_sum(const struct sample_work *w, struct part p)
+{
+    const float *weight = w->weight + p.from;
+    double lane[4] = {0};
+    int i = 0;
+    for (; i + 4 <= p.n; i += 4)
+        for (int k = 0; k < 4; k++) lane[k] += (double)weight[i + k];
+    for (; i < p.n; i++) lane[i % 4] += (double)weight[i];
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+static struct part race_list_blocks(const struct sample_work *w, const struct rng_key *key)
+{
+    struct race r = race_begin(key, RANDOM_BLOCK);
+    for (int from = 0; from < w->n;) {
+        struct part p = list_block(w, from);
+        race_enter(&r, (uint32_t)w->id[from] / ROW_BLOCK, list_sum(w, p), from);
+        from += p.n;
+    }
+    return list_block(w, r.winner);
+}
+
+/* Return the weights of a part; those of a row are computed again. */
+static const float *part_weights(struct sample_work *w, struct part p)
+{
+    float sum;
+    if (!w->row) return w->weight + p.from;
+    w->kern.row_exp(w->weight, &sum, w->row + p.from, p.n, w->max, w->scale);
+    return w->weight;
+}
+
+int race_draw(struct sample_work *w, const struct rng_key *key)
+{
+    CHECK(w->weighed && w->n > 0, "%d candidates, weighed: %d", w->n, w->weighed);
+    struct part p = w->row ? race_row_blocks(w, key) : race_list_blocks(w, key);
+    const float *weight = part_weights(w, p);
+    struct race r = race_begin(key, RANDOM_TOKEN);
+    for (int i = 0; i < p.n; i++)
+        race_enter(&r, (uint32_t)cand_id(w, p.from + i), (double)weight[i], p.from + i);
+    return r.winner;
+}
