@@ -27,7 +27,7 @@
  *
  * Errors. Functions that can fail return 0 or a negative quoth_status, and write a sentence to
  * error[0..n_error) (NUL-terminated, truncated if it does not fit; NULL, 0: not wanted). Sentences
- * about parameters begin with the parameter's name. No function prints, exits or aborts on bad
+ * about parameters begin with the parameter's name, which quoth_error_field returns. No function prints, exits or aborts on bad
  * input.
  *
  * Binary compatibility. Structs filled by the caller begin with their size, so they can grow;
@@ -70,6 +70,10 @@ enum quoth_status {
 QUOTH_API const char *quoth_version(void);
 
 QUOTH_API void quoth_free(void *p); /* p may be NULL */
+
+/* Return the name of the option, parameter or member of a conversation at fault in the last call that failed on this thread; ""
+ * if none. Valid until the next call on this thread. */
+QUOTH_API const char *quoth_error_field(void);
 
 /* Return the sampling parameters as a JSON list of objects, owned by the caller; NULL if out of
  * memory. Each has name, type (JSON Schema's), default (null: none) and description. Numbers also

@@ -8,17 +8,18 @@
 
 Names and meanings are those of vLLM's offline API; AsyncLLM is the same for programs on asyncio. A request's tokens and
 logprobs are the same bits whether it runs alone or among others."""
-from ._lib import QuothError, version
+from ._lib import ParameterError, QuothError, version
 from .async_llm import AsyncLLM
 from .llm import LLM
 from .model import Tokenizer
 from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Counter, EmbeddingOutput,
                       EmbeddingRequestOutput, Gauge, Histogram, Logprob, Metric, RequestMetrics, RequestOutput,
                       StreamOutput)
-from .params import BeamSearchParams, PoolingParams, RequestOutputKind, SamplingParams
+from .params import (BeamSearchParams, GuidedDecodingParams, PoolingParams, RequestOutputKind, SamplingParams,
+                     StructuredOutputsParams)
 
 __version__ = version()
 __all__ = ["AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "CompletionOutput", "Counter",
-           "EmbeddingOutput", "EmbeddingRequestOutput", "Gauge", "Histogram", "LLM", "Logprob", "Metric", "PoolingParams",
-           "QuothError", "RequestMetrics", "RequestOutput", "RequestOutputKind", "SamplingParams", "StreamOutput",
-           "Tokenizer"]
+           "EmbeddingOutput", "EmbeddingRequestOutput", "Gauge", "GuidedDecodingParams", "Histogram", "LLM", "Logprob",
+           "Metric", "ParameterError", "PoolingParams", "QuothError", "RequestMetrics", "RequestOutput",
+           "RequestOutputKind", "SamplingParams", "StreamOutput", "StructuredOutputsParams", "Tokenizer"]

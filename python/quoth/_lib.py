@@ -5,7 +5,7 @@ import os
 import re
 from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_float, c_int, c_int32, c_size_t, c_uint,
                     c_uint64, c_void_p)
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 ERR_UNSUPPORTED, ERR_LIMIT, ERR_MEMORY, ERR_ARG, ERR_BUSY, ERR_MISSING = -3, -4, -5, -6, -7, -8
 EVENT_PROMPT, EVENT_TOKEN, EVENT_DONE, EVENT_CHOICE = range(4)
@@ -14,6 +14,14 @@ ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 
 class QuothError(RuntimeError):
     """A model that cannot be opened or used. Bad parameters are a ValueError that names the field."""
+
+
+class ParameterError(ValueError):
+    """A parameter that the library refuses; `field` is its name, "" if the sentence names none."""
+
+    def __init__(self, sentence: str, field: str) -> None:
+        super().__init__(sentence)
+        self.field = field
 
 
 class Option(Structure):
@@ -74,6 +82,7 @@ def _load() -> ctypes.CDLL:
     functions: Tuple[Tuple[str, Any, List[Any]], ...] = (
         ("version", c_char_p, []),
         ("free", None, [c_void_p]),
+        ("error_field", c_char_p, []),
         ("params", c_void_p, []),
         ("open", c_int, [POINTER(c_void_p), c_char_p, POINTER(Option), c_size_t] + error),
         ("close", None, [c_void_p]),
@@ -130,17 +139,20 @@ class Error:
         self.text = ctypes.create_string_buffer(1024)
         self.room = (self.text, len(self.text))
 
-    def check(self, status: int, names: Sequence[str] = ()) -> None:
-        """Raise what a status stands for. names: keys that the sentence may begin with, spelled with dashes."""
+    def check(self, status: int, names: Optional[Mapping[str, str]] = None) -> None:
+        """Raise what a status stands for. names: what the caller calls the library's fields."""
         if status == 0:
             return
-        sentence = in_python(self.text.value.decode("utf-8", "replace"))
-        for name in names:
-            if sentence.startswith(name.replace("_", "-")):
-                sentence = name + sentence[len(name):]
+        sentence, field = self.text.value.decode("utf-8", "replace"), str(lib.quoth_error_field().decode())
+        name = (names or {}).get(field, field)
+        if field and sentence.startswith(field):
+            sentence = name + sentence[len(field):]
+        sentence = in_python(sentence)
         if status == ERR_MEMORY:
             raise MemoryError(sentence)
-        raise (ValueError if status in (ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED) else QuothError)(sentence)
+        if status in (ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED):
+            raise ParameterError(sentence, name)
+        raise QuothError(sentence)
 
 
 def ids_array(ids: Sequence[int]) -> Any:
@@ -162,11 +174,11 @@ def owned_text(pointer: Any, n: Optional[int] = None) -> str:
     return data.decode("utf-8", "replace")
 
 
-def open_model(path: str, options: Dict[str, str]) -> c_void_p:
-    """A quoth_model *; raises ValueError (an option) or QuothError (the model)."""
+def open_model(path: str, options: Mapping[str, str], names: Mapping[str, str]) -> c_void_p:
+    """A quoth_model *; raises ValueError (an option, under its name of `names`) or QuothError (the model)."""
     model, why = c_void_p(), Error()
     array = (Option * max(len(options), 1))(*[Option(k.encode(), v.encode()) for k, v in options.items()])
-    why.check(lib.quoth_open(byref(model), os.fsencode(path), array, len(options), *why.room), list(options))
+    why.check(lib.quoth_open(byref(model), os.fsencode(path), array, len(options), *why.room), names)
     return model
 
 

@@ -11,7 +11,7 @@ from ctypes import c_void_p
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import _lib
-from .options import as_given, library_options
+from .options import library_options, names_given
 from .outputs import (CompletionOutput, Counter, EmbeddingOutput, EmbeddingRequestOutput, Gauge, Histogram, Logprob,
                       Metric, RequestMetrics, RequestOutput, StreamOutput)
 from .params import PoolingParams, SamplingParams
@@ -197,12 +197,9 @@ class Model:
         self._token_texts: Dict[int, str] = {}
         self._seed, self._n_request, self._lock = seed, itertools.count(), threading.Lock()
         texts = library_options(model, options, self._ITL_TARGET_MS)
-        try:
-            self._model = _lib.open_model(model, texts)
-        except ValueError as e:
-            raise ValueError(as_given(str(e), options)) from None
+        self._model = _lib.open_model(model, texts, names_given(options))
         for line in self.info()["warnings"]:
-            warnings.warn(as_given(line, options), stacklevel=3)
+            warnings.warn(_lib.in_python(line), stacklevel=3)
 
     # ---- life ----
 

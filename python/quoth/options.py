@@ -158,12 +158,11 @@ _DTYPE = {"bfloat16": "bf16", "float32": "f32", "float": "f32"}
 _RENAMED = {"kv_cache_memory_bytes": "kv_cache_memory", "scheduling_policy": "scheduler"}
 
 
-def as_given(sentence: str, options: Mapping[str, Any]) -> str:
-    """A sentence about an option, which begins with the library's key, under the name that the caller used."""
-    for name, key in _RENAMED.items():
-        if name in options and key not in options and sentence.startswith(key):
-            return name + sentence[len(key):]
-    return sentence
+def names_given(options: Mapping[str, Any]) -> Dict[str, str]:
+    """The caller's names of the library's options, which are spelled with dashes there."""
+    names = {_RENAMED[name].replace("_", "-"): name for name in _RENAMED if name in options}
+    names.update({name.replace("_", "-"): name for name in options if name not in _RENAMED})
+    return names
 
 
 def _text(name: str, value: object) -> str:

@@ -21,8 +21,8 @@ _FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_toke
           "detokenize")
 # not the engine's matter
 _HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens", "output_kind")
-_NOT_YET = ("structured_outputs", "guided_decoding", "logits_processors", "extra_args", "thinking_token_budget",
-            "repetition_detection")  # of vLLM; accepted if None or empty
+_STRUCTURED = ("structured_outputs", "guided_decoding")
+_NOT_YET = ("logits_processors", "extra_args", "thinking_token_budget", "repetition_detection")  # of vLLM; accepted if None or empty
 
 
 def _is_int(value: object) -> bool:
@@ -63,6 +63,72 @@ class RequestOutputKind(enum.Enum):
     CUMULATIVE = 0  #: the answer so far
     DELTA = 1  #: what is new since the output before
     FINAL_ONLY = 2  #: there is one output alone, the complete answer
+
+
+@dataclass
+class StructuredOutputsParams:
+    """What an answer is held to; exactly one of the first six. An answer that ends by itself satisfies it, whatever the
+    sampling; one that max_tokens cuts is the beginning of such an answer.
+
+    json: a JSON Schema, as a dict, a bool or its text. regex: an expression for the whole answer. choice: texts of which
+    the answer is one. grammar: GBNF or Lark. json_object: any JSON object. structural_tag: xgrammar's, as a dict or its
+    text. The rest is of JSON: whitespace_pattern, an expression of the white space between its tokens;
+    disable_any_whitespace: there is none; disable_additional_properties: objects have no members but those of the schema,
+    where it does not say. disable_fallback is vLLM's and changes nothing.
+
+    ValueError: none or two of them, or a value of the wrong kind. What cannot be kept exactly is a ValueError of the
+    generation, which names the place."""
+    json: Union[None, str, bool, Dict[str, Any]] = None
+    regex: Optional[str] = None
+    choice: Optional[List[str]] = None
+    grammar: Optional[str] = None
+    json_object: Optional[bool] = None
+    structural_tag: Union[None, str, Dict[str, Any]] = None
+    whitespace_pattern: Optional[str] = None
+    disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
+    disable_fallback: bool = False
+
+    def __post_init__(self) -> None:
+        kinds: Dict[str, Tuple[Tuple[type, ...], str]] = {
+            "json": ((str, bool, dict), "a dict, a bool or a text"), "regex": ((str,), "a text"),
+            "choice": ((list, tuple), "a list of texts"), "grammar": ((str,), "a text"),
+            "json_object": ((bool,), "True or False"), "structural_tag": ((str, dict), "a dict or a text"),
+            "whitespace_pattern": ((str,), "a text")}
+        for name, (types, what) in kinds.items():
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, types):
+                raise ValueError(f"{name}: expected {what}, got {value!r}")
+        for name in ("disable_any_whitespace", "disable_additional_properties", "disable_fallback"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+        if self.choice is not None and not (self.choice and all(isinstance(c, str) for c in self.choice)):
+            raise ValueError(f"choice: expected a list of texts, got {self.choice!r}")
+        given = [name for name in list(kinds)[:6] if getattr(self, name) is not None and not (
+            name == "json_object" and self.json_object is False)]
+        if len(given) != 1:
+            raise ValueError("structured_outputs: expected one of json, regex, choice, grammar, json_object and "
+                             f"structural_tag, got {' and '.join(given) if given else 'none'}")
+
+    def to_body(self) -> Dict[str, Any]:
+        """The field structured_outputs of a request."""
+        body = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("json", "structural_tag"):
+            if body[name] is not None and not isinstance(body[name], str):
+                body[name] = json.dumps(body[name])  # as text, numbers of any length are kept
+        return {name: value for name, value in body.items() if value is not None and value is not False}
+
+
+@dataclass
+class GuidedDecodingParams(StructuredOutputsParams):
+    """vLLM's older name of StructuredOutputsParams, for SamplingParams(guided_decoding=...)."""
+    backend: Optional[str] = None  #: there is one; it changes nothing
+
+    def to_body(self) -> Dict[str, Any]:
+        """As of StructuredOutputsParams."""
+        body = super().to_body()
+        body.pop("backend", None)
+        return body
 
 
 @dataclass
@@ -124,8 +190,8 @@ class SamplingParams:
     timeout: Optional[float] = None  # seconds after which the answer is what there is
     # vLLM's
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE  # AsyncLLM's; LLM gives complete answers
-    structured_outputs: Optional[Any] = None
-    guided_decoding: Optional[Any] = None
+    structured_outputs: Optional[StructuredOutputsParams] = None  # what the answer is held to
+    guided_decoding: Optional[StructuredOutputsParams] = None  # the same, under its older name
     logits_processors: Optional[Any] = None
     extra_args: Optional[Dict[str, Any]] = None
     thinking_token_budget: Optional[int] = None
@@ -136,7 +202,7 @@ class SamplingParams:
             if getattr(self, name) is not None and getattr(self, name) not in ([], {}, ()):
                 raise ValueError(f"{name}: not supported yet")
         if not isinstance(self.output_kind, RequestOutputKind):
-            raise ValueError(f"output_kind: expected a RequestOutputKind, found {self.output_kind!r}")
+            raise ValueError(f"output_kind: expected a RequestOutputKind, got {self.output_kind!r}")
         for name, listed in _LISTED.items():
             _check_listed(name, listed, getattr(self, name))
         if not _is_number(self.length_penalty) or not -100 <= self.length_penalty <= 100:
@@ -146,10 +212,13 @@ class SamplingParams:
         for name, (low, high) in _INTS.items():
             value = getattr(self, name)
             if value is not None and not (_is_int(value) and low <= value <= high):
-                raise ValueError(f"{name}: expected an integer in [{low}, {high}], found {value!r}")
+                raise ValueError(f"{name}: expected an integer in [{low}, {high}], got {value!r}")
         for name in _FLAGS:
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name}: expected True or False, found {getattr(self, name)!r}")
+                raise ValueError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+        for name in _STRUCTURED:
+            if not isinstance(getattr(self, name), (StructuredOutputsParams, type(None))):
+                raise ValueError(f"{name}: expected StructuredOutputsParams, got {getattr(self, name)!r}")
         self._check_lists()
         self._check_together()
 
@@ -163,7 +232,7 @@ class SamplingParams:
                 continue
             if not isinstance(value, (list, tuple, set)) or not all(
                     isinstance(x, kind) and not isinstance(x, bool) for x in value):
-                raise ValueError(f"{name}: expected a list of {what}, found {value!r}")
+                raise ValueError(f"{name}: expected a list of {what}, got {value!r}")
             setattr(self, name, list(value))
             if kind is str and any(not x for x in value):
                 raise ValueError(f"{name}: an empty text is in the list")
@@ -171,15 +240,17 @@ class SamplingParams:
             try:
                 self.logit_bias = {int(k): float(v) for k, v in self.logit_bias.items()}
             except (AttributeError, TypeError, ValueError):
-                raise ValueError(f"logit_bias: expected token ids and numbers, found {self.logit_bias!r}") from None
+                raise ValueError(f"logit_bias: expected token ids and numbers, got {self.logit_bias!r}") from None
 
     def _check_together(self) -> None:
         if self.best_of is not None and self.best_of < self.n:
             raise ValueError(f"best_of: {self.best_of} is less than n, {self.n}")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens: {self.min_tokens} is above max_tokens, {self.max_tokens}")
+        if self.structured_outputs is not None and self.guided_decoding is not None:
+            raise ValueError("guided_decoding: it is the same as structured_outputs, which is given too")
         if self.early_stopping not in (True, False, "never"):
-            raise ValueError(f'early_stopping: expected True, False or "never", found {self.early_stopping!r}')
+            raise ValueError(f'early_stopping: expected True, False or "never", got {self.early_stopping!r}')
 
     def clone(self) -> "SamplingParams":
         """A copy that shares nothing."""
@@ -187,7 +258,10 @@ class SamplingParams:
 
     def to_json(self, seed: Optional[int] = None) -> bytes:
         """What libquoth reads. `seed` stands in where this has none."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _HERE_ALONE + _NOT_YET}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _HERE_ALONE + _NOT_YET + _STRUCTURED}
+        structured = self.structured_outputs or self.guided_decoding
+        if structured is not None:
+            values["structured_outputs"] = structured.to_body()
         if values["max_tokens"] is None:
             values["max_tokens"] = 2**31 - 1  # as far as the context goes
         if values["seed"] is None:
@@ -210,9 +284,9 @@ class BeamSearchParams:
 
     def __post_init__(self) -> None:
         if not _is_int(self.beam_width) or not 1 <= self.beam_width <= 128:
-            raise ValueError(f"beam_width: expected an integer in [1, 128], found {self.beam_width!r}")
+            raise ValueError(f"beam_width: expected an integer in [1, 128], got {self.beam_width!r}")
         if self.temperature != 0:
-            raise ValueError(f"temperature: expected 0, beams are not sampled, found {self.temperature!r}")
+            raise ValueError(f"temperature: expected 0, beams are not sampled, got {self.temperature!r}")
         self.sampling_params()
 
     def sampling_params(self) -> SamplingParams:
@@ -235,8 +309,8 @@ class PoolingParams:
         for name in ("dimensions", "truncate_prompt_tokens"):
             value = getattr(self, name)
             if value is not None and (not _is_int(value) or value < 1):
-                raise ValueError(f"{name}: expected an integer above 0, found {value!r}")
+                raise ValueError(f"{name}: expected an integer above 0, got {value!r}")
         if self.pooling not in ("auto", "mean", "last", "first", "cls"):
-            raise ValueError(f'pooling: expected "auto", "mean", "last" or "first", found {self.pooling!r}')
+            raise ValueError(f'pooling: expected "auto", "mean", "last" or "first", got {self.pooling!r}')
         if self.normalize not in (None, True):
             raise ValueError("normalize: not supported yet; vectors are always of length 1")

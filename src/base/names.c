@@ -28,8 +28,8 @@ int name_choose(const char **out, const char *field, name_fn *names, const char 
         }
         buf_addf(&list, "%s%s", i == 0 ? "" : names(i + 1) ? ", " : " or ", names(i));
     }
-    int rc = err_set(e, ERR_ARG, "%s: must be %s, got \"%.40s\"", field,
-                     list.failed || !list.n ? "one of a list" : list.data, text);
+    int rc = err_field(e, ERR_ARG, field, ": must be %s, got \"%.40s\"",
+                       list.failed || !list.n ? "one of a list" : list.data, text);
     buf_deinit(&list);
     return rc;
 }

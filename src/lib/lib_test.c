@@ -102,6 +102,7 @@ TEST(lib_version_and_errors)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         EXPECT_INT(quoth_open(&m, model_path(), wrong[i], 1, why, sizeof why), QUOTH_ERR_ARG);
         EXPECT(!m && strncmp(why, named[i], strlen(named[i])) == 0);
+        EXPECT(strncmp(named[i], quoth_error_field(), strcspn(named[i], ":")) == 0);
     }
     quoth_close(NULL);
     quoth_queue_close(NULL);
@@ -135,6 +136,7 @@ TEST(lib_bad_requests_name_the_field)
         EXPECT(submit(q, "Once", bad[i][0], NULL, why) < 0);
         if (strncmp(why, bad[i][1], strlen(bad[i][1])) != 0)
             test_fail(__FILE__, __LINE__, "%s: \"%s\"", bad[i][0], why);
+        EXPECT_TEXT(quoth_error_field(), strlen(bad[i][0]) > 2 ? bad[i][1] : "");
     }
     EXPECT_INT(submit(q, "Once", "{\"temprature\": null, \"max_tokens\": 1}", NULL, why), 0);
     EXPECT_INT(submit(q, "Once", "{\"echo\": false, \"max_tokens\": 1}", NULL, why), 0);

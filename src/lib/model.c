@@ -19,9 +19,17 @@ void quoth_free(void *p)
     free(p);
 }
 
+static _Thread_local char last_field[sizeof((struct err *)0)->field];
+
+const char *quoth_error_field(void)
+{
+    return last_field;
+}
+
 int tell(int rc, const struct err *e, char *error, size_t n_error)
 {
     size_t n = strlen(e->text);
+    if (rc != 0) memcpy(last_field, e->field, sizeof last_field);
     if (rc == 0 || !error || n_error == 0) return rc;
     if (n >= n_error) n = n_error - 1;
     memcpy(error, e->text, n);

@@ -147,11 +147,11 @@ static int set_number(char *field, const struct key *k, const char *value, struc
     long long whole = k->kind == KEY_INT ? strtoll(value, &end, 10) : 0;
     double x = k->kind == KEY_INT ? (double)whole : strtod(value, &end);
     if (end == value || *end || errno || x != x)
-        return err_set(e, ERR_ARG, "%s: expected %s, got \"%.60s\"", k->name,
-                       k->kind == KEY_INT ? "an integer" : "a number", value);
+        return err_field(e, ERR_ARG, k->name, ": expected %s, got \"%.60s\"",
+                         k->kind == KEY_INT ? "an integer" : "a number", value);
     if (x < k->lo || x > k->hi)
-        return err_set(e, ERR_ARG, "%s: must be in [%.0f, %.0f], got %.60s", k->name, k->lo, k->hi,
-                       value);
+        return err_field(e, ERR_ARG, k->name, ": must be in [%.0f, %.0f], got %.60s", k->lo, k->hi,
+                         value);
     if (k->kind == KEY_INT)
         *(int64_t *)(void *)field = whole;
     else
@@ -164,7 +164,7 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
     bool on = strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0,
          off = strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0;
     if (!on && !off)
-        return err_set(e, ERR_ARG, "%s: must be true or false, got \"%.60s\"", k->name, value);
+        return err_field(e, ERR_ARG, k->name, ": must be true or false, got \"%.60s\"", value);
     *field = on;
     return 0;
 }
@@ -172,10 +172,11 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
 int session_option_set(struct session_options *o, const char *key, const char *value, struct err *e)
 {
     const struct key *k = find_key(key);
-    if (!k) return err_set(e, ERR_ARG, "%.60s: unknown option", key);
+    if (!k) return err_field(e, ERR_ARG, key, ": unknown option");
     char *field = (char *)o + k->at;
-    int rc = k->form ? k->form(value, e) : 0;
-    if (rc != 0) return err_prefix(e, rc, "%s", k->name);
+    struct err why = {0};
+    int rc = k->form ? k->form(value, &why) : 0;
+    if (rc != 0) return err_field(e, rc, k->name, ": %s", why.text);
     if (k->kind == KEY_FLAG) return set_flag((bool *)field, k, value, e);
     if (k->kind != KEY_TEXT) return set_number(field, k, value, e);
     const char **text = (const char **)(void *)field;

@@ -31,8 +31,8 @@ os.environ["QUOTH_LIBRARY"] = LIBRARY
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import quoth  # noqa: E402
-from quoth import (AsyncLLM, BeamSearchParams, LLM, PoolingParams, QuothError, RequestOutputKind,  # noqa: E402
-                   SamplingParams)
+from quoth import (AsyncLLM, BeamSearchParams, GuidedDecodingParams, LLM, ParameterError, PoolingParams, QuothError,  # noqa: E402
+                   RequestOutputKind, SamplingParams, StructuredOutputsParams)
 from venv_for import python_with  # noqa: E402
 
 
@@ -328,7 +328,7 @@ def sampling_params_of_vllm():
     check(copy == params and copy is not params)
     copy.stop.append("!")
     check(params.stop == ["."], "a clone shares nothing")
-    for name in ("structured_outputs", "logits_processors", "extra_args", "guided_decoding"):
+    for name in ("logits_processors", "extra_args"):
         check("not supported yet" in refused(name, lambda: SamplingParams(**{name: {"x": 1}})))
     refused("output_kind", lambda: SamplingParams(output_kind="delta"))
     refused("beam_width", lambda: BeamSearchParams(beam_width=0, max_tokens=4))
@@ -339,6 +339,41 @@ def sampling_params_of_vllm():
     times = o.metrics
     check(times["decode"] == times.decode > 0 and sorted(times) == ["decode", "prefill", "queue"], times)
     check(times.time_in_queue == times.queue and times.num_generation_tokens == 4, times)
+
+
+def answers_are_held():
+    """StructuredOutputsParams hold answers, by vLLM's names, and what cannot be kept names its place"""
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 10**20}}, "required": ["n"],
+              "additionalProperties": False}
+    for params, pattern in (({"json": schema}, None),
+                            ({"json": json.dumps(schema), "disable_any_whitespace": True}, r'{"[^ ]+":-?\d+}'),
+                            ({"regex": "x[0-9]{3}y"}, "x[0-9]{3}y"), ({"choice": ["yes", "no way"]}, "yes|no way"),
+                            ({"grammar": 'root ::= "<" [ab] ">"'}, "<[ab]>"), ({"grammar": 'start: "<" A\nA: /b/'}, "<b")):
+        held = StructuredOutputsParams(**params)
+        for sampling in (SamplingParams(structured_outputs=held, max_tokens=40, temperature=1, n=2),
+                         SamplingParams(guided_decoding=GuidedDecodingParams(**params, backend="xgrammar"), max_tokens=40)):
+            for [o] in (generate(STORY, sampling), tiny().chat([{"role": "user", "content": "Hi"}], sampling, False)):
+                for c in o.outputs:
+                    good = re.fullmatch(pattern, c.text) if pattern else isinstance(json.loads(c.text)["n"], int)
+                    check(c.finish_reason == "stop" and good, f"{params}: {c}")
+    [o] = generate(STORY, SamplingParams(structured_outputs=StructuredOutputsParams(json_object=True), max_tokens=9, temperature=0))
+    check(o.outputs[0].text.lstrip().startswith("{"), o)
+    several = generate([STORY] * 3, [SamplingParams(structured_outputs=StructuredOutputsParams(choice=[c])) for c in "abc"])
+    check([o.outputs[0].text for o in several] == ["a", "b", "c"], several)
+    for wrong in ({}, {"json_object": False}, {"regex": "a", "choice": ["b"]}, {"whitespace_pattern": " "}):
+        refused("structured_outputs: expected one of", lambda: StructuredOutputsParams(**wrong))
+    for name, value in (("regex", 3), ("choice", "ab"), ("choice", []), ("choice", [1]), ("json", 7), ("json_object", 1),
+                        ("disable_any_whitespace", 1)):
+        refused(name, lambda: StructuredOutputsParams(**{name: value}))
+    refused("structured_outputs", lambda: SamplingParams(structured_outputs={"regex": "a"}))
+    refused("guided_decoding", lambda: SamplingParams(structured_outputs=held, guided_decoding=held))
+    for params, place in (({"regex": "a(?=b)"}, "structured_outputs.regex: regular expression, byte 4"),
+                          ({"json": {"items": {"type": "x"}}}, "structured_outputs.json: schema: #/items/type")):
+        said = refused(place, lambda: generate(STORY, SamplingParams(structured_outputs=StructuredOutputsParams(**params))))
+    try:
+        LLM(MODEL, block_size=24)
+    except ParameterError as e:
+        check(e.field == "block_size" and str(e).startswith("block_size: must be"), e)
 
 
 def beams_vectors_and_metrics():
@@ -573,6 +608,6 @@ def examples_of_the_readme():
 run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one,
      a_full_engine_is_asked_again_now_and_then, logprobs_and_stops, several_answers,
      pieces_of_a_stream_add_up, conversations, sampling_parameters_are_those_of_the_library, bad_parameters_name_the_field, time_that_is_over, seeds, longer_than_trained,
-     arguments_of_vllm, sampling_params_of_vllm, beams_vectors_and_metrics, asynchronous_answers,
+     arguments_of_vllm, sampling_params_of_vllm, answers_are_held, beams_vectors_and_metrics, asynchronous_answers,
      options_are_those_of_the_library, everything_public_is_described, mypy_finds_nothing, an_interrupt_cancels, a_wheel_installs_without_a_network,
      examples_of_the_readme])
