@@ -146,7 +146,7 @@ demo-check:
 	scripts/demo/make.sh --quick build/demo-check
 # Sources first; then what objects use of each other, for which all of them are built.
 check:
-	@scripts/check && scripts/format
+	@scripts/check && scripts/words && scripts/format
 	@$(MAKE) -s $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) check-objects
 check-objects: $(BUILD)/src/main.o $(LIB)
 	@scripts/arrows $^ && scripts/used $^

@@ -153,8 +153,8 @@ typedef struct quoth_request {
      * means absent. */
     const char *params;
     /* NULL: generate. Otherwise return an embedding of the prompt (params may contain no sampling):
-     * the pooled final hidden states, by "mean", "last", "first", or "auto" (as the model file
-     * says, else last) */
+     * the pooled final hidden states, by "mean", "last", "first", or "auto" (the model file's, else
+     * last) */
     const char *pooling;
 } quoth_request;
 

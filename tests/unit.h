@@ -1,7 +1,7 @@
 /* unit.h - the test harness: one binary, build/unit [filter...], runs every TEST of every *_test.c.
  *
  * TEST(name) { ... } registers itself. EXPECT records a failure and goes on; NEED ends the test.
- * A test that needs real data asks data_path() and SKIPs where it is absent. */
+ * A test that needs real data calls data_path() and SKIPs where it is absent. */
 #ifndef QUOTH_TEST_UNIT_H
 #define QUOTH_TEST_UNIT_H
 

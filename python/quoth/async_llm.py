@@ -47,12 +47,12 @@ class _Stream:
             except BaseException as e:  # whatever it is, the reader gets it
                 self.error = e
             self.done |= event.kind == _lib.EVENT_DONE
-        self.tell()
+        self.notify()
 
     def fail(self, error: BaseException) -> None:
         with self.lock:
             self.error, self.done = error, True
-        self.tell()
+        self.notify()
 
     def abort(self) -> None:
         """End it before it was submitted."""
@@ -60,9 +60,9 @@ class _Stream:
             for i in range(self.job.n):
                 self.answer.completion(i).finish_reason = "abort"
             self.answer.output.finished = self.done = True
-        self.tell()
+        self.notify()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         with self.lock:
             if self.reported:
                 return
@@ -105,7 +105,7 @@ class _Stream:
 
 
 class _Worker(threading.Thread):
-    """Submits what streams ask for and hands out events."""
+    """Submits the requests of streams and hands out events."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(name="quoth-async", daemon=True)
@@ -286,7 +286,7 @@ class AsyncLLM(Model):
                        request_id: Optional[str] = None, *, lora_request: None = None,
                        priority: int = 0) -> AsyncGenerator[RequestOutput, None]:
         """Complete a prompt (as for LLM.generate, one): outputs as they come, the last one with finished True.
-        sampling_params.output_kind says what each holds: the answer so far, what is new, or only the complete answer.
+        sampling_params.output_kind selects what each holds: the answer so far, what is new, or only the complete answer.
         request_id: for abort, unique among those under way. priority: lower goes first under scheduler="priority"."""
         refuse_lora(lora_request)
         if sampling_params is not None and not isinstance(sampling_params, SamplingParams):

@@ -79,12 +79,12 @@ class LLM(Model):
 
     def _answers(self, jobs: List[Job], use_tqdm: UseTqdm) -> List[Answer]:
         done: Dict[int, Answer] = {}
-        with progress(len(jobs), use_tqdm) as tell:
+        with progress(len(jobs), use_tqdm) as advance:
             for answer, event in self._events(jobs):
                 answer.take(event)
                 if event.kind == _lib.EVENT_DONE:
                     done[answer.job.number] = answer
-                    tell(event.n_prompt_token, event.n_output_token)
+                    advance(event.n_prompt_token, event.n_output_token)
         return [done[number] for number in range(len(jobs))]
 
     def generate(self, prompts: Prompts, sampling_params: Params = None, use_tqdm: UseTqdm = True, *,
@@ -121,7 +121,7 @@ class LLM(Model):
         return self.generate(prompts, sampling_params, use_tqdm, lora_request=lora_request)
 
     def stream(self, prompts: Prompts, sampling_params: Params = None) -> Iterator[StreamOutput]:
-        """As generate, in pieces as they come: for one prompt or several (piece.index says which)."""
+        """As generate, in pieces as they come: for one prompt or several (piece.index is its number)."""
         jobs = self._jobs(prompts, sampling_params, SamplingParams, "sampling_params")
         return self._pieces(jobs)
 

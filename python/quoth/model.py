@@ -100,8 +100,8 @@ class Answer:
     def __init__(self, model: "Model", job: Job, request_id: str) -> None:
         self.model, self.job = model, job
         self.choice: Dict[int, CompletionOutput] = {}
-        asks = job.sampling is not None and job.sampling.prompt_logprobs is not None
-        self.output = RequestOutput(request_id, job.text, job.ids, [], [None] if asks else None)
+        wanted = job.sampling is not None and job.sampling.prompt_logprobs is not None
+        self.output = RequestOutput(request_id, job.text, job.ids, [], [None] if wanted else None)
         self.embedding: Optional[List[float]] = None
 
     def completion(self, index: int) -> CompletionOutput:

@@ -1,6 +1,6 @@
 """options.py - the keywords of LLM and AsyncLLM: quoth's own, and vLLM's where they can be kept.
 
-An argument of vLLM's that asks for what quoth does anyway is accepted and has no effect; one that asks for something else
+An argument of vLLM's that requests what quoth does anyway is accepted and has no effect; one that requests something else
 is refused by name, with the reason. The server's flags are judged alike (src/option/aliases.def)."""
 import json
 import os
@@ -139,7 +139,7 @@ _VLLM: Dict[str, _Rule] = {
     "async_scheduling": _anything(),
     "use_v2_block_manager": _anything(),
     "preemption_mode": _only("swap", reason='expected "swap" (swap_space=0: prompts are computed again)'),
-    "quantization": _only("auto", "none", "gguf", reason="the model's file says how it is quantized; expected None"),
+    "quantization": _only("auto", "none", "gguf", reason="expected None: the quantization is that of the model's file"),
     "tokenizer_mode": _only("auto", reason='expected "auto"'),
     "skip_tokenizer_init": _only(False, reason=_NOT_YET),
     "revision": _only("main", reason=_NO_HUB),

@@ -1,5 +1,5 @@
 """params.py - SamplingParams under vLLM's names. Kinds and ranges are checked when it is made; what depends on the model
-(token ids, context) when a request is submitted. Both say which field is wrong."""
+(token ids, context) when a request is submitted. Both name the wrong field."""
 import copy
 import enum
 import json
@@ -10,7 +10,7 @@ from ._lib import sampling_params
 
 LOGPROBS_MAX = 20
 
-# What the library says of its sampling parameters: types, ranges, defaults.
+# The library's sampling parameters: types, ranges, defaults.
 _LISTED = {p["name"]: p for p in sampling_params()}
 # Those of a request beside them: (low, high)
 _INTS = {
@@ -74,7 +74,7 @@ class StructuredOutputsParams:
     the answer is one. grammar: GBNF or Lark. json_object: any JSON object. structural_tag: xgrammar's, as a dict or its
     text. The rest is of JSON: whitespace_pattern, an expression of the white space between its tokens;
     disable_any_whitespace: there is none; disable_additional_properties: objects have no members but those of the schema,
-    where it does not say. disable_fallback is vLLM's and changes nothing.
+    where it is not set. disable_fallback is vLLM's and changes nothing.
 
     ValueError: none or two of them, or a value of the wrong kind. What cannot be kept exactly is a ValueError of the
     generation, which names the place."""
@@ -169,7 +169,7 @@ class SamplingParams:
     truncate_prompt_tokens: Optional[int] = None
     logit_bias: Optional[Dict[int, float]] = None
     allowed_token_ids: Optional[List[int]] = None
-    # n (or best_of) beams, the n best are told: by the sum of logprobs / length ** length_penalty
+    # n (or best_of) beams, the n best are returned: by the sum of logprobs / length ** length_penalty
     use_beam_search: bool = False
     length_penalty: float = 1.0
     early_stopping: Union[bool, str] = False
@@ -299,7 +299,7 @@ class BeamSearchParams:
 @dataclass
 class PoolingParams:
     """How a prompt becomes a vector. dimensions: only its first so many numbers, brought to length 1 again (None: all).
-    pooling: which final hidden states are taken, "mean", "last" or "first" ("auto": as the model says, else last)."""
+    pooling: which final hidden states are taken, "mean", "last" or "first" ("auto": the model's own, else last)."""
     dimensions: Optional[int] = None
     pooling: str = "auto"
     normalize: Optional[bool] = None  #: vLLM's; vectors are always of length 1

@@ -86,7 +86,7 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
         if (b->pos[r] != len - r1 + r) return "positions are not consecutive";
         int page = b->page[s * b->page_stride + b->pos[r] / page_rows];
         if (b->slot[r] != page * page_rows + b->pos[r] % page_rows)
-            return "slot is not where the page table says";
+            return "slot differs from the page table";
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
 /* ops.h - what a device computes: tensors, and the table of ops on them. Part of backend.h.
  *
- * Unless a comment says "on the host", a pointer to values points to the device's memory: from
+ * Unless a comment has "on the host", a pointer to values points to the device's memory: from
  * op->alloc, of a weight, or an array of the batch that op->begin returned. Only ops access that
  * memory. */
 #ifndef QUOTH_BACKEND_OPS_H

@@ -101,7 +101,7 @@ TEST(writer_closes_before_a_reader_that_stopped)
     close(p[0]), close(p[1]);
     NEED(open_pipe(p) && writer_open(&w, p[1], 1 << 20, &e) == 0);
     close(p[0]); /* the reader is closed */
-    EXPECT(writer_put(w, "nobody\n", 7));
+    EXPECT(writer_put(w, "unread\n", 7));
     writer_close(w, 1000);
     close(p[1]);
 }

@@ -206,7 +206,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_interference = {
     .name = "bench interference",
-    .summary = "what a long prompt does to those who generate, and they to it",
+    .summary = "effect of a long prompt on running answers, and of these on it",
     .usage = "[MODEL] [OPTIONS]",
     .detail = "Sequences generate; a prompt arrives. The time between their tokens with it and "
               "without, and the "

@@ -138,7 +138,7 @@ const struct command command_bench_kernels = {
         "of the thread pool, for each step; serial is the part of the time outside of them, idle "
         "the part inside that threads waited. With --op the "
         "rows are single ops: linear layers by name, type and shape, attention at each depth, the "
-        "rest by the model's widths, for 1 row and as many as --batch and --prompt say; without "
+        "rest by the model's widths, for 1 row and as many as --batch and --prompt set; without "
         "--depth attention for one row at depths of 1k, 8k, 32k and 128k and for prompts of 512 "
         "and "
         "8192 tokens. With --fusion each row is measured with all fusions and without one, in "

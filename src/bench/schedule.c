@@ -268,8 +268,9 @@ static int latencies(struct traffic *t, struct err *e)
     if (o.starvation_us == 0) o.starvation_us = all_us / 4;
     if (rc == 0) {
         fprintf(stderr,
-                "%zu requests; load 1: all of them in %.0f s; who waited %.0f s goes first\n", t->n,
-                (double)all_us * 1e-6, (double)o.starvation_us * 1e-6);
+                "%zu requests; load 1: all of them in %.0f s; after a wait of %.0f s a request "
+                "goes first\n",
+                t->n, (double)all_us * 1e-6, (double)o.starvation_us * 1e-6);
         print_head();
     }
     for (size_t i = 0; i < load.n && rc == 0; i++)

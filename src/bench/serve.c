@@ -66,7 +66,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* ---- what was asked for ---- */
+/* ---- the requested run ---- */
 
 static int read_table(bool in_table[N_LATENCY], struct err *e)
 {
@@ -209,7 +209,8 @@ static void warn(const struct served_report *r)
                 "quoth bench serve: %zu of %zu requests are cut to a context of %d tokens\n",
                 p->n_cut, p->t.n, r->target->context_max);
     if (p->n_inexact)
-        fprintf(stderr, "quoth bench serve: %zu of %zu prompts are only about as long as asked\n",
+        fprintf(stderr,
+                "quoth bench serve: %zu of %zu prompts have only about the requested length\n",
                 p->n_inexact, p->t.n);
     if (s > 1 && cpu > 0.8 * s)
         fprintf(stderr,
@@ -333,9 +334,9 @@ const struct command command_bench_serve = {
     .usage = "[--base-url URL] [OPTIONS]",
     .detail =
         "Against any server with OpenAI's API. Options, table and JSON keys as those of vllm bench "
-        "serve; besides, what the server's /metrics tell (prefix cache, pages, speculation, "
+        "serve; besides, the server's /metrics (prefix cache, pages, speculation, "
         "FLOPs) and this machine's power. Prompts of random tokens are token ids where the "
-        "vocabulary's size is known (quoth's and llama.cpp's servers tell it, --tokenizer "
+        "vocabulary's size is known (quoth's and llama.cpp's servers report it, --tokenizer "
         "does), else words that are counted by --tokenizer or at the server's /tokenize. Sampling "
         "parameters without a flag are not sent: the server's defaults hold.",
     .options = options,

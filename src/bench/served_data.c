@@ -285,7 +285,7 @@ int prompts_make(struct prompts *p, struct target *t, struct err *e)
     int rc = counter_open(&c, tokenizer_path, e);
     if (rc == 0) rc = make_dataset(p, t, &c, e);
     if (rc == 0 && c.none && c.excuse.text[0])
-        fprintf(stderr, "quoth bench serve: nobody counts tokens here (%s); --tokenizer does\n",
+        fprintf(stderr, "quoth bench serve: tokens cannot be counted (%s); give --tokenizer\n",
                 c.excuse.text);
     counter_close(&c);
     return rc;

@@ -144,7 +144,7 @@ struct fetch_request target_get(const struct target *t, const char *url)
         .url = url, .header = (const char *const *)t->header.v, .n_header = t->header.n};
 }
 
-/* ---- asking ---- */
+/* ---- sending requests ---- */
 
 /* Request a path, with a body to POST or without one; the status must be 200. */
 static int send(struct target *t, const char *path, const struct buf *body, struct buf *answer,

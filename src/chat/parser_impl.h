@@ -144,9 +144,9 @@ step_fn tool_step, reason_step;
 enum verdict tool_is_call(struct stage *s, const char *text, size_t n, bool end);
 
 /* tool_body.c: parse a call of the stage's family from text[0, n), which begins after its mark and
- * blanks. YES: *n_used bytes were the call; NO: at least *n_used bytes are no call. tell: also emit
+ * blanks. YES: *n_used bytes were the call; NO: at least *n_used bytes are no call. report: also emit
  * it. s->scan as in tool_is_call. */
-enum verdict tool_body(struct stage *s, const char *text, size_t n, bool tell, size_t *n_used);
+enum verdict tool_body(struct stage *s, const char *text, size_t n, bool report, size_t *n_used);
 
 void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n);
 void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments,

@@ -68,20 +68,20 @@ static void emit_object(struct stage *s, const struct call_body *b, const struct
     emit(s, name, b->id_key ? json_text(json_field(call, b->id_key), NULL) : NULL, &out);
 }
 
-/* Return whether text[0, n) is a call. tell: emit it, too. */
+/* Return whether text[0, n) is a call. report: emit it, too. */
 static bool read_object(struct stage *s, const struct call_body *b, const char *text, size_t n,
-                        bool tell)
+                        bool report)
 {
     struct json *j = parse(s, text, n);
     const char *name = json_text(json_field(j, b->name_key), NULL);
-    if (name && tell) emit_object(s, b, j, name, text, n);
+    if (name && report) emit_object(s, b, j, name, text, n);
     json_drop(j);
     return name != NULL;
 }
 
-/* Return whether text[0, n) is a list of calls, which may be empty. tell: emit them, too. */
+/* Return whether text[0, n) is a list of calls, which may be empty. report: emit them, too. */
 static bool read_list(struct stage *s, const struct call_body *b, const char *text, size_t n,
-                      bool tell)
+                      bool report)
 {
     struct json *list = parse(s, text, n);
     size_t count = json_count(list);
@@ -89,7 +89,7 @@ static bool read_list(struct stage *s, const struct call_body *b, const char *te
     for (size_t i = 0; ok && i < count; i++)
         ok = json_text(json_field(json_item(list, i), b->name_key), NULL) != NULL;
     json_drop(list);
-    for (size_t i = 0, at = 1; ok && tell && i < count; i++) {
+    for (size_t i = 0, at = 1; ok && report && i < count; i++) {
         at += strcspn(text + at, "{");
         struct scan scan = {0};
         size_t k = value_len(&scan, text + at, n - at);
@@ -100,14 +100,14 @@ static bool read_list(struct stage *s, const struct call_body *b, const char *te
 }
 
 static enum verdict json_body(struct stage *s, const struct call_body *b, const char *text,
-                              size_t n, bool tell, size_t *n_used)
+                              size_t n, bool report, size_t *n_used)
 {
     bool list = b->form == CALL_LIST;
     if (text[0] != (list ? '[' : '{')) return CALL_NO;
     size_t k = value_len(&s->scan, text, n);
     if (k == 0) return CALL_MAYBE;
     *n_used = k;
-    bool ok = list ? read_list(s, b, text, k, tell) : read_object(s, b, text, k, tell);
+    bool ok = list ? read_list(s, b, text, k, report) : read_object(s, b, text, k, report);
     return ok ? CALL_YES : CALL_NO;
 }
 
@@ -151,7 +151,7 @@ static enum verdict named_head(const struct call_body *b, const char *text, size
 }
 
 static enum verdict named_body(struct stage *s, const struct call_body *b, const char *text,
-                               size_t n, bool tell, size_t *n_used)
+                               size_t n, bool report, size_t *n_used)
 {
     char name[NAME_BYTE_MAX], id[NAME_BYTE_MAX];
     size_t at = 0;
@@ -165,7 +165,7 @@ static enum verdict named_body(struct stage *s, const struct call_body *b, const
     *n_used = at + k;
     struct json *j = parse(s, text + at, k);
     struct buf out = {0};
-    if (j && tell) {
+    if (j && report) {
         buf_add(&out, text + at, k);
         emit(s, name, *id ? id : NULL, &out);
     }
@@ -173,12 +173,12 @@ static enum verdict named_body(struct stage *s, const struct call_body *b, const
     return j ? CALL_YES : CALL_NO;
 }
 
-enum verdict tool_body(struct stage *s, const char *text, size_t n, bool tell, size_t *n_used)
+enum verdict tool_body(struct stage *s, const char *text, size_t n, bool report, size_t *n_used)
 {
     enum verdict v = CALL_NO;
     *n_used = 0;
     for (const struct call_body *b = s->tools->body; v == CALL_NO && b->form != CALL_FORM_END; b++)
-        v = b->form == CALL_NAMED ? named_body(s, b, text, n, tell, n_used)
-                                  : json_body(s, b, text, n, tell, n_used);
+        v = b->form == CALL_NAMED ? named_body(s, b, text, n, report, n_used)
+                                  : json_body(s, b, text, n, report, n_used);
     return v;
 }

@@ -12,7 +12,7 @@
 #include "api/api.h"
 #include "chat/chat.h"
 
-/* ---- sampling.c: how, as the flags say ---- */
+/* ---- sampling.c: how, as the flags set it ---- */
 
 /* --temperature, --top-k, ... --seed, --stop */
 extern const struct option sample_options[];
@@ -35,7 +35,7 @@ struct reply_options reply_options_read(const struct session *s, struct arena *a
 
 extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
 bool constraint_is_set(void);
-/* Hold a request with its sampling parameters to what the flags ask for, if anything. The error names the flag. */
+/* Hold a request with its sampling parameters to the flags' constraint, if any. The error names the flag. */
 int constraint_hold(struct request *r, const struct session *s, struct err *e);
 
 /* ---- template.c: what the model sees ---- */

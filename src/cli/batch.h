@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* ---- batch_in.c: lines that ask ---- */
+/* ---- batch_in.c: lines of requests ---- */
 
 struct batch_in {
     FILE *file;      /* owned */

@@ -25,7 +25,7 @@
 enum { SYNC_EVERY_US = 1000000 };
 static const char line_start[] = "{\"id\":\"batch_req_";
 
-/* ---- who has an answer ---- */
+/* ---- requests that have answers ---- */
 
 struct batch_key batch_key_id(const char *custom_id, size_t n)
 {

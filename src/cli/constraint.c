@@ -1,4 +1,4 @@
-/* constraint.c - what the answers of quoth run are held to, as its flags say. The flags become the fields of a request's body, so
+/* constraint.c - the constraint of the answers of quoth run, from its flags. The flags become the fields of a request's body, so
  * that one reader decides what they mean (api_hold). */
 #include "answer.h"
 
@@ -156,8 +156,8 @@ int constraint_hold(struct request *r, const struct session *s, struct err *e)
     int rc = check_flags(e);
     if (rc == 0) rc = put_body(&b, &flag, &field, e);
     if (rc == 0 && r->params.ignore_eos)
-        rc = err_set(e, ERR_ARG, "--ignore-eos: not with %s, which says where the answer ends",
-                     flag);
+        rc =
+            err_set(e, ERR_ARG, "--ignore-eos: must not come with %s, which ends the answer", flag);
     if (rc == 0) rc = json_parse(&body, b.data, b.n, NULL, e);
     if (rc == 0 && (rc = api_hold(r, &api, body, e)) != 0) rc = err_rename(e, rc, field, flag);
     json_drop(body);

@@ -330,11 +330,11 @@ static int run(int n_arg, char **arg)
 
 const struct command command_grammar = {
     .name = "grammar",
-    .summary = "can a schema or grammar be kept, and does it take a text?",
+    .summary = "check a schema or grammar, and a text against it",
     .usage = "check SCHEMA|--regex RE|--gbnf FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]",
-    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or what the "
-              "options say. What cannot be kept exactly is "
-              "refused with its place. With TEXT, a file or - for standard input, check whether "
+    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the "
+              "options' constraint. What cannot be kept exactly is "
+              "rejected with its place. With TEXT, a file or - for standard input, check whether "
               "the whole text satisfies it, and if "
               "not, from which byte on. Exits 0 (it does), 1 (it does not, or the constraint is "
               "refused) or 2 (usage).",

@@ -122,9 +122,10 @@ const struct command command_health = {
     .name = "health",
     .summary = "is a server ready? exit status 0: yes",
     .usage = "[http://HOST:PORT|unix:PATH] [OPTIONS]",
-    .detail = "Asks /health of the server there (http://127.0.0.1:8000), which needs no key. For a "
-              "container's HEALTHCHECK, "
-              "probes and scripts. It speaks no TLS.",
+    .detail =
+        "Requests /health of the server at URL (http://127.0.0.1:8000), which needs no key. For a "
+        "container's HEALTHCHECK, "
+        "probes and scripts. It speaks no TLS.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

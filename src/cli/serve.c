@@ -51,7 +51,7 @@ static const struct option options[] = {
     WORDS_OPTION("served-model-name", "NAME...", &names,
                  "what clients call the model; *: any name (default: its own name)"),
     NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
-                "pooling of /v1/embeddings: mean, last, first or auto, as the model says, else "
+                "pooling of /v1/embeddings: mean, last, first or auto: the model's own, else "
                 "last (default auto)"),
     LIST_OPTION("allowed-origins", "ORIGIN", &origins,
                 "web pages of this origin may use the server, as those of this machine may; *: all",

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- a server that is asked once a second ---- */
+/* ---- a server that is polled once a second ---- */
 
 struct server {
     int second, running, prompt, generation, queries, hits, n_fast, n_slow;

@@ -212,7 +212,7 @@ static void bind_keys(EditLine *el)
     el_wset(el, EL_EDITOR, L"emacs");
     el_wset(el, EL_ADDFN, L"quoth-suspend", L"stop the program for now", on_suspend_key);
     el_wset(el, EL_ADDFN, L"quoth-clear", L"clear the screen", on_clear_key);
-    el_wset(el, EL_ADDFN, L"quoth-identity", L"the terminal says who it is", on_identity);
+    el_wset(el, EL_ADDFN, L"quoth-identity", L"the terminal's identity", on_identity);
     for (size_t i = 0; i < sizeof key / sizeof *key; i++)
         el_wset(el, EL_BIND, key[i][0], key[i][1], NULL);
 }

@@ -345,7 +345,7 @@ static int too_long(const struct engine *en, const struct request *r, int64_t mo
                      ": This model's maximum context length is %lld tokens. However, the "
                      "request has %zu prompt tokens%s, which is too large. Shorten the prompt%s.",
                      (long long)most, r->prompt.n,
-                     (int64_t)r->prompt.n == most ? " and asks for at least one more" : "", advice);
+                     (int64_t)r->prompt.n == most ? " and needs at least one more" : "", advice);
     return err_figures(e, rc, (long long)r->prompt.n, most);
 }
 

@@ -201,8 +201,8 @@ static void choice_done(struct sim *s, const struct client *c, struct choice *x,
 {
     if (x->done) fail(s, "a choice ends twice");
     x->done = true;
-    if (f == FINISH_ABORT && !c->aborted) fail(s, "aborted by nobody");
-    if (f == FINISH_TIMEOUT && !c->may_expire) fail(s, "a deadline that nobody set");
+    if (f == FINISH_ABORT && !c->aborted) fail(s, "aborted without a reason");
+    if (f == FINISH_TIMEOUT && !c->may_expire) fail(s, "a deadline that was not set");
     if (f == FINISH_ERROR) fail(s, "an error");
     if ((f == FINISH_STOP || f == FINISH_LENGTH) && x->n_got != x->n_want)
         fail(s, "tokens are missing");

@@ -91,11 +91,11 @@ static void *client(void *arg)
     is_client = true;
     struct err e;
     struct queue *q = engine_reply_queue();
-    struct request *rq = make_request(r, "Once upon a time there was a cat who", 40, q, &e);
+    struct request *rq = make_request(r, "Once upon a time there was a cat and", 40, q, &e);
     struct reply reply;
     struct buf text = {0};
     struct event ev;
-    static const struct text_span stop = {"never said", 10};
+    static const struct text_span stop = {"never here", 10};
     struct reply_options o = {.tokenizer = r->tok, .stop = &stop, .n_stop = 1};
     if (!rq || reply_open(&reply, r->en, rq->id, &o, &e) != 0) return "cannot submit";
     if (engine_submit(r->en, rq, &e) != 0) return "refused";

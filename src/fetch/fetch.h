@@ -68,7 +68,7 @@ struct fetch_request {
     int64_t total_ms; /* timeout; 0: as the client's options */
     void *ctx;
     /* Called with bytes of the body as they arrive; the status is known. Return false to end the
-     * request; the result's error then says that the body was not wanted. NULL: discard. Must not
+     * request; the result's error is then that the body was not wanted. NULL: discard. Must not
      * use `f`. */
     bool (*on_body)(void *ctx, int status, const char *data, size_t n);
     /* The last call for this request; NULL: none. It may start other requests. */

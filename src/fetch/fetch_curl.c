@@ -47,7 +47,7 @@ struct fetch {
     char *unix_socket, *ca_file, *no_proxy; /* owned */
 };
 
-/* ---- what libcurl asks for ---- */
+/* ---- callbacks of libcurl ---- */
 
 static int watch(CURL *easy, curl_socket_t fd, int what, void *ctx, void *unused)
 {

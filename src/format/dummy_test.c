@@ -258,8 +258,7 @@ static void expect_refused(const struct dummy_options *o, const char *word)
 {
     struct err e;
     struct checkpoint *c = open_dummy(o, &e);
-    if (c || !strstr(e.text, word))
-        test_fail(__FILE__, __LINE__, "\"%s\" does not say %s", e.text, word);
+    if (c || !strstr(e.text, word)) test_fail(__FILE__, __LINE__, "\"%s\" lacks %s", e.text, word);
     checkpoint_close(c);
 }
 

@@ -22,7 +22,7 @@ static void expect_refused(struct made *g, const char *want)
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
     else if (!strstr(e.text, want) || !strstr(e.text, "refused.gguf"))
-        test_fail(__FILE__, __LINE__, "\"%s\" does not say: %s", e.text, want);
+        test_fail(__FILE__, __LINE__, "\"%s\" lacks: %s", e.text, want);
     checkpoint_close(c);
 }
 
@@ -238,8 +238,7 @@ static void expect_split_refused(const char *name, const char *want)
     struct err e = {0};
     struct checkpoint *c;
     EXPECT(checkpoint_open(&c, temp_path(name), &e) != 0);
-    if (!strstr(e.text, want))
-        test_fail(__FILE__, __LINE__, "\"%s\" does not say: %s", e.text, want);
+    if (!strstr(e.text, want)) test_fail(__FILE__, __LINE__, "\"%s\" lacks: %s", e.text, want);
     checkpoint_close(c);
 }
 

@@ -139,8 +139,7 @@ static void expect_refused(const struct checkpoint *c, const char *word)
 {
     struct err e = {0};
     EXPECT(checkpoint_write_gguf(c, temp_path("unwritten.gguf"), NULL, NULL, &e) != 0);
-    if (!strstr(e.text, word))
-        test_fail(__FILE__, __LINE__, "\"%s\" does not say %s", e.text, word);
+    if (!strstr(e.text, word)) test_fail(__FILE__, __LINE__, "\"%s\" lacks %s", e.text, word);
     EXPECT(!file_exists(temp_path("unwritten.gguf")));
 }
 

@@ -64,8 +64,8 @@ static int load_index(struct checkpoint *c, const char *dir, const char *path, s
     struct strmap files = {0};
     const struct json *map = json_field(index, "weight_map");
     if (json_kind(map) != JK_OBJECT || json_count(map) == 0)
-        rc = err_set(e, ERR_FORMAT, "weight_map: expected an object with tensors, got %s",
-                     json_kind_name(json_kind(map)));
+        rc = err_field(e, ERR_FORMAT, "weight_map", ": expected an object with tensors, got %s",
+                       json_kind_name(json_kind(map)));
     if (rc == 0) rc = load_shards(c, dir, map, &files, e);
     if (rc == 0) rc = check_shards(c, map, &files, e);
     strmap_deinit(&files);

@@ -51,7 +51,7 @@ static void expect_refused(const char *want)
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
     else if (!strstr(e.text, want) || !strstr(e.text, "/tmp/"))
-        test_fail(__FILE__, __LINE__, "\"%s\" does not say: %s", e.text, want);
+        test_fail(__FILE__, __LINE__, "\"%s\" lacks: %s", e.text, want);
     checkpoint_close(c);
 }
 

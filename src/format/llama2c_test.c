@@ -89,7 +89,7 @@ static void expect_refused(struct made *g, const char *want)
     if (c)
         test_fail(__FILE__, __LINE__, "accepted, expected: %s", want);
     else if (!strstr(e.text, want) || !strstr(e.text, "model.bin"))
-        test_fail(__FILE__, __LINE__, "\"%s\" does not say: %s", e.text, want);
+        test_fail(__FILE__, __LINE__, "\"%s\" lacks: %s", e.text, want);
     checkpoint_close(c);
 }
 

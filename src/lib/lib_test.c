@@ -159,7 +159,7 @@ TEST(lib_bad_requests_name_the_field)
     quoth_close(m);
 }
 
-/* Answers are held to what params ask for, under the server's names. */
+/* Answers are held to the constraints of params, under the server's names. */
 TEST(lib_answers_are_held_to_a_constraint)
 {
     static const char *const held[][2] = {

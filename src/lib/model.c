@@ -47,7 +47,8 @@ static int read_options(struct session_options *o, const quoth_option *option, s
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = option[i].key && option[i].value
                  ? session_option_set(o, option[i].key, option[i].value, e)
-                 : err_set(e, ERR_ARG, "options[%zu]: expected a key and a value, got NULL", i);
+                 : err_field(e, ERR_ARG, "options", "[%zu]: expected a key and a value, got NULL",
+                             i);
     return rc;
 }
 

@@ -70,7 +70,7 @@ static void expect(const struct arch *a, const char *fields, const char *word)
     if (!word && r.rc != 0)
         test_fail(__FILE__, __LINE__, "%s {%s}: %s", a->name, fields, r.e.text);
     else if (word && (r.rc == 0 || !strstr(r.e.text, word)))
-        test_fail(__FILE__, __LINE__, "%s {%s}: \"%s\" does not say %s", a->name, fields,
+        test_fail(__FILE__, __LINE__, "%s {%s}: \"%s\" lacks %s", a->name, fields,
                   r.rc == 0 ? "accepted" : r.e.text, word);
     done(&r);
 }

@@ -146,8 +146,8 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     return rc;
 }
 
-int model_verify(const struct checkpoint *c, const struct model_options *o, model_verdict_fn *tell,
-                 void *ctx, struct err *e)
+int model_verify(const struct checkpoint *c, const struct model_options *o,
+                 model_verdict_fn *report, void *ctx, struct err *e)
 {
     struct model *m;
     int rc = new_model(&m, c, o->backend, e), n = rc == 0 ? (int)m->tensor.n : 0;
@@ -159,7 +159,7 @@ int model_verify(const struct checkpoint *c, const struct model_options *o, mode
                      : err_set(e, ERR_MISSING, "%s: packed weights not found; the cache is off",
                                checkpoint_path(c));
     }
-    for (int i = 0; i < n && rc == 0; i++) tell(ctx, m->tensor.v[i]->name, verdict[i]);
+    for (int i = 0; i < n && rc == 0; i++) report(ctx, m->tensor.v[i]->name, verdict[i]);
     free(verdict);
     model_close(m);
     return rc;

@@ -64,12 +64,12 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
 void model_close(struct model *m); /* NULL is fine */
 const struct model_info *model_info(const struct model *m);
 
-/* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `tell` once per
+/* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per
  * packed tensor. Removes the stored weights unless all tensors are equal. Returns ERR_MISSING if
  * nothing is stored, ERR_FORMAT if the store cannot be read, or an error of model_open. */
 typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
-int model_verify(const struct checkpoint *c, const struct model_options *o, model_verdict_fn *tell,
-                 void *ctx, struct err *e);
+int model_verify(const struct checkpoint *c, const struct model_options *o,
+                 model_verdict_fn *report, void *ctx, struct err *e);
 
 /* Return the thread pool of model_forward, borrowed. It is idle between two forward calls. */
 struct pool *model_pool(const struct model *m);

@@ -130,8 +130,8 @@ static bool refuse_key(struct net *n, struct exchange *x)
     int wait = key_wait_s(x->key, time_us());
     if (wait > 0)
         exchange_error(x, &(struct net_error){.status = 429, .retry_after = wait},
-                       "key %s may ask %g times a minute; try again in %d s", x->key->name,
-                       x->key->per_minute, wait);
+                       "key %s: must send at most %g requests a minute; try again in %d s",
+                       x->key->name, x->key->per_minute, wait);
     else if (x->route && x->route->how & ROUTE_ADMIN && !x->key->admin)
         exchange_error(x, &(struct net_error){.status = 403, .code = "admin_key_needed"},
                        "key %s is no administrator's; role=admin in the key file makes it one",

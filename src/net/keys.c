@@ -96,7 +96,7 @@ static int read_share(double *out, const char *text, struct err *e)
     int rc = read_number(&x, text, "share", e);
     if (rc) return rc;
     if (x < 1e-3 || x > 1e6) /* virtual time is divided by it, and remains an integer */
-        return err_set(e, ERR_FORMAT, "share: must be in [0.001, 1000000], got %g", x);
+        return err_field(e, ERR_FORMAT, "share", ": must be in [0.001, 1000000], got %g", x);
     *out = x;
     return 0;
 }

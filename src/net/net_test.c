@@ -378,7 +378,7 @@ static void hang_up(void)
     int64_t start = time_us();
     client_close(&c);
     EXPECT(rig_until(&rig.n_disconnected, 1, SOON));
-    test_note("noticed after %.2f ms", (double)(time_us() - start) * 1e-3);
+    test_note("detected after %.2f ms", (double)(time_us() - start) * 1e-3);
     usleep(50000);
     EXPECT_INT(atomic_load(&rig.n_disconnected), 1);
     atomic_store(&rig.release, true);

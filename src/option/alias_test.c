@@ -1,4 +1,4 @@
-/* Goal: the table of other engines' spellings is sound, and values are mapped, accepted or rejected as its rows say. Method:
+/* Goal: the table of other engines' spellings is sound, and values are mapped, accepted or rejected as its rows require. Method:
  * each row of aliases.def by itself; single flags through options_parse on a small command. */
 #include "option_impl.h"
 

@@ -37,7 +37,7 @@ void help_command(const struct command *c)
     if (c->sub) {
         printf("\ncommands:\n");
         command_lines(c->sub);
-        printf("\nquoth help %s COMMAND tells more.\n", c->name);
+        printf("\nMore: quoth help %s COMMAND.\n", c->name);
         return;
     }
     printf("\noptions:\n");
@@ -52,7 +52,7 @@ void help_all(const struct command *const *list)
            "[OPTIONS]\n\ncommands:\n",
            QUOTH_VERSION);
     command_lines(list);
-    printf("\nquoth COMMAND --help tells more.\n");
+    printf("\nMore: quoth COMMAND --help.\n");
 }
 
 /* Text for troff: a backslash, and a dot or quote at a line's start, are escaped; - is a minus. */
@@ -114,6 +114,6 @@ void help_man(const struct command *const *list)
            QUOTH_VERSION);
     printf(".B quoth\n.I COMMAND\n[\\fIARGUMENTS\\fR] [\\fIOPTIONS\\fR]\n.SH COMMANDS\n");
     man_commands(list);
-    printf(".SH EXIT STATUS\n0: done. 1: it failed, and one sentence on standard error says why. "
+    printf(".SH EXIT STATUS\n0: done. 1: it failed, for the reason on standard error. "
            "2: wrong usage.\n");
 }

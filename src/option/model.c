@@ -35,7 +35,7 @@ static const struct option pack_cache_options[] = {
 
 const struct option model_options[] = {
 #include "session/model.def"
-    FLAG_OPTION("verbose", &verbose, "say what is loaded and where memory goes", .letter = 'v'),
+    FLAG_OPTION("verbose", &verbose, "report what is loaded and the use of memory", .letter = 'v'),
     OPTIONS_OF(pack_cache_options),
     OPTIONS_OF(load_options),
     OPTIONS_END,

@@ -1,5 +1,5 @@
 /* option.h - tables of options, which the parser, help, man page and config files read; the options
- * that open a model, and opening the model as they say; a progress line. The commands themselves are
+ * that open a model, and opening the model by them; a progress line. The commands themselves are
  * in cli/ and bench/.
  *
  * Results go to standard output, everything else to standard error. A command exits with 0, 1 (failed;
@@ -142,7 +142,7 @@ void help_command(const struct command *c);
 void help_all(const struct command *const *list);
 void help_man(const struct command *const *list); /* troff */
 
-/* ---- model.c: opening what session/session.h opens, as the options say ---- */
+/* ---- model.c: opening what session/session.h opens, by the options ---- */
 
 struct session;
 struct session_options;

@@ -6,7 +6,7 @@
  * holds a limited number of entries and of bytes. The least recently used entry without a user is
  * dropped first. Entries are compared in full: equal hashes are not enough.
  *
- * A client cannot read another client's grammar. It can notice by time that one has been compiled. */
+ * A client cannot read another client's grammar. It can detect by time that one has been compiled. */
 #ifndef QUOTH_SESSION_COMPILED_H
 #define QUOTH_SESSION_COMPILED_H
 

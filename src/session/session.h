@@ -130,8 +130,8 @@ int session_n_thread(const struct session *s); /* threads that run; may be fewer
 struct weights_options session_weights(const struct session_options *o, struct filecache *cache);
 const char *pack_cache_dir(void); /* NULL if there is no place for it */
 
-/* Set *out to the pooling of embeddings: "mean", "last", "first" (or "cls"), or "auto" (as the
- * model says, else last). */
+/* Set *out to the pooling of embeddings: "mean", "last", "first" (or "cls"), or "auto" (the
+ * model's own, else last). */
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e);
 
 /* Return quoth's defaults, overridden by the recommendations of the model's authors

@@ -134,7 +134,8 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
 {
     size_t n;
     const char *text = json_text(json_field(j, "content"), &n);
-    if (!text || id < 0) return err_set(e, ERR_FORMAT, "added_tokens: expected an id and content");
+    if (!text || id < 0)
+        return err_field(e, ERR_FORMAT, "added_tokens", ": expected an id and content");
     bool special = json_bool(json_field(j, "special"), false);
     bool raw = !json_bool(json_field(j, "normalized"), false) || t->norm.n == 0;
     const struct piece *was = (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;

@@ -360,7 +360,7 @@ TEST(bad_files_are_refused_in_words)
         write_temp(bad[i].name, bad[i].text);
         EXPECT(tokenizer_open_file(&t, temp_path(bad[i].name), NULL, &e) < 0 && t == NULL);
         if (!strstr(e.text, bad[i].says) || !strstr(e.text, bad[i].name))
-            test_fail(__FILE__, __LINE__, "case %zu says: %s", i, e.text);
+            test_fail(__FILE__, __LINE__, "case %zu: %s", i, e.text);
         remove(temp_path(bad[i].name));
     }
 }

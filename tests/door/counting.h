@@ -42,7 +42,7 @@ enum counted {
 /* WRAP_PLAIN: a counting backend without fused forms. */
 enum wrap { WRAP_NONE, WRAP_COUNTING, WRAP_PLAIN };
 
-/* The CPU's backend behind that door; WRAP_NONE: itself, unless QUOTH_DOOR says otherwise. */
+/* The CPU's backend behind that door; WRAP_NONE: itself, unless QUOTH_DOOR is set. */
 int test_backend(struct backend **out, enum wrap wrap, const struct backend_options *o,
                  struct err *e);
 

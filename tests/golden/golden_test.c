@@ -392,7 +392,7 @@ static void many_against_alone(const char *model, enum wrap wrap)
     buf_deinit(&tokens);
 }
 
-/* The outputs of 12 tokens in one step, of the kind that `kind` says for each. */
+/* The outputs of 12 tokens in one step, each of its `kind`. */
 static struct model_out twelve_rows(struct loaded *l, struct batch *b, const int32_t *ids,
                                     const int32_t *kind)
 {
@@ -494,7 +494,7 @@ TEST(same_bits_through_a_counting_backend)
     }
 }
 
-/* Method: what a step of one sequence asks of the backend. Its batch goes over once; its logits come back once, and nothing
+/* Method: the calls of the backend in a step of one sequence. Its batch goes over once; its logits come back once, and nothing
  * else does; what goes over beside it is a row of the rope's tables for each position that is new. */
 TEST(a_step_sends_its_batch_and_fetches_its_logits_once)
 {

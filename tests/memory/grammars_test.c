@@ -44,7 +44,7 @@ enum { N_SAMPLE = sizeof samples / sizeof *samples };
 
 static struct tokenizer *tok;
 
-/* What a grammar says along a walk: a hash of all masks. */
+/* Return a hash of all masks of a grammar along a walk. */
 struct seen {
     uint64_t hash;
     bool ends;

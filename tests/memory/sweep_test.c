@@ -1,7 +1,7 @@
 /* Goal: an allocation that fails is an error, never a crash and never another answer, and what comes after it is answered
  * as ever.
  * Method: the server on the bundled model in this process. Each allocation of a load and of one request of each kind fails
- * once, alone and with all behind it; then the same request is asked again without failures. Of a load and of requests held to a
+ * once, alone and with all behind it; then the same request is sent again without failures. Of a load and of requests held to a
  * constraint every tenth allocation, each under QUOTH_LONG=1. */
 #include "../alloc.h"
 #include "../unit.h"

@@ -31,7 +31,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
     IDLE("config.rope_parameters.full_attention", "its fields are read"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
-    IDLE("config._sliding_window_pattern", "the class passes over it: layer_types says the same"),
+    IDLE("config._sliding_window_pattern", "the class ignores it: layer_types has the same"),
     IDLE("config.cache_implementation", "how the reference's program computes the same"),
     ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
     ONLY("config.use_bidirectional_attention", 0,
