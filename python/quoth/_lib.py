@@ -150,7 +150,7 @@ class Error:
         sentence = in_python(sentence)
         if status == ERR_MEMORY:
             raise MemoryError(sentence)
-        if status in (ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED):
+        if field or status in (ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED):
             raise ParameterError(sentence, name)
         raise QuothError(sentence)
 
