@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { HEARD_MOST = 128 }; /* a quarter of a reply queue */
+enum { EVENTS_PER_WAKE = 128 }; /* a quarter of a reply queue */
 
 static void note(struct part *p, struct answer_log *log, const struct event *ev)
 {
@@ -28,12 +28,12 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
 
 /* Engine thread: an event has come. Each is worth a look where text is told at once or may end the answer; else only the last,
  * and so many that the queue has room: to wake whoever waits takes the core from the engine. */
-static void hear(void *part, const void *event)
+static void on_event(void *part, const void *event)
 {
     struct part *p = part;
     const struct event *ev = event;
     bool last = ev->kind == EVENT_DONE;
-    if (last || p->eager || ++p->n_heard % HEARD_MOST == 0) queue_push(p->bell, "");
+    if (last || p->eager || ++p->n_event % EVENTS_PER_WAKE == 0) queue_push(p->bell, "");
 }
 
 int64_t part_bytes(const struct part *p, const struct api *a)
@@ -57,9 +57,9 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
     p->bell = c->bell;
     p->eager = c->stream || p->reply.n_stop > 0;
-    if (c->bell) queue_listen(p->queue, hear, p);
+    if (c->bell) queue_listen(p->queue, on_event, p);
     p->request->reply = p->queue;
-    p->wants_log = p->request->params.n_logprob >= 0;
+    p->needs_log = p->request->params.n_logprob >= 0;
     p->ranked = p->request->best_of > 0;
     p->max_tokens = engine_max_tokens(c->api->session->engine, p->request);
     int rc = keep_prompt(p, c) ? 0 : err_memory(e, "a prompt", p->request->prompt.n);
@@ -75,7 +75,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
 {
     bool belongs = ev->kind == EVENT_TOKEN && !a->reply.matched, open = !a->reply.finish;
     if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
-    if (belongs && p->wants_log) note(p, &a->log, ev);
+    if (belongs && p->needs_log) note(p, &a->log, ev);
     if (reply_event(&a->reply, ev, &a->text) && open) a->stop_id = ev->stop_id;
     p->no_memory |= a->reply.failed;
 }

@@ -69,7 +69,7 @@ int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
 bool api_call_streams(const struct api_call *c);
 void api_call_stream(struct api_call *c, struct buf *out);
 /* Is there something to tell other than a refusal or an error? */
-bool api_call_speaks(const struct api_call *c);
+bool api_call_has_output(const struct api_call *c);
 /* Have what runs stopped; poll until it is complete. */
 void api_call_cancel(struct api_call *c);
 const char *api_call_id(const struct api_call *c); /* the response's "id" */

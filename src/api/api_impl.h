@@ -37,7 +37,7 @@ enum {
     ENDPOINT_LIBRARY = 16
 };
 int fields_check(const struct json *body, unsigned where, struct err *e);
-bool body_asks(const struct json *value); /* null, false, 0, "", [] and {} ask for nothing */
+bool body_is_set(const struct json *value); /* false for null, false, 0, "", [] and {} */
 
 /* ---- answers ---- */
 
@@ -74,13 +74,13 @@ struct part {                /* one prompt of a call */
     struct queue *queue;        /* owned */
     struct queue *bell;         /* borrowed; NULL: no listener */
     bool eager;                 /* the bell rings for each event        */
-    unsigned n_heard;           /* engine thread: of others             */
+    unsigned n_event;           /* engine thread: of others             */
     struct reply_options reply; /* arrays in the call's arena */
     struct choice *choice;      /* owned [n] */
     int n;
     int n_prompt;   /* tokens of its prompt; 0 before it was checked */
     int max_tokens; /* of a choice */
-    bool wants_log; /* of generated tokens */
+    bool needs_log; /* of generated tokens */
     bool ranked;    /* more is computed than told: best_of */
     bool held;      /* to a constraint */
     /* of the prompt's, where they were asked for: its first token, which has none, and the others */
@@ -126,7 +126,8 @@ struct api_call {
     bool one_tool_call, no_reasoning;
     char *begun; /* arena: what the prompt holds of the answer already */
     size_t n_begun;
-    struct text_span told; /* arena: said before what the model says, of a message that is echoed */
+    struct text_span
+        echoed; /* arena: text of the last message, emitted before the generated text */
 };
 
 /* Return 0 if the choice has an answer, else a negative code and a sentence. */
@@ -149,7 +150,7 @@ int read_prompt_logprobs(struct api_call *c, struct request *r, const struct jso
 
 /* ---- constrain.c ---- */
 
-struct constraint_asked {
+struct constraint_spec {
     const char *field,
         *place; /* static: the body's field, and what in it ("" or ".json_schema.schema") sentences name */
     enum grammar_kind kind;
@@ -158,9 +159,9 @@ struct constraint_asked {
     struct grammar_options options;
 };
 /* Compile what the answers are held to: once per call, on the caller's thread, which it may take as long as the limits allow. */
-int call_constrain(struct api_call *c, const struct constraint_asked *asked, struct err *e);
+int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e);
 /* The same of a value: a text is it, another one is written as JSON. */
-int call_constrain_json(struct api_call *c, const struct constraint_asked *asked,
+int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e);
 /* Give each request its fork. */
 int call_hold_requests(struct api_call *c, struct err *e);

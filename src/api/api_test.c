@@ -55,7 +55,7 @@ static struct json *parse(const char *text)
 }
 
 /* The answer to a body, or the error object: owned by the caller. */
-static struct json *ask(struct rig *r, const char *url, const char *body)
+static struct json *post(struct rig *r, const char *url, const char *body)
 {
     struct err e = {0};
     struct api_call *c = NULL;
@@ -78,7 +78,7 @@ static struct json *ask(struct rig *r, const char *url, const char *body)
 }
 
 /* The frames of a body's stream as a list; owned by the caller. */
-static struct json *ask_stream(struct rig *r, const char *url, const char *body)
+static struct json *post_stream(struct rig *r, const char *url, const char *body)
 {
     struct err e = {0};
     struct api_call *c = NULL;
@@ -132,7 +132,7 @@ static const char *text_at(const struct json *j, const char *path)
 static void refused_at(struct rig *r, const char *url, const char *body, const char *param,
                        const char *place)
 {
-    struct json *got = ask(r, url, body);
+    struct json *got = post(r, url, body);
     if (strcmp(text_at(got, "param"), param) != 0 || !strstr(text_at(got, "message"), place))
         test_fail(__FILE__, __LINE__, "%.200s: param %s, message %s", body, text_at(got, "param"),
                   text_at(got, "message"));
@@ -146,7 +146,7 @@ static void refused(struct rig *r, const char *url, const char *body, const char
 
 static void accepted(struct rig *r, const char *url, const char *body)
 {
-    struct json *got = ask(r, url, body);
+    struct json *got = post(r, url, body);
     if (json_count(at(got, "choices")) + json_count(at(got, "data")) == 0)
         test_fail(__FILE__, __LINE__, "%s: %s", body, text_at(got, "message"));
     json_drop(got);
@@ -160,14 +160,14 @@ static void accepted(struct rig *r, const char *url, const char *body)
 #define TOOL(more) "'tools':[{'type':'function','function':{'name':'f','parameters':{}" more "}}]"
 
 /* Nine letters and digits, never the same twice. */
-static void check_id(const char *id, char (*seen)[10], size_t n_seen)
+static void check_id(const char *id, char (*ids)[10], size_t n_id)
 {
     size_t n = 0;
     while (isalnum((unsigned char)id[n])) n++;
     if (n != 9 || id[n]) test_fail(__FILE__, __LINE__, "id \"%s\"", id);
-    for (size_t i = 0; i < n_seen; i++)
-        if (strcmp(seen[i], id) == 0) test_fail(__FILE__, __LINE__, "\"%s\" twice", id);
-    snprintf(seen[n_seen], 10, "%s", id);
+    for (size_t i = 0; i < n_id; i++)
+        if (strcmp(ids[i], id) == 0) test_fail(__FILE__, __LINE__, "\"%s\" twice", id);
+    snprintf(ids[n_id], 10, "%s", id);
 }
 
 /* The ids of a message with two calls, of each of n choices and of another call, are different. */
@@ -175,8 +175,8 @@ TEST(api_tool_call_ids_are_unique)
 {
     struct api_call a = {.api = &rig.api, .unique = 1}, b = {.api = &rig.api, .unique = 2};
     const struct api_call *call[] = {&a, &b};
-    char seen[64][10];
-    size_t n_seen = 0;
+    char ids[64][10];
+    size_t n_id = 0;
     for (int k = 0; k < 2; k++)
         for (int choice = 0; choice < 4; choice++)
             for (int i = 0; i < 4; i++) {
@@ -185,7 +185,7 @@ TEST(api_tool_call_ids_are_unique)
                             i);
                 NEED(out.n == 11);
                 out.data[10] = 0;
-                check_id(out.data + 1, seen, n_seen++);
+                check_id(out.data + 1, ids, n_id++);
                 buf_deinit(&out);
             }
 }
@@ -268,32 +268,32 @@ TEST(api_constraints_are_not_of_reasoning)
     accepted(&rig, CHAT, "{" USER ",'max_tokens':1}");
     template_close(rig.chat.t);
     NEED_OK(template_open(&rig.chat.t, closes, strlen(closes), &e), &e);
-    struct json *got = ask(&rig, CHAT, "{" USER ",'guided_choice':['<think>no</think>yes']}");
+    struct json *got = post(&rig, CHAT, "{" USER ",'guided_choice':['<think>no</think>yes']}");
     EXPECT_TEXT(text_at(got, "choices.0.message.content"), "<think>no</think>yes");
     json_drop(got);
     template_close(rig.chat.t);
     rig.chat.t = own;
-    got = ask(&rig, CHAT,
-              "{" USER ",'guided_choice':['{\\'name\\': 1}']}"); /* hermes reads no call from it */
+    got = post(&rig, CHAT,
+               "{" USER ",'guided_choice':['{\\'name\\': 1}']}"); /* hermes reads no call from it */
     EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
     json_drop(got);
     rig.chat.reasoning_parser = parser;
     rig_close(&rig);
 }
 
-TEST(api_prompt_logprobs_stand_where_vllm_has_them)
+TEST(api_prompt_logprobs_are_where_vllm_has_them)
 {
     NEED(rig_open(&rig));
-    struct json *got = ask(&rig, CHAT, "{" USER ",'max_tokens':1,'prompt_logprobs':1}");
+    struct json *got = post(&rig, CHAT, "{" USER ",'max_tokens':1,'prompt_logprobs':1}");
     EXPECT_INT(json_count(at(got, "prompt_logprobs")),
                json_int(at(got, "usage.prompt_tokens"), -1));
     EXPECT_INT(json_kind(at(got, "prompt_logprobs.0")), JK_NULL);
     EXPECT(!at(got, "choices.0.prompt_logprobs"));
     json_drop(got);
-    got = ask(&rig, CHAT, "{" USER ",'max_tokens':1}");
+    got = post(&rig, CHAT, "{" USER ",'max_tokens':1}");
     EXPECT_INT(json_kind(at(got, "prompt_logprobs")), JK_NULL);
     json_drop(got);
-    got = ask(&rig, TEXT, "{" ONCE ",'max_tokens':1}");
+    got = post(&rig, TEXT, "{" ONCE ",'max_tokens':1}");
     EXPECT_INT(json_kind(at(got, "choices.0.prompt_logprobs")), JK_NULL);
     json_drop(got);
     rig_close(&rig);
@@ -301,7 +301,7 @@ TEST(api_prompt_logprobs_stand_where_vllm_has_them)
 
 /* Each piece states the usage so far: the prompt from the first, tokens that never become fewer, and at
  * the end what the whole answer says. */
-TEST(api_usage_comes_with_each_piece)
+TEST(api_usage_is_in_each_piece)
 {
     static const struct {
         const char *url, *body;
@@ -313,7 +313,7 @@ TEST(api_usage_comes_with_each_piece)
     };
     NEED(rig_open(&rig));
     for (size_t i = 0; i < 2; i++) {
-        struct json *got = ask_stream(&rig, calls[i].url, calls[i].body);
+        struct json *got = post_stream(&rig, calls[i].url, calls[i].body);
         int64_t last = 0, n_prompt = json_int(at(got, "0.usage.prompt_tokens"), -1);
         EXPECT(json_count(got) > 1 && n_prompt > 0);
         for (size_t k = 0; k < json_count(got); k++) {
@@ -327,9 +327,9 @@ TEST(api_usage_comes_with_each_piece)
         if (i == 0) EXPECT_INT(json_int(at(got, "0.usage.completion_tokens"), -1), 0);
         json_drop(got);
     }
-    struct json *got = ask_stream(&rig, TEXT,
-                                  "{" ONCE ",'max_tokens':3,'stream':true,'stream_options'"
-                                  ":{'continuous_usage_stats':true}}");
+    struct json *got = post_stream(&rig, TEXT,
+                                   "{" ONCE ",'max_tokens':3,'stream':true,'stream_options'"
+                                   ":{'continuous_usage_stats':true}}");
     for (size_t k = 0; k < json_count(got); k++) EXPECT(!at(json_item(got, k), "usage"));
     json_drop(got);
     refused(&rig, TEXT, "{" ONCE ",'stream':true,'stream_options':{'continuous_usage_stats':1}}",
@@ -342,7 +342,7 @@ TEST(api_completion_ends_with_its_last_token)
 {
     NEED(rig_open(&rig));
     for (int i = 0; i < 20; i++) {
-        struct json *got = ask_stream(&rig, TEXT, "{" ONCE ",'max_tokens':4,'stream':true}");
+        struct json *got = post_stream(&rig, TEXT, "{" ONCE ",'max_tokens':4,'stream':true}");
         size_t n = json_count(got);
         const struct json *last = json_item(got, n - 1);
         EXPECT_TEXT(text_at(last, "choices.0.finish_reason"), "length");
@@ -355,7 +355,7 @@ TEST(api_completion_ends_with_its_last_token)
 TEST(api_completion_logprobs_have_the_chosen_token)
 {
     NEED(rig_open(&rig));
-    struct json *got = ask(&rig, TEXT, "{" ONCE ",'max_tokens':3,'logprobs':0,'echo':true}");
+    struct json *got = post(&rig, TEXT, "{" ONCE ",'max_tokens':3,'logprobs':0,'echo':true}");
     const struct json *tokens = at(got, "choices.0.logprobs.tokens"),
                       *top = at(got, "choices.0.logprobs.top_logprobs");
     EXPECT(json_count(tokens) > 3 && json_kind(json_item(top, 0)) == JK_NULL);
@@ -365,8 +365,8 @@ TEST(api_completion_logprobs_have_the_chosen_token)
     }
     json_drop(got);
     /* at a high temperature the chosen one is rarely among the two best */
-    got =
-        ask(&rig, TEXT, "{'prompt':'Once','temperature':50,'seed':1,'max_tokens':20,'logprobs':2}");
+    got = post(&rig, TEXT,
+               "{'prompt':'Once','temperature':50,'seed':1,'max_tokens':20,'logprobs':2}");
     top = at(got, "choices.0.logprobs.top_logprobs");
     tokens = at(got, "choices.0.logprobs.tokens");
     int n_three = 0;
@@ -391,7 +391,7 @@ TEST(api_context_length_error_has_openai_words_and_figures)
         buf_addf(&b, "{%s", body[i]);
         for (int k = 0; k < 400; k++) buf_add_text(&b, "word ");
         buf_addf(&b, "%s}", end[i]);
-        struct json *got = ask(&rig, url[i], b.data);
+        struct json *got = post(&rig, url[i], b.data);
         EXPECT_TEXT(text_at(got, "code"), "context_length_exceeded");
         EXPECT_TEXT(text_at(got, "param"), param[i]);
         EXPECT(strstr(text_at(got, "message"),
@@ -426,7 +426,7 @@ TEST(api_logit_bias_forms)
 {
     char body[6][256], first[64];
     NEED(rig_open(&rig));
-    struct json *got = ask(&rig, TEXT, "{" ONCE ",'max_tokens':1,'return_token_ids':true}");
+    struct json *got = post(&rig, TEXT, "{" ONCE ",'max_tokens':1,'return_token_ids':true}");
     long long id = json_int(at(got, "choices.0.token_ids.0"), -1);
     snprintf(first, sizeof first, "%s", text_at(got, "choices.0.text"));
     json_drop(got);
@@ -438,7 +438,7 @@ TEST(api_logit_bias_forms)
     snprintf(body[4], 256, "{" ONCE ",'max_tokens':1,'logit_bias':{'%s':false}}", first);
     snprintf(body[5], 256, "{" ONCE ",'max_tokens':1,'logit_bias':[['%s',-100]]}", first);
     for (int i = 0; i < 6; i++) {
-        got = ask(&rig, TEXT, body[i]);
+        got = post(&rig, TEXT, body[i]);
         if (strcmp(text_at(got, "choices.0.text"), first) == 0 || !at(got, "choices"))
             test_fail(__FILE__, __LINE__, "%s: %s", body[i], text_at(got, "message"));
         json_drop(got);
@@ -481,16 +481,15 @@ TEST(api_lists_that_forbid_every_token)
     buf_add_text(&all, "{" ONCE ",'max_tokens':1,'logit_bias':[[0,-100]");
     for (int i = 1; i < 4096; i++) buf_addf(&all, ",[%d,%s]", i, i % 2 ? "false" : "-100");
     buf_add_text(&all, "]}");
-#define ASKED(more) "{" ONCE ",'max_tokens':1," more "}"
+#define BODY(more) "{" ONCE ",'max_tokens':1," more "}"
     refused(&rig, TEXT, all.data, "logit_bias");
-    refused(&rig, TEXT, ASKED("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-100}"),
+    refused(&rig, TEXT, BODY("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-100}"),
             "logit_bias");
     refused(&rig, CHAT, "{" USER ",'allowed_token_ids':[]}", "allowed_token_ids");
-    refused(&rig, TEXT, ASKED("'allowed_token_ids':[300],'stop_token_ids':[300],'min_tokens':1"),
+    refused(&rig, TEXT, BODY("'allowed_token_ids':[300],'stop_token_ids':[300],'min_tokens':1"),
             "min_tokens");
-    accepted(&rig, TEXT, ASKED("'allowed_token_ids':[300],'stop_token_ids':[300]"));
-    accepted(&rig, TEXT,
-             ASKED("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-99}"));
+    accepted(&rig, TEXT, BODY("'allowed_token_ids':[300],'stop_token_ids':[300]"));
+    accepted(&rig, TEXT, BODY("'allowed_token_ids':[300,301],'logit_bias':{'300':-100,'301':-99}"));
     buf_deinit(&all);
     rig_close(&rig);
 }
@@ -587,8 +586,8 @@ TEST(api_prompts_of_ids_and_texts)
 {
     NEED(rig_open(&rig));
     struct json *got =
-        ask(&rig, TEXT,
-            "{'prompt':[12,34,'string',56],'max_tokens':0,'echo':true,'return_token_ids':true}");
+        post(&rig, TEXT,
+             "{'prompt':[12,34,'string',56],'max_tokens':0,'echo':true,'return_token_ids':true}");
     const struct json *ids = at(got, "choices.0.prompt_token_ids");
     size_t n = json_count(ids);
     EXPECT(n >= 4 && json_int(json_item(ids, 0), -1) == 12 &&
@@ -604,7 +603,7 @@ TEST(api_prompts_of_ids_and_texts)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char body[256];
         snprintf(body, sizeof body, "{'input':%s}", lists[i].input);
-        got = ask(&rig, EMBED, body);
+        got = post(&rig, EMBED, body);
         if (json_count(at(got, "data")) != lists[i].n)
             test_fail(__FILE__, __LINE__, "%s: %zu, %s", body, json_count(at(got, "data")),
                       text_at(got, "message"));
@@ -621,7 +620,7 @@ TEST(api_prompts_of_ids_and_texts)
 }
 
 /* The model's end token may come, counts as a token, is no text, and the answer goes on. */
-TEST(api_ignore_eos_goes_on_behind_the_end)
+TEST(api_ignore_eos_continues_after_the_end)
 {
     NEED(rig_open(&rig));
     int32_t eos = tokenizer_eos(rig.session.tokenizer);
@@ -631,7 +630,7 @@ TEST(api_ignore_eos_goes_on_behind_the_end)
                  "{%s,'max_tokens':6,'temperature':0,'ignore_eos':true,'return_token_ids':true,"
                  "'allowed_token_ids':[%d]}",
                  chat ? USER : "'prompt':'Once'", eos);
-        struct json *got = ask(&rig, chat ? CHAT : TEXT, body);
+        struct json *got = post(&rig, chat ? CHAT : TEXT, body);
         const struct json *ids = at(got, "choices.0.token_ids");
         EXPECT_INT(json_count(ids), 6);
         EXPECT_INT(json_int(json_item(ids, 5), -1), eos);
@@ -640,7 +639,7 @@ TEST(api_ignore_eos_goes_on_behind_the_end)
         json_drop(got);
     }
     snprintf(body, sizeof body, "{'prompt':'Once','max_tokens':6,'allowed_token_ids':[%d]}", eos);
-    struct json *got = ask(&rig, TEXT, body);
+    struct json *got = post(&rig, TEXT, body);
     EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
     json_drop(got);
     rig_close(&rig);
@@ -685,7 +684,7 @@ static void refused_long(struct rig *r, const char *url, const char *format, siz
 }
 
 /* A long text is refused by its length, before it is tokenized, wherever it stands. */
-TEST(api_long_texts_are_refused_wherever_they_stand)
+TEST(api_long_texts_are_refused_everywhere)
 {
     NEED(rig_open(&rig));
     refused_long(&rig, TEXT, "{'prompt':'@'}", 1 << 18, "prompt");
@@ -714,7 +713,7 @@ TEST(api_echo_of_a_cut_prompt_is_what_is_left)
                  "{'prompt':'Once upon a time, one two three, to the "
                  "end','echo':true,'max_tokens':0,'n':2,%s}",
                  list[i].options);
-        struct json *got = ask(&rig, TEXT, body);
+        struct json *got = post(&rig, TEXT, body);
         const char *text = text_at(got, "choices.1.text");
         bool whole = i == 2, found = i == 0
                                          ? strstr(text, list[i].begin) != NULL

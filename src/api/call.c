@@ -34,7 +34,7 @@ int call_parts(struct api_call *c, int n, struct err *e)
 
 /* A prompt behind the first asks for the same: the body is read once. What the lists of the first point to is the call's
  * (part_open). */
-static void ask_alike(struct request *r, const struct request *first)
+static void copy_settings(struct request *r, const struct request *first)
 {
     struct request own = *r;
     *r = *first;
@@ -51,7 +51,7 @@ int part_open(struct part *p, struct api_call *c, const struct json *body, struc
     if (!r) return ERR_MEMORY;
     p->id = r->id;
     if (p > c->part) {
-        ask_alike(r, c->part->request);
+        copy_settings(r, c->part->request);
         p->reply = c->part->reply;
         return read_owner(r, body, e); /* it may be each prompt's own */
     }
@@ -247,7 +247,7 @@ static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
     const struct request *r = p->request;
     bool of_choice = c->dialect->prompt_per_choice;
     int64_t n_text =
-        2 * (escaped_bytes(p->echo.data, p->echo.n) + escaped_bytes(c->told.text, c->told.n)) +
+        2 * (escaped_bytes(p->echo.data, p->echo.n) + escaped_bytes(c->echoed.text, c->echoed.n)) +
         (int64_t)c->n_begun;
     return r->n * n_text + (of_choice ? r->n : 1) * 2 * prompt_bytes(c, r);
 }

@@ -4,18 +4,18 @@
 #include <math.h>
 #include <string.h>
 
-int call_constrain(struct api_call *c, const struct constraint_asked *asked, struct err *e)
+int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e)
 {
     if (c->constraint)
-        return err_field(e, ERR_ARG, asked->field, ": must not come with another constraint, %s",
+        return err_field(e, ERR_ARG, spec->field, ": must not come with another constraint, %s",
                          c->constraint_field);
     struct words *words = c->api->session->words;
     struct err why = {0};
-    int rc = words ? held_open(&c->constraint, words, asked->kind, asked->text, asked->n,
-                               &asked->options, &why)
+    int rc = words ? held_open(&c->constraint, words, spec->kind, spec->text, spec->n,
+                               &spec->options, &why)
                    : err_set(&why, ERR_UNSUPPORTED, "this endpoint has no model");
-    c->constraint_field = asked->field;
-    return rc ? err_field(e, rc, asked->field, "%s: %s", asked->place, why.text) : 0;
+    c->constraint_field = spec->field;
+    return rc ? err_field(e, rc, spec->field, "%s: %s", spec->place, why.text) : 0;
 }
 
 /* May a request be held to what a field asks for? */
@@ -67,10 +67,10 @@ static int check_numbers(const struct json *j, struct err *e)
     return rc;
 }
 
-int call_constrain_json(struct api_call *c, const struct constraint_asked *asked,
+int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e)
 {
-    struct constraint_asked one = *asked;
+    struct constraint_spec one = *spec;
     struct buf b = {0};
     struct err why = {0};
     int rc = 0;

@@ -60,9 +60,9 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
                    struct err *e)
 {
     struct chat_parser *parser;
-    if (c->told.n)
-        chat_message_add(
-            m, &(struct chat_delta){.kind = CHAT_CONTENT, .text = c->told.text, .n = c->told.n});
+    if (c->echoed.n)
+        chat_message_add(m, &(struct chat_delta){
+                                .kind = CHAT_CONTENT, .text = c->echoed.text, .n = c->echoed.n});
     int rc = parser_open(&parser, c, e);
     if (rc != 0) return rc;
     if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
@@ -83,16 +83,16 @@ bool choice_begin(const struct api_call *c, struct choice *a)
     return !chat_parser_failed(a->parser);
 }
 
-struct teller {
+struct emitter {
     const struct api_call *c;
     struct choice *a;
     chat_delta_fn *fn;
     void *ctx;
 };
 
-static void tell(void *teller, const struct chat_delta *d)
+static void emit_delta(void *emitter, const struct chat_delta *d)
 {
-    const struct teller *t = teller;
+    const struct emitter *t = emitter;
     if (d->kind == CHAT_CALL && d->i_call > 0 && t->c->one_tool_call) return;
     if (d->kind == CHAT_REASONING && t->c->no_reasoning) return;
     if (d->kind == CHAT_CALL) t->a->called = true;
@@ -101,11 +101,11 @@ static void tell(void *teller, const struct chat_delta *d)
 
 bool choice_deltas(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx)
 {
-    struct teller t = {c, a, fn, ctx};
+    struct emitter t = {c, a, fn, ctx};
     if (a->text.n > a->n_text_sent)
-        chat_parser_push(a->parser, a->text.data + a->n_text_sent, a->text.n - a->n_text_sent, tell,
-                         &t);
+        chat_parser_push(a->parser, a->text.data + a->n_text_sent, a->text.n - a->n_text_sent,
+                         emit_delta, &t);
     a->n_text_sent = a->text.n;
-    if (a->reply.finish) chat_parser_finish(a->parser, tell, &t);
+    if (a->reply.finish) chat_parser_finish(a->parser, emit_delta, &t);
     return !chat_parser_failed(a->parser);
 }

@@ -41,7 +41,7 @@ static const struct field *find(const char *name, unsigned where)
     return NULL;
 }
 
-bool body_asks(const struct json *j)
+bool body_is_set(const struct json *j)
 {
     size_t n = 0;
     switch (json_kind(j)) {
@@ -66,7 +66,7 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
         const char *name = json_it_key(it, NULL);
         const struct field *f = find(name, where);
         const struct json *value = json_it_value(it);
-        if (f && f->later && body_asks(value))
+        if (f && f->later && body_is_set(value))
             return err_field(e, ERR_UNSUPPORTED, name, ": not supported yet");
         if (!f) log_debug("ignored the unknown field \"%.60s\" of a request", name);
     }
@@ -81,7 +81,7 @@ static int refuse_unknown(const struct json *body, unsigned where, struct err *e
         const char *name = json_it_key(it, NULL);
         if (json_kind(json_it_value(it)) == JK_NULL || find(name, where)) continue;
         if (!find(name, ~0u)) return err_field(e, ERR_ARG, name, ": unknown field");
-        if (body_asks(json_it_value(it)))
+        if (body_is_set(json_it_value(it)))
             return err_field(e, ERR_UNSUPPORTED, name, ": not supported in the library");
     }
     return fields_check(body, where, e);

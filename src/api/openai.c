@@ -90,7 +90,8 @@ static void put_prompt_ids(const struct api_call *c, const struct part *p, struc
 }
 
 /* null if not requested */
-static void put_asked_logprobs(const struct api_call *c, const struct part *p, struct json_out *o)
+static void put_requested_logprobs(const struct api_call *c, const struct part *p,
+                                   struct json_out *o)
 {
     if (c->prompt_logprobs)
         put_prompt_logprobs(o, c->api->session->tokenizer, &p->prompt_log);
@@ -147,7 +148,7 @@ static void put_choice_end(const struct api_call *c, const struct part *p, const
                            bool called, struct json_out *o)
 {
     if (c->dialect->prompt_per_choice) {
-        put_asked_logprobs(c, p, o);
+        put_requested_logprobs(c, p, o);
         put_prompt_ids(c, p, o);
     }
     if (c->ids_back) put_token_ids(a, 0, o);
@@ -181,7 +182,7 @@ int openai_put(const struct api_call *c, struct buf *b, struct err *e)
     out_end(&o);
     if (form_of(c)->prompt_in_response) {
         put_prompt_ids(c, c->part, &o);
-        put_asked_logprobs(c, c->part, &o);
+        put_requested_logprobs(c, c->part, &o);
     }
     put_usage(c, &o);
     out_end(&o);

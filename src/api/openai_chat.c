@@ -76,19 +76,19 @@ static int read_tool_choice(struct api_call *c, const struct json *body, struct 
     return rc;
 }
 
-/* Is reasoning read, and is it told? reasoning_format as llama.cpp's server has it. */
+/* Set whether reasoning is parsed and returned; reasoning_format as llama.cpp's server has it. */
 static int read_reasoning(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *format = "auto";
-    bool told = true;
-    int rc = body_flag(body, "include_reasoning", &told, e);
+    bool include = true;
+    int rc = body_flag(body, "include_reasoning", &include, e);
     if (rc == 0) rc = body_text(body, "reasoning_format", 40, &format, e);
     bool none = strcmp(format, "none") == 0;
     if (rc == 0 && !none && strcmp(format, "auto") != 0 && strcmp(format, "deepseek") != 0)
         rc = err_field(e, ERR_ARG, "reasoning_format",
                        ": must be \"none\", \"auto\" or \"deepseek\"");
     c->reasoning_parser = none ? NULL : c->api->chat->reasoning_parser;
-    c->no_reasoning = !told;
+    c->no_reasoning = !include;
     return rc;
 }
 
@@ -113,10 +113,10 @@ static int read_echo(struct api_call *c, const struct json *body, struct err *e)
     const char *role = json_text(json_field(last, "role"), NULL);
     int rc = body_flag(body, "echo", &c->echo, e);
     if (rc != 0 || !c->echo || !role || strcmp(role, "assistant") != 0) return rc;
-    const char *text = json_text(json_field(last, "content"), &c->told.n);
+    const char *text = json_text(json_field(last, "content"), &c->echoed.n);
     if (!text) return 0;
-    c->told.text = arena_text(&c->arena, text, c->told.n);
-    return c->told.text ? 0 : err_memory(e, "messages", c->told.n);
+    c->echoed.text = arena_text(&c->arena, text, c->echoed.n);
+    return c->echoed.text ? 0 : err_memory(e, "messages", c->echoed.n);
 }
 
 static int read_chat_logprobs(struct api_call *c, struct request *r, const struct json *body,
@@ -196,11 +196,11 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
 {
     struct chat_message m = {0};
     int rc = choice_message(c, a, &m, e);
-    struct chat_message told = m;
-    if (c->one_tool_call && told.n_call > 1) told.n_call = 1;
-    if (c->no_reasoning) told.reasoning.n = 0;
+    struct chat_message shown = m;
+    if (c->one_tool_call && shown.n_call > 1) shown.n_call = 1;
+    if (c->no_reasoning) shown.reasoning.n = 0;
     out_object(o, "message");
-    if (rc == 0) put_message_members(o, &told, choice_seed(c, (int)(a - p->choice)));
+    if (rc == 0) put_message_members(o, &shown, choice_seed(c, (int)(a - p->choice)));
     out_null(o, "refusal");
     out_end(o);
     put_logprobs(c, &a->log, o);
@@ -278,7 +278,7 @@ static bool put_role(const struct pieces *p)
     if (!choice_begin(p->c, p->a)) return false;
     delta_begin(p, &o);
     out_word(&o, "role", "assistant");
-    out_text(&o, "content", p->c->told.text, p->c->told.n);
+    out_text(&o, "content", p->c->echoed.text, p->c->echoed.n);
     delta_end(p, NULL, false, &o);
     return p->a->begun = true;
 }

@@ -32,17 +32,17 @@ static int wrong(const char *field, const char *place, const char *expected,
                      json_kind_name(json_kind(found)));
 }
 
-static int constrain(struct api_call *c, const struct constraint_asked *asked, enum form form,
+static int constrain(struct api_call *c, const struct constraint_spec *spec, enum form form,
                      const struct json *value, struct err *e)
 {
     enum json_kind kind = json_kind(value);
     bool text = kind == JK_TEXT;
     if (form == FORM_SCHEMA && !text && kind != JK_OBJECT && kind != JK_BOOL)
-        return wrong(asked->field, asked->place, "a JSON Schema: an object, or its text", value, e);
+        return wrong(spec->field, spec->place, "a JSON Schema: an object, or its text", value, e);
     if (form == FORM_LIST && kind != JK_LIST)
-        return wrong(asked->field, asked->place, "a list of strings", value, e);
-    if (form == FORM_TEXT && !text) return wrong(asked->field, asked->place, "a string", value, e);
-    struct constraint_asked one = *asked;
+        return wrong(spec->field, spec->place, "a list of strings", value, e);
+    if (form == FORM_TEXT && !text) return wrong(spec->field, spec->place, "a string", value, e);
+    struct constraint_spec one = *spec;
     size_t n = 0;
     const char *grammar = one.kind == GRAMMAR_GBNF ? json_text(value, &n) : NULL;
     if (grammar) one.kind = notation(grammar, n);
@@ -53,20 +53,20 @@ static int constrain(struct api_call *c, const struct constraint_asked *asked, e
 
 static int read_schema(struct api_call *c, const struct json *format, struct err *e)
 {
-    static const struct constraint_asked asked = {
+    static const struct constraint_spec spec = {
         .field = "response_format", .place = ".json_schema.schema", .kind = GRAMMAR_SCHEMA};
     const struct json *named = body_field(format, "json_schema"),
                       *schema = body_field(named, "schema");
     const struct json *strict = body_field(named, "strict"), *name = body_field(named, "name");
     if (json_kind(named) != JK_OBJECT)
-        return wrong(asked.field, ".json_schema", "an object", named, e);
+        return wrong(spec.field, ".json_schema", "an object", named, e);
     if (name && !json_text(name, NULL))
-        return wrong(asked.field, ".json_schema.name", "a string", name, e);
+        return wrong(spec.field, ".json_schema.name", "a string", name, e);
     if (strict && json_kind(strict) != JK_BOOL)
-        return wrong(asked.field, ".json_schema.strict", "true or false", strict, e);
+        return wrong(spec.field, ".json_schema.strict", "true or false", strict, e);
     if (!schema)
-        return err_field(e, ERR_ARG, asked.field, "%s: expected a value, got nothing", asked.place);
-    return constrain(c, &asked, FORM_SCHEMA, schema, e);
+        return err_field(e, ERR_ARG, spec.field, "%s: expected a value, got nothing", spec.place);
+    return constrain(c, &spec, FORM_SCHEMA, schema, e);
 }
 
 static int read_format(struct api_call *c, const struct json *body, struct err *e)
@@ -80,11 +80,11 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
     if (strcmp(type, "json_object") != 0)
         return err_field(e, ERR_UNSUPPORTED, "response_format",
                          ".type: must be \"text\", \"json_object\" or \"json_schema\"");
-    struct constraint_asked asked = {
+    struct constraint_spec spec = {
         .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
-    if (schema) return constrain(c, &asked, FORM_SCHEMA, schema, e); /* as llama.cpp has it */
-    asked.kind = GRAMMAR_OBJECT, asked.place = "";
-    return call_constrain(c, &asked, e);
+    if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e); /* as llama.cpp has it */
+    spec.kind = GRAMMAR_OBJECT, spec.place = "";
+    return call_constrain(c, &spec, e);
 }
 
 /* ---- structured_outputs ---- */
@@ -104,10 +104,10 @@ static const struct kind {
 enum { N_MEMBER = 4, N_KIND = sizeof kinds / sizeof *kinds };
 
 /* Members that change how JSON is written, or nothing, and those that are not known. */
-static int read_options(struct grammar_options *o, const struct json *asked, struct err *e)
+static int read_options(struct grammar_options *o, const struct json *spec, struct err *e)
 {
     static const char field[] = "structured_outputs";
-    for (void *it = json_first(asked); it; it = json_next(asked, it)) {
+    for (void *it = json_first(spec); it; it = json_next(spec, it)) {
         const char *name = json_it_key(it, NULL);
         const struct json *value = json_it_value(it);
         bool known = strcmp(name, "json_object") == 0, *flag = NULL;
@@ -128,18 +128,18 @@ static int read_options(struct grammar_options *o, const struct json *asked, str
 
 static int read_structured(struct api_call *c, const struct json *body, struct err *e)
 {
-    const struct json *asked = body_field(body, "structured_outputs"), *one = NULL;
+    const struct json *spec = body_field(body, "structured_outputs"), *one = NULL;
     static const char field[] = "structured_outputs";
-    struct constraint_asked found = {
+    struct constraint_spec found = {
         .field = field, .place = ".json_object", .kind = GRAMMAR_OBJECT};
     enum form form = FORM_SCHEMA;
-    if (!asked || !body_asks(asked)) return 0;
-    if (json_kind(asked) != JK_OBJECT) return body_wrong(field, "an object", asked, e);
-    int rc = read_options(&found.options, asked, e);
+    if (!spec || !body_is_set(spec)) return 0;
+    if (json_kind(spec) != JK_OBJECT) return body_wrong(field, "an object", spec, e);
+    int rc = read_options(&found.options, spec, e);
     static const char *const place[N_MEMBER] = {".json", ".regex", ".choice", ".grammar"};
-    int n = json_bool(body_field(asked, "json_object"), false);
+    int n = json_bool(body_field(spec, "json_object"), false);
     for (int i = 0; i < N_MEMBER; i++) {
-        const struct json *value = body_field(asked, kinds[i].name);
+        const struct json *value = body_field(spec, kinds[i].name);
         if (!value) continue;
         n++, one = value, form = kinds[i].form;
         found.kind = kinds[i].kind, found.place = place[i];
@@ -157,10 +157,10 @@ static int read_alone(struct api_call *c, const struct kind *k, const struct jso
                       struct err *e)
 {
     const struct json *value = body_field(body, k->old);
-    struct constraint_asked asked = {.field = k->old, .place = "", .kind = k->kind};
+    struct constraint_spec spec = {.field = k->old, .place = "", .kind = k->kind};
     bool schema = k->form == FORM_SCHEMA && json_kind(value) == JK_OBJECT; /* {} is one: any JSON */
-    if (!value || !(schema || body_asks(value))) return 0;
-    return constrain(c, &asked, k->form, value, e);
+    if (!value || !(schema || body_is_set(value))) return 0;
+    return constrain(c, &spec, k->form, value, e);
 }
 
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e)

@@ -90,7 +90,7 @@ static void begin_stream(struct posted *p, bool done)
 {
     bool late = !done && time_us() - exchange_arrival_us(p->x) >= BEGIN_US;
     if (p->streaming || p->cancelled || !api_call_streams(p->call)) return;
-    if (!late && !api_call_speaks(p->call)) return;
+    if (!late && !api_call_has_output(p->call)) return;
     orca_put(p->x, p->server);
     exchange_begin(p->x, 200, p->call->dialect->stream_type);
     p->streaming = true;

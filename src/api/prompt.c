@@ -100,8 +100,8 @@ static int check_content(const struct json *message, size_t i, struct err *e)
 static int check_contents(const struct json *messages, struct err *e)
 {
     static const char *const role[] = {"system", "developer", "user", "tool", "function"};
-    static const char *const said[] = {"tool_calls", "function_call", "reasoning_content",
-                                       "reasoning",  "thinking",      "refusal"};
+    static const char *const other[] = {"tool_calls", "function_call", "reasoning_content",
+                                        "reasoning",  "thinking",      "refusal"};
     for (size_t i = 0; i < json_count(messages); i++) {
         const struct json *m = json_item(messages, i);
         const char *own = json_text(json_field(m, "role"), NULL);
@@ -109,7 +109,7 @@ static int check_contents(const struct json *messages, struct err *e)
         if (rc != 0) return rc;
         if (!own || json_field(m, "content")) continue;
         bool wanted =
-            strcmp(own, "assistant") == 0 && !has_any(m, said, sizeof said / sizeof *said);
+            strcmp(own, "assistant") == 0 && !has_any(m, other, sizeof other / sizeof *other);
         for (size_t k = 0; k < sizeof role / sizeof *role; k++) wanted |= strcmp(own, role[k]) == 0;
         if (wanted)
             return err_field(e, ERR_ARG, "messages",

@@ -9,18 +9,18 @@ bool api_call_streams(const struct api_call *c)
     return c->stream;
 }
 
-static bool speaks(const struct part *p, const struct choice *a)
+static bool has_output(const struct part *p, const struct choice *a)
 {
     struct err e;
     if (a->ids.n > 0) return true;
     return a->reply.finish && check_choice(p, a, &e) == 0;
 }
 
-bool api_call_speaks(const struct api_call *c)
+bool api_call_has_output(const struct api_call *c)
 {
     for (int i = 0; i < c->n_part; i++)
         for (int k = 0; k < c->part[i].n; k++)
-            if (speaks(&c->part[i], &c->part[i].choice[k])) return true;
+            if (has_output(&c->part[i], &c->part[i].choice[k])) return true;
     return false;
 }
 

@@ -18,7 +18,7 @@ struct quoth_model {
 void model_drop(quoth_model *m);
 
 /* Copy a sentence into the caller's buffer; return rc. */
-int tell(int rc, const struct err *e, char *error, size_t n_error);
+int report_error(int rc, const struct err *e, char *error, size_t n_error);
 
 /* Render the prompt of a conversation in JSON. */
 int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct err *e);

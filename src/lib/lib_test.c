@@ -314,7 +314,7 @@ TEST(lib_answers_are_the_same_alone_and_from_threads)
     quoth_close(m);
 }
 
-TEST(lib_events_tell_all)
+TEST(lib_events_have_all)
 {
     quoth_model *m = open_tiny();
     NEED(m);

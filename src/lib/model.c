@@ -26,7 +26,7 @@ const char *quoth_error_field(void)
     return last_field;
 }
 
-int tell(int rc, const struct err *e, char *error, size_t n_error)
+int report_error(int rc, const struct err *e, char *error, size_t n_error)
 {
     size_t n = strlen(e->text);
     if (rc != 0) memcpy(last_field, e->field, sizeof last_field);
@@ -100,7 +100,7 @@ int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
         *out = m;
     else
         model_drop(m);
-    return tell(rc, &e, error, n_error);
+    return report_error(rc, &e, error, n_error);
 }
 
 void model_drop(quoth_model *m)

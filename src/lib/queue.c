@@ -22,7 +22,7 @@ struct pending {
     int n;
     float *pooled; /* owned [n_pooled], or NULL: it generates */
     int n_pooled;
-    bool wants_logprobs;
+    bool needs_logprobs;
     bool ending; /* `last` has arrived: emit the ends of the remaining choices, then it */
     struct event last;
 };
@@ -114,17 +114,17 @@ int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct e
     return rc;
 }
 
-static int read_prompt(const quoth_model *m, struct request *r, const quoth_request *asked,
+static int read_prompt(const quoth_model *m, struct request *r, const quoth_request *input,
                        struct err *e)
 {
-    int n_given = !!asked->prompt + !!asked->prompt_ids + !!asked->chat;
+    int n_given = !!input->prompt + !!input->prompt_ids + !!input->chat;
     if (n_given != 1)
         return err_field(e, ERR_ARG, "prompt",
                          ": expected one of prompt, prompt_ids and chat, got %d", n_given);
-    if (asked->prompt) return api_prompt_text(r, &m->api, asked->prompt, asked->n_prompt, true, e);
-    if (asked->prompt_ids) return api_prompt_ids(r, asked->prompt_ids, asked->n_prompt_id, e);
+    if (input->prompt) return api_prompt_text(r, &m->api, input->prompt, input->n_prompt, true, e);
+    if (input->prompt_ids) return api_prompt_ids(r, input->prompt_ids, input->n_prompt_id, e);
     struct buf text = {0};
-    int rc = lib_render(m, asked->chat, &text, e);
+    int rc = lib_render(m, input->chat, &text, e);
     if (rc == 0) rc = api_prompt_text(r, &m->api, text.data ? text.data : "", text.n, true, e);
     buf_deinit(&text);
     return rc;
@@ -179,7 +179,7 @@ static int open_replies(const quoth_model *m, struct pending *p, int n, struct e
     return rc;
 }
 
-static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked, struct err *e)
+static int submit(quoth_queue *q, struct pending *p, const quoth_request *input, struct err *e)
 {
     const quoth_model *m = q->model;
     struct request *r = request_open(e);
@@ -188,11 +188,11 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked,
     p->queue = r->reply = engine_reply_queue();
     int rc = p->queue ? 0 : err_memory(e, "a reply queue", sizeof *p);
     if (rc == 0) queue_ring(p->queue, q->bell);
-    if (rc == 0) rc = read_params(m, r, p, asked->params, e);
-    if (rc == 0) rc = read_prompt(m, r, asked, e);
-    if (rc == 0) rc = read_pooling(m, r, p, asked->pooling, e);
+    if (rc == 0) rc = read_params(m, r, p, input->params, e);
+    if (rc == 0) rc = read_prompt(m, r, input, e);
+    if (rc == 0) rc = read_pooling(m, r, p, input->pooling, e);
     if (rc == 0) rc = open_replies(m, p, r->n, e);
-    p->wants_logprobs = r->params.n_logprob >= 0;
+    p->needs_logprobs = r->params.n_logprob >= 0;
     if (rc == 0 && !vec_reserve(&q->pending, q->pending.n + 1))
         rc = err_memory(e, "requests", sizeof p);
     if (rc == 0) rc = engine_submit(m->session.engine, r, e);
@@ -205,33 +205,33 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *asked,
 
 /* Copy the request at the size of this version: callers of older versions fill a shorter struct;
  * newer callers may only set fields that exist here. */
-static int known_part(quoth_request *out, const quoth_request *asked, struct err *e)
+static int known_part(quoth_request *out, const quoth_request *input, struct err *e)
 {
     *out = (quoth_request){0};
-    if (!asked || asked->size < offsetof(quoth_request, params) + sizeof asked->params)
+    if (!input || input->size < offsetof(quoth_request, params) + sizeof input->params)
         return err_field(e, ERR_ARG, "size", ": must be sizeof(quoth_request)");
-    const unsigned char *rest = (const unsigned char *)asked + sizeof *out;
-    for (size_t i = 0; i + sizeof *out < asked->size; i++)
+    const unsigned char *rest = (const unsigned char *)input + sizeof *out;
+    for (size_t i = 0; i + sizeof *out < input->size; i++)
         if (rest[i])
             return err_field(e, ERR_UNSUPPORTED, "size",
                              ": the request has fields of a newer library; update the library");
-    memcpy(out, asked, asked->size < sizeof *out ? asked->size : sizeof *out);
+    memcpy(out, input, input->size < sizeof *out ? input->size : sizeof *out);
     return 0;
 }
 
 int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error, size_t n_error)
 {
     struct err e = {0};
-    quoth_request asked;
+    quoth_request input;
     struct pending *p = NULL;
-    int rc = known_part(&asked, r, &e);
+    int rc = known_part(&input, r, &e);
     if (rc == 0 && !(p = calloc(1, sizeof *p))) rc = err_memory(&e, "a request", sizeof *p);
-    if (rc == 0) rc = submit(q, p, &asked, &e);
+    if (rc == 0) rc = submit(q, p, &input, &e);
     if (rc != 0)
         pending_close(p);
     else if (id)
         *id = p->id;
-    return tell(rc, &e, error, n_error);
+    return report_error(rc, &e, error, n_error);
 }
 
 /* ---- polling ---- */
@@ -286,7 +286,7 @@ static bool take_choice(quoth_queue *q, struct pending *p, const struct event *e
     bool done = reply_event(r, ev, &q->text);
     if (late) return false;
     begin_event(q, p, done ? QUOTH_EVENT_CHOICE : QUOTH_EVENT_TOKEN, ev, choice);
-    if (ev->kind == EVENT_TOKEN && p->wants_logprobs) fill_logprobs(q, ev);
+    if (ev->kind == EVENT_TOKEN && p->needs_logprobs) fill_logprobs(q, ev);
     if (done) fill_end(&q->event, p, r, ev, &r->usage);
     return true;
 }

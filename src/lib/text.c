@@ -26,7 +26,7 @@ int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned fl
     if (rc == 0 && !vec_reserve(&out, 1)) rc = err_memory(&e, "ids", sizeof *out.v);
     if (rc != 0) {
         vec_deinit(&out);
-        return tell(rc, &e, error, n_error);
+        return report_error(rc, &e, error, n_error);
     }
     *ids = out.v;
     *n_id = out.n;
@@ -45,7 +45,7 @@ int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int ski
                  ? hand_over(&b, text, n_text, &e)
                  : err_memory(&e, "a text", n);
     buf_deinit(&b);
-    return tell(rc, &e, error, n_error);
+    return report_error(rc, &e, error, n_error);
 }
 
 int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **text, size_t *n_text,
@@ -58,5 +58,5 @@ int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **tex
     int rc = lib_render(m, chat, &b, &e);
     if (rc == 0) rc = hand_over(&b, text, n_text, &e);
     buf_deinit(&b);
-    return tell(rc, &e, error, n_error);
+    return report_error(rc, &e, error, n_error);
 }
