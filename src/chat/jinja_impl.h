@@ -132,8 +132,8 @@ struct loop {
     uint32_t n, i;
     int level; /* recursion depth, from 0 */
     const struct node *node;
-    struct scope *scope;  /* around the loop */
-    struct val last_seen; /* loop.changed    */
+    struct scope *scope;   /* around the loop */
+    struct val last_value; /* loop.changed    */
 };
 
 /* cycler: list and position; joiner: separator and whether it has been used. */

@@ -224,9 +224,9 @@ struct val method_loop_changed(struct render *r, struct val self, const struct a
 {
     struct val now = val_list(r, V_TUPLE, a->n);
     for (uint32_t i = 0; i < a->n && r->rc == 0; i++) list_add(r, now.list, a->v[i]);
-    if (self.loop->last_seen.kind == V_TUPLE && val_equal(r, now, self.loop->last_seen))
+    if (self.loop->last_value.kind == V_TUPLE && val_equal(r, now, self.loop->last_value))
         return val_bool(false);
-    self.loop->last_seen = now;
+    self.loop->last_value = now;
     return val_bool(true);
 }
 

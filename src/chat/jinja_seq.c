@@ -306,11 +306,11 @@ struct val filter_unique(struct render *r, struct val self, const struct args *a
     const struct val *attribute = arg(a, 1, "attribute");
     bool case_sensitive = arg_bool(a, 0, "case_sensitive", false);
     const struct list *items = val_iterate(r, self);
-    struct val out = val_list(r, V_LIST, 0), seen = val_dict(r, V_DICT);
+    struct val out = val_list(r, V_LIST, 0), unique = val_dict(r, V_DICT);
     for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) {
         struct val key = sort_key(r, items->v[i], attribute, case_sensitive);
-        if (r->rc != 0 || dict_find(r, seen.dict, key)) continue;
-        dict_put(r, seen.dict, key, VAL_NONE);
+        if (r->rc != 0 || dict_find(r, unique.dict, key)) continue;
+        dict_put(r, unique.dict, key, VAL_NONE);
         list_add(r, out.list, items->v[i]);
     }
     return out;

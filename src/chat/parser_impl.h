@@ -132,7 +132,7 @@ struct stage {
     struct chat_parser *parser;
     struct buf held;
     int state;
-    size_t n_told; /* bytes of the current part emitted so far */
+    size_t n_emitted; /* bytes of the current part emitted so far */
     struct scan scan;
 };
 

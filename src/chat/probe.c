@@ -91,10 +91,10 @@ static void probe_content(struct template *t, struct probe *p)
     caps->typed_content = probe(p, with_parts) && printed(p, "qUser") && !printed_list(p);
     /* A template that renders nothing here lacks variables of its own, so the result is
      * inconclusive. */
-    bool told = caps->text_content || caps->typed_content;
-    if (!told) caps->text_content = true;
+    bool has_content = caps->text_content || caps->typed_content;
+    if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);
-    caps->system_role = printed(p, "qSystem") || !told;
+    caps->system_role = printed(p, "qSystem") || !has_content;
 }
 
 static void probe_tools(struct template *t, struct probe *p)

@@ -35,26 +35,26 @@ static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 }
 
 /* Emit text of the block, without the block's leading blanks. */
-static void tell(struct stage *s, const char *text, size_t n)
+static void emit_part(struct stage *s, const char *text, size_t n)
 {
-    size_t blank = s->n_told == 0 ? space_front(text, n) : 0;
+    size_t blank = s->n_emitted == 0 ? space_front(text, n) : 0;
     parser_emit(s, CHAT_REASONING, text + blank, n - blank);
-    s->n_told += n - blank;
+    s->n_emitted += n - blank;
 }
 
 static size_t close_block(struct stage *s, const char *text, size_t at)
 {
     s->state = BEHIND;
     s->scan = (struct scan){0};
-    if (at > space_back(text, at)) tell(s, text, at - space_back(text, at));
+    if (at > space_back(text, at)) emit_part(s, text, at - space_back(text, at));
     return at + strlen(s->reason->close[0]);
 }
 
 /* Emit text[0, n) without the blanks at its end, which are consumed with the following text. */
-static size_t tell_most(struct stage *s, const char *text, size_t n)
+static size_t emit_trimmed(struct stage *s, const char *text, size_t n)
 {
     n -= space_back(text, n);
-    if (n > 0) tell(s, text, n);
+    if (n > 0) emit_part(s, text, n);
     return n;
 }
 
@@ -62,14 +62,14 @@ static size_t tell_most(struct stage *s, const char *text, size_t n)
 static size_t step_mark(struct stage *s, const struct tool_family *tools, const char *text,
                         size_t n, size_t at, bool end)
 {
-    size_t told = tell_most(s, text, at);
-    if (told > 0) return told;
+    size_t n_used = emit_trimmed(s, text, at);
+    if (n_used > 0) return n_used;
     switch (tool_is_call(s, text + at, n - at, end)) {
     case CALL_MAYBE:
         return 0;
     case CALL_NO:
         s->scan = (struct scan){0};
-        return tell_most(s, text, at + strlen(tools->begin[0]));
+        return emit_trimmed(s, text, at + strlen(tools->begin[0]));
     default:
         s->state = DRAFT;
         s->scan.at += at;
@@ -86,10 +86,10 @@ static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
     const char *p = memmem(text, before, s->reason->close[0], strlen(s->reason->close[0]));
     if (p) return close_block(s, text, (size_t)(p - text));
     if (call) return step_mark(s, tools, text, n, before, end);
-    if (end) return tell_most(s, text, n), n;
+    if (end) return emit_trimmed(s, text, n), n;
     size_t kept = text_partial(text, n, s->reason->close[0]);
     size_t kept_call = mark ? text_partial(text, n, mark) : 0;
-    return tell_most(s, text, n - (kept > kept_call ? kept : kept_call));
+    return emit_trimmed(s, text, n - (kept > kept_call ? kept : kept_call));
 }
 
 /* Handle a held text that begins with a call, or with blanks and a call. No </think> begins before

@@ -47,8 +47,8 @@ static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
 {
     const char *mark = s->tools->begin[0], *p = memmem(text, n, mark, strlen(mark));
     size_t at = p ? (size_t)(p - text) : n - (end ? 0 : text_partial(text, n, mark));
-    size_t told = at - (end && !p ? 0 : space_back(text, at));
-    if (told > 0) return content(s, text, told);
+    size_t n_content = at - (end && !p ? 0 : space_back(text, at));
+    if (n_content > 0) return content(s, text, n_content);
     return p ? step_call(s, text, n, at, end) : 0;
 }
 
