@@ -125,8 +125,8 @@ int dialog_think(struct dialog *d, bool on, struct err *e);           /* enable_
 /* Add n bytes of text as a message of `role` ("user", or "tool" for a call's result), then
  * generate, show and keep the answer. An answer stopped by Ctrl-C is kept too, unless it had not
  * begun. After a failure the conversation is unchanged. */
-int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
-               struct err *e);
+int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
+                struct err *e);
 
 /* Regenerate the answer to the last user message. The former answer is restored after a failure,
  * and if Ctrl-C stopped the new one before it began. ERR_MISSING: there is no user message. */

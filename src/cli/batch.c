@@ -52,8 +52,8 @@ struct batch_run {
     const struct api *api;
     struct batch_in in;
     struct batch_out out;
-    struct batch_keys seen; /* custom_ids of the lines read so far */
-    struct queue *bell;     /* owned */
+    struct batch_keys ids_read; /* custom_ids of the lines read so far */
+    struct queue *bell;         /* owned */
     struct flight flight[FLIGHT_MAX];
     int n_flight;
     struct flight next; /* read, waiting for room in the engine's queue */
@@ -172,15 +172,15 @@ static int identify(struct batch_run *b, const struct batch_line *l, struct batc
                     bool *known, struct err *why)
 {
     struct batch_key id = batch_key_id(l->custom_id ? l->custom_id : "", l->n_custom_id);
-    bool again = l->custom_id && batch_keys_has(&b->seen, id);
+    bool again = l->custom_id && batch_keys_has(&b->ids_read, id);
     *known = l->custom_id && !again;
     *k = *known ? id : batch_key_line(b->in.number);
     if (again)
         return err_field(why, ERR_ARG, "custom_id", ": must be unique, got \"%.60s\" again",
                          l->custom_id);
-    return !*known || batch_keys_add(&b->seen, id)
+    return !*known || batch_keys_add(&b->ids_read, id)
                ? 0
-               : err_memory(why, "custom_ids", b->seen.n_slot * sizeof id);
+               : err_memory(why, "custom_ids", b->ids_read.n_slot * sizeof id);
 }
 
 static int take_line(struct batch_run *b, struct err *e)
@@ -306,7 +306,7 @@ static void run_close(struct batch_run *b)
     while (b->n_flight) flight_close(&b->flight[--b->n_flight]);
     batch_in_close(&b->in);
     batch_out_close(&b->out);
-    batch_keys_deinit(&b->seen);
+    batch_keys_deinit(&b->ids_read);
     queue_close(b->bell);
     free(b);
 }

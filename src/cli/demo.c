@@ -71,19 +71,19 @@ static void print_title(const char *title)
 /* Print a user's message or a tool's result, marked; the answer follows on separate lines. */
 static void print_turn(const char *text)
 {
-    const char *who = text[0] == '{' ? "tool: " : "> ";
-    printf(colour() ? "\033[36m%s%s\033[0m\n" : "%s%s\n", who, text);
+    const char *label = text[0] == '{' ? "tool: " : "> ";
+    printf(colour() ? "\033[36m%s%s\033[0m\n" : "%s%s\n", label, text);
     fflush(stdout);
     if (view_pace_us) usleep(THINKING_US);
 }
 
-static int say(struct dialog *d, const char *text, struct totals *t, struct err *e)
+static int send_message(struct dialog *d, const char *text, struct totals *t, struct err *e)
 {
     struct answer a = {0};
     const char *role = text[0] == '{' ? "tool" : "user";
     if (d->chat.t) print_turn(text);
     if (!d->chat.t) printf("%s", text);
-    int rc = dialog_say(d, role, text, strlen(text), &a, e);
+    int rc = dialog_send(d, role, text, strlen(text), &a, e);
     if (rc == 0) add_usage(t, &a.reply.usage);
     if (rc == 0 && a.reply.finish == FINISH_ABORT) rc = err_set(e, ERR_BUSY, "stopped by Ctrl-C");
     if (rc == 0 && !isatty(STDOUT_FILENO)) printf("\n"); /* at a terminal the view ends its line */
@@ -101,8 +101,9 @@ static int play(struct session *s, const struct scene *scene, struct totals *t, 
         rc = err_set(e, ERR_UNSUPPORTED, "the model has no chat template, which the demo needs");
     if (rc == 0 && scene->tools) rc = dialog_tools(&d, scene->tools, e);
     print_title(scene->title);
-    if (rc == 0 && scene->raw) rc = say(&d, scene->raw, t, e);
-    for (int i = 0; rc == 0 && i < 5 && scene->turn[i]; i++) rc = say(&d, scene->turn[i], t, e);
+    if (rc == 0 && scene->raw) rc = send_message(&d, scene->raw, t, e);
+    for (int i = 0; rc == 0 && i < 5 && scene->turn[i]; i++)
+        rc = send_message(&d, scene->turn[i], t, e);
     dialog_close(&d);
     return rc;
 }

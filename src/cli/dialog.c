@@ -168,9 +168,9 @@ int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
     struct json *list;
     size_t n, n_text = 0;
     int rc = find_last(d, &list, &n, e);
-    const char *said =
+    const char *content =
         rc == 0 ? json_text(json_field(json_item(list, n), "content"), &n_text) : NULL;
-    if (text && said) buf_add(text, said, n_text);
+    if (text && content) buf_add(text, content, n_text);
     if (rc == 0 && text && text->failed) rc = err_memory(e, "a message", n_text);
     if (rc == 0 && !keep) rc = keep_messages(d, list, n, e);
     json_drop(list);
@@ -424,8 +424,8 @@ int dialog_again(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
-int dialog_say(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
-               struct err *e)
+int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
+                struct err *e)
 {
     if (!d->chat.t) return complete(d, text, n, a, e);
     size_t before = d->messages.n;

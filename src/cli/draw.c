@@ -217,7 +217,7 @@ void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size)
     while (*prompt && vec_push(&d->text, *prompt)) prompt++;
     d->n_prompt = d->cursor = d->text.n;
     d->size = size;
-    draw_forget(d);
+    draw_reset(d);
 }
 
 void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
@@ -246,10 +246,10 @@ void draw_resize(struct draw *d, struct screen_size size)
     if (above > 0) fprintf(d->out, "\033[%dA", above);
     fputs("\033[J", d->out);
     d->size = size;
-    draw_forget(d);
+    draw_reset(d);
 }
 
-void draw_forget(struct draw *d)
+void draw_reset(struct draw *d)
 {
     d->blank = true;
     d->top = d->at = d->column = 0;
@@ -266,7 +266,7 @@ void draw_end(struct draw *d, const char *mark)
     move_to(d, n - 1, column_of(d, n - 1, d->text.n));
     fprintf(d->out, "%s\r\n", mark);
     fflush(d->out);
-    draw_forget(d);
+    draw_reset(d);
 }
 
 void draw_deinit(struct draw *d)

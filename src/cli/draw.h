@@ -54,7 +54,7 @@ void draw_resize(struct draw *d, struct screen_size size);
 
 /* Forget the drawing after the screen was cleared or used by other output: the next draw_show
  * begins at the cursor. */
-void draw_forget(struct draw *d);
+void draw_reset(struct draw *d);
 
 /* Show the whole line followed by `mark`, and leave the cursor in a new row below. */
 void draw_end(struct draw *d, const char *mark);

@@ -228,8 +228,8 @@ static bool shows(const struct want *w, int top)
     int begin = term.at - (w->at - top);
     if (term.bad || begin < term.top || term.column != w->column) return false;
     for (int i = 0; begin + i < term.top + term.size.n_row; i++) {
-        const struct cells *seen = begin + i < term.n ? &term.row[begin + i] : NULL;
-        if (!same_row(seen, top + i < w->n ? &w->row[top + i] : NULL)) return false;
+        const struct cells *shown = begin + i < term.n ? &term.row[begin + i] : NULL;
+        if (!same_row(shown, top + i < w->n ? &w->row[top + i] : NULL)) return false;
     }
     return true;
 }
@@ -270,10 +270,10 @@ static void edit(wchar_t *text, size_t *n, size_t *cursor)
     if (any(4) == 0) *cursor = any((unsigned)*n + 1);
     if (any(6) == 0) *cursor = *n;
     if (any(3) == 0 && *cursor > 0) {
-        size_t gone = 1 + any(*cursor > 30 && any(9) == 0 ? 30 : 1);
-        wmemmove(text + *cursor - gone, text + *cursor, *n - *cursor);
-        *n -= gone;
-        *cursor -= gone;
+        size_t n_erased = 1 + any(*cursor > 30 && any(9) == 0 ? 30 : 1);
+        wmemmove(text + *cursor - n_erased, text + *cursor, *n - *cursor);
+        *n -= n_erased;
+        *cursor -= n_erased;
     }
     for (int k = any(5) ? 1 : 40; k > 0 && *n < TEXT_MAX; k--) {
         wmemmove(text + *cursor + 1, text + *cursor, *n - *cursor);

@@ -268,7 +268,7 @@ static int check_text(struct grammar *g, const struct words *w, const char *path
     return rc ? rc : v.accepted ? 0 : 1;
 }
 
-static int open_asked(struct grammar **g, const char *schema, const struct words *w, struct err *e)
+static int open_source(struct grammar **g, const char *schema, const struct words *w, struct err *e)
 {
     struct buf text = {0};
     int rc = 0;
@@ -297,7 +297,7 @@ static int check_one(int n_arg, char **arg, const struct words *w, struct err *e
     bool other = regex || gbnf_file || lark_file || tag_file || choice;
     const char *text = n_arg > 1 + !other ? arg[1 + !other] : NULL;
     int64_t start = time_thread_ns();
-    int rc = open_asked(&g, other ? NULL : arg[1], w, e);
+    int rc = open_source(&g, other ? NULL : arg[1], w, e);
     if (rc == 0 && !text)
         printf("can be kept; compiled in %.1f ms\n", (double)(time_thread_ns() - start) * 1e-6);
     if (rc == 0 && text) rc = check_text(g, w, text, e);

@@ -76,7 +76,7 @@ static int connect_url(int *fd, const char *url, struct err *e)
 }
 
 /* Read the response's first line into line[n]. */
-static int ask(int fd, const char *url, char *line, size_t n, struct err *e)
+static int send_request(int fd, const char *url, char *line, size_t n, struct err *e)
 {
     static const char request[] = "GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n";
     size_t got = 0;
@@ -100,7 +100,7 @@ static int health(const char *url, struct err *e)
     char line[128];
     int fd = -1, status = 0;
     int rc = connect_url(&fd, url, e);
-    if (rc == 0) rc = ask(fd, url, line, sizeof line, e);
+    if (rc == 0) rc = send_request(fd, url, line, sizeof line, e);
     if (rc == 0 && sscanf(line, "HTTP/1.%*[01] %d", &status) != 1)
         rc = err_set(e, ERR_IO, "%s: not HTTP (TLS?): \"%.40s\"", url, line);
     if (rc == 0 && status != 200) rc = err_set(e, ERR_IO, "%s: %s", url, line);

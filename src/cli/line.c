@@ -281,7 +281,7 @@ int line_open(struct line **out, struct err *e)
     return 0;
 }
 
-static void forget_pastes(struct line *l)
+static void clear_pastes(struct line *l)
 {
     for (size_t i = 0; i < l->paste.n; i++) buf_deinit(&l->paste.v[i].text);
     l->paste.n = 0;
@@ -298,7 +298,7 @@ void line_close(struct line *l)
     if (l->screen && l->screen != stdout) fclose(l->screen);
     if (l->nowhere) fclose(l->nowhere);
     draw_deinit(&l->draw);
-    forget_pastes(l);
+    clear_pastes(l);
     vec_deinit(&l->paste);
     free(l);
 }
@@ -386,7 +386,7 @@ static bool read_message(struct line *l, struct buf *m)
 enum line_result line_read(struct line *l, struct buf *message)
 {
     buf_clear(message);
-    forget_pastes(l);
+    clear_pastes(l);
     if (read_message(l, message)) return LINE_MESSAGE;
     if (!l->interrupted) return LINE_END;
     return l->was_empty && message->n == 0 ? LINE_INTERRUPTED : LINE_DISCARDED;

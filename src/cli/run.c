@@ -30,7 +30,7 @@ static int run_once(struct dialog *d, const char *prompt, size_t n)
     struct answer a = {0};
     struct err e = {0};
     answer_catch_interrupt();
-    int rc = dialog_say(d, "user", prompt, n, &a, &e);
+    int rc = dialog_send(d, "user", prompt, n, &a, &e);
     bool stopped = rc == 0 && a.reply.finish == FINISH_ABORT;
     if (rc == 0 && !quiet && !as_json && !raw) {
         fprintf(stderr, "\n");

@@ -219,7 +219,7 @@ static void command(struct talk *t, char *text)
 /* ---- messages ---- */
 
 /* Answer a message; NULL: answer the last one again. */
-static void say(struct talk *t, const struct buf *message)
+static void send_message(struct talk *t, const struct buf *message)
 {
     struct answer a = {0};
     struct err e = {0};
@@ -227,7 +227,7 @@ static void say(struct talk *t, const struct buf *message)
     t->editing = false;
     int rc = instead ? dialog_undo(t->dialog, NULL, false, &e) : 0;
     if (rc == 0)
-        rc = message ? dialog_say(t->dialog, "user", message->data, message->n, &a, &e)
+        rc = message ? dialog_send(t->dialog, "user", message->data, message->n, &a, &e)
                      : dialog_again(t->dialog, &a, &e);
     if (rc == 0 && !isatty(STDOUT_FILENO) && !t->dialog->as_json) putchar('\n');
     fflush(stdout);
@@ -246,7 +246,7 @@ static int do_regenerate(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
     int rc = dialog_undo(t->dialog, NULL, true, e);
-    if (rc == 0) say(t, NULL);
+    if (rc == 0) send_message(t, NULL);
     return rc;
 }
 
@@ -283,7 +283,7 @@ int talk(struct dialog *d, bool quiet)
         if (is_command(&message))
             command(&t, message.data + 1);
         else
-            say(&t, &message);
+            send_message(&t, &message);
     }
     line_close(t.line);
     buf_deinit(&message);

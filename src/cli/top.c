@@ -73,9 +73,9 @@ static int read_sample(const struct target *t, struct top_sample *s, struct err 
     struct buf page = {0};
     const char *header = t->header;
     int status = 0;
-    int64_t asked_us = time_us();
+    int64_t sent_us = time_us();
     int rc = fetch_get(t->url, &header, t->header[0] != 0, &t->how, &page, &status, e);
-    s->time_us = asked_us + (time_us() - asked_us) / 2;
+    s->time_us = sent_us + (time_us() - sent_us) / 2;
     if (rc == 0 && status == 401)
         rc = err_set(e, ERR_ARG, "%s requires an API key; give --api-key", t->url);
     else if (rc == 0 && status != 200)

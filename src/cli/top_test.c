@@ -93,7 +93,7 @@ TEST(top_shows_no_controls_of_the_server)
     EXPECT_TEXT(s.model, "a?[31m??31m???b");
 }
 
-TEST(top_goes_on_when_the_server_does)
+TEST(top_continues_when_the_server_does)
 {
     struct server v = {.start = 1000};
     struct top_figures f;
@@ -170,7 +170,7 @@ TEST(top_fits_every_screen)
     free(t);
 }
 
-TEST(top_shows_what_it_knows)
+TEST(top_shows_what_it_has_read)
 {
     static const char *const shown[] = {"http://127.0.0.1:8000",
                                         "  m  ",

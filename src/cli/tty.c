@@ -94,11 +94,11 @@ static void follow_resize(const sigset_t *open)
 
 /* Query the terminal's identity (DA2) before waiting for the first key; the answer arrives as if
  * typed. A terminal that does not answer is assumed to fold, as most do. */
-static void ask_identity(void)
+static void request_identity(void)
 {
-    static bool asked;
-    if (!asked) fputs("\033[>c", line->out);
-    asked = true;
+    static bool requested;
+    if (!requested) fputs("\033[>c", line->out);
+    requested = true;
 }
 
 static unsigned char on_identity(EditLine *el, wint_t key)
@@ -125,13 +125,13 @@ static unsigned char on_clear_key(EditLine *el, wint_t key)
 {
     (void)el, (void)key;
     fputs("\033[H\033[2J", line->out);
-    draw_forget(line);
+    draw_reset(line);
     return CC_NORM;
 }
 
 /* ---- keys ---- */
 
-enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_GONE };
+enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_END };
 
 /* Wait for a key. Signals are blocked except during the wait, so that none is missed; a Ctrl-C that
  * was pressed before libedit changed modes is one of them. */
@@ -147,12 +147,12 @@ static enum wait wait_key(EditLine *el)
     bool interrupted;
     do {
         if (resized) follow_resize(&open);
-        if (poll(&fd, 1, 0) == 0) ask_identity(), tty_show(el);
+        if (poll(&fd, 1, 0) == 0) request_identity(), tty_show(el);
         interrupted = answer_take_interrupt();
         rc = interrupted ? 0 : ppoll(&fd, 1, NULL, &open);
     } while (rc < 0 && errno == EINTR);
     pthread_sigmask(SIG_SETMASK, &open, NULL);
-    return interrupted ? WAIT_INTERRUPT : rc > 0 ? WAIT_KEY : WAIT_GONE;
+    return interrupted ? WAIT_INTERRUPT : rc > 0 ? WAIT_KEY : WAIT_END;
 }
 
 static wchar_t *first_text; /* owned; initial text of the next line, or NULL */
@@ -174,7 +174,7 @@ static int read_key(EditLine *el, wchar_t *key)
         uint32_t cp;
         enum wait w = wait_key(el);
         if (w == WAIT_INTERRUPT) return *key = 'C' & 0x1F, 1;
-        if (w == WAIT_GONE || read(STDIN_FILENO, bytes + n, 1) != 1) return 0;
+        if (w == WAIT_END || read(STDIN_FILENO, bytes + n, 1) != 1) return 0;
         int len = utf8_decode(bytes, ++n, &cp);
         if (len == 0) n = 0;
         if (len <= 0) continue;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void tell(struct view *v, enum chat_delta_kind kind, const char *text, int i_call,
+static void push(struct view *v, enum chat_delta_kind kind, const char *text, int i_call,
                  const char *name)
 {
     struct chat_delta d = {
@@ -15,14 +15,14 @@ static void tell(struct view *v, enum chat_delta_kind kind, const char *text, in
     view_delta(v, &d);
 }
 
-static void tell_all(struct view *v)
+static void push_all(struct view *v)
 {
-    tell(v, CHAT_REASONING, "hm", 0, NULL);
-    tell(v, CHAT_REASONING, "m\n", 0, NULL);
-    tell(v, CHAT_CONTENT, "ok \x1b[31m", 0, NULL);
-    tell(v, CHAT_CALL, "{\"a\":", 0, "f");
-    tell(v, CHAT_CALL, "1}", 0, NULL);
-    tell(v, CHAT_CALL, "{}", 1, "g");
+    push(v, CHAT_REASONING, "hm", 0, NULL);
+    push(v, CHAT_REASONING, "m\n", 0, NULL);
+    push(v, CHAT_CONTENT, "ok \x1b[31m", 0, NULL);
+    push(v, CHAT_CALL, "{\"a\":", 0, "f");
+    push(v, CHAT_CALL, "1}", 0, NULL);
+    push(v, CHAT_CALL, "{}", 1, "g");
     view_end(v);
 }
 
@@ -38,7 +38,7 @@ TEST(view_of_a_terminal)
 {
     FILE *f = tmpfile();
     struct view v = {.out = f, .aside = f, .terminal = true, .dim = true};
-    tell_all(&v);
+    push_all(&v);
     expect_file(f, "\033[2mhmm\n\033[22m\nok \xE2\x90\x9B[31m\nf({\"a\":1})\ng({})\n");
     fclose(f);
 }
@@ -47,7 +47,7 @@ TEST(view_of_a_pipe)
 {
     FILE *f = tmpfile(), *aside = tmpfile();
     struct view v = {.out = f, .aside = aside};
-    tell_all(&v);
+    push_all(&v);
     expect_file(f, "ok \033[31m\nf({\"a\":1})\ng({})");
     expect_file(aside, "hmm\n");
     fclose(f);
