@@ -185,14 +185,14 @@ static bool fill_tail_of(struct left *l, struct job j, uint32_t c, uint8_t *unit
 
 static bool fill_tail(struct left *l, struct job j)
 {
-    enum { SEEN = 1, DONE = 2 };
+    enum { VISITED = 1, DONE = 2 };
     uint8_t *unit = calloc(l->n, 1); /* rules that are complete where b is */
     if (!unit) return expr_fail(&l->g->m.x, EXPR_NO_MEMORY), false;
     bool ok = true, more = true;
-    for (unit[j.b] = SEEN; ok && more;) {
+    for (unit[j.b] = VISITED; ok && more;) {
         more = false;
         for (uint32_t c = 0; ok && c < l->n; c++) {
-            if (unit[c] != SEEN) continue;
+            if (unit[c] != VISITED) continue;
             unit[c] |= DONE;
             more = true;
             ok = fill_tail_of(l, j, c, unit);

@@ -84,7 +84,7 @@ static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
     int rc = 0;
     *n_settled = ids->n;
     for (size_t at = 0; rc == 0 && at<n && * n_settled> 0; at++) {
-        if (!vocab_goes_on(&v->v, s + at, n - at)) continue;
+        if (!vocab_has_prefix(&v->v, s + at, n - at)) continue;
         other.n = 0;
         rc = tokenizer_encode(v->t, s, at, ENCODE_CONTINUE, &other, e);
         if (rc == 0) *n_settled = common(ids, &other, *n_settled);

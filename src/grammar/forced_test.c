@@ -128,7 +128,7 @@ static struct tokenizer *bundled(void)
     return t;
 }
 
-TEST(forced_bytes_are_what_must_come)
+TEST(forced_bytes_are_the_only_continuation)
 {
     static const struct {
         const char *regex, *forced;

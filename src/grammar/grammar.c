@@ -128,9 +128,9 @@ static int open_schema(struct grammar *g, const char *text, size_t n,
     return rc;
 }
 
-static struct grammar_limits limits_of(const struct grammar_limits *asked)
+static struct grammar_limits limits_of(const struct grammar_limits *given)
 {
-    struct grammar_limits l = *asked;
+    struct grammar_limits l = *given;
     if (!l.n_text_max) l.n_text_max = GRAMMAR_LIMITS.n_text_max;
     if (!l.n_byte_max) l.n_byte_max = GRAMMAR_LIMITS.n_byte_max;
     if (!l.n_state_max) l.n_state_max = GRAMMAR_LIMITS.n_state_max;

@@ -183,7 +183,7 @@ unsigned sub_types(struct schema *s, uint32_t sub, bool *integer);
 uint32_t lang_of(struct schema *s, uint32_t sub,
                  unsigned type); /* one of T_NULL, T_BOOL, T_NUMBER, T_STRING (decoded) */
 uint32_t lang_universe(struct schema *s, unsigned type);
-bool schema_wants_multiples(struct schema *s);
+bool schema_needs_multiples(struct schema *s);
 uint32_t set_scalar(struct schema *s, uint32_t set); /* JSON texts of the set's scalars */
 /* The language of the texts of which `sub` (a schema of names) approves. */
 uint32_t lang_names(struct schema *s, uint32_t sub, bool negated);

@@ -153,7 +153,7 @@ static bool has_atoms(const struct name_atom *v, size_t n, const struct name_ato
 }
 
 /* Does f say all that g says, word for word? */
-static bool says_all(const struct form *f, const struct form *g)
+static bool implies(const struct form *f, const struct form *g)
 {
     if (g->min > f->min || g->max < f->max) return false;
     if (g->unique != NONE && f->unique == NONE) return false;
@@ -177,9 +177,9 @@ bool forms_absorb(struct forms *all, const struct form *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++)
-        if (says_all(f, &all->v[i])) return true; /* it is there already, or more than it */
+        if (implies(f, &all->v[i])) return true; /* it is there already, or more than it */
     for (size_t i = 0; i < all->n; i++)
-        if (says_all(&all->v[i], f))
+        if (implies(&all->v[i], f))
             form_free(&all->v[i]);
         else
             all->v[n++] = all->v[i];

@@ -225,7 +225,7 @@ int schema_open(struct schema *s, const char *text, size_t n, const struct schem
     s->m.choose = schema_choose;
     if (ok) s->ws = opt->no_white_space ? EXPR_EPSILON : white_space(&s->m.x);
     ok = ok && schema_read(s);
-    s->scientific = ok && !schema_wants_multiples(s);
+    s->scientific = ok && !schema_needs_multiples(s);
     ok = ok && check_all(s);
     if (ok) rule_number(s, RULE_TEXT, 0, 0);
     rc = ok && schema_ok(s) ? 0 : failure(s);

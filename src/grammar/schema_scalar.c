@@ -131,7 +131,7 @@ static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decima
     return d->fraction[0] == '1' || d->fraction[0] == '2' || d->fraction[0] == '5';
 }
 
-bool schema_wants_multiples(struct schema *s)
+bool schema_needs_multiples(struct schema *s)
 {
     struct decimal d;
     for (uint32_t i = 1; i < s->sub.n && schema_ok(s); i++)

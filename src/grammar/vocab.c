@@ -191,7 +191,7 @@ void vocab_close(struct vocab *v)
     *v = (struct vocab){0};
 }
 
-static bool trie_goes_on(const struct trie *t, const char *text, size_t n)
+static bool trie_has_prefix(const struct trie *t, const char *text, size_t n)
 {
     uint32_t at = 0, end = t->n;
     for (size_t i = 0; i < n; i++) {
@@ -203,10 +203,10 @@ static bool trie_goes_on(const struct trie *t, const char *text, size_t n)
     return at < end;
 }
 
-bool vocab_goes_on(const struct vocab *v, const char *text, size_t n)
+bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n)
 {
-    bool found = trie_goes_on(&v->closing, text, n) || trie_goes_on(&v->other, text, n);
+    bool found = trie_has_prefix(&v->closing, text, n) || trie_has_prefix(&v->other, text, n);
     for (int k = 0; k < PLAIN_CLASSES && !found; k++)
-        found = trie_goes_on(&v->plain[k].trie, text, n);
+        found = trie_has_prefix(&v->plain[k].trie, text, n);
     return found;
 }

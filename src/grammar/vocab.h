@@ -50,7 +50,7 @@ bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg);
 void vocab_close(struct vocab *v); /* safe on a zeroed struct */
 
 /* Is there a token that begins with these bytes and is longer? */
-bool vocab_goes_on(const struct vocab *v, const char *text, size_t n);
+bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n);
 
 static inline const char *vocab_bytes(const struct vocab *v, int32_t id, size_t *n)
 {

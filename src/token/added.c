@@ -14,7 +14,7 @@ static bool allowed(const struct encoder *en, const struct piece *p)
     return !p->special || (en->flags & ENCODE_PARSE_SPECIAL);
 }
 
-static bool stands_alone(const char *p, size_t n, size_t begin, size_t end)
+static bool is_separate(const char *p, size_t n, size_t begin, size_t end)
 {
     uint32_t cp;
     if (begin > 0 && (uni_prev(p, begin, &cp), uni_word(cp))) return false;
@@ -34,7 +34,7 @@ static size_t match_at(const struct encoder *en, const struct added *a, const ch
         longest = i + 1 - at;
         *id = v;
     }
-    if (longest && (en->t->piece[*id].match & MATCH_WORD) && !stands_alone(p, n, at, at + longest))
+    if (longest && (en->t->piece[*id].match & MATCH_WORD) && !is_separate(p, n, at, at + longest))
         return 0;
     return longest;
 }

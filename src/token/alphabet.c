@@ -6,7 +6,7 @@
 #include "token_impl.h"
 #include "base/utf8.h"
 
-static bool stands_for_itself(unsigned b)
+static bool is_identity(unsigned b)
 {
     return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
 }
@@ -24,12 +24,12 @@ static unsigned shifted_byte(unsigned index)
 
 void alphabet_add(struct buf *out, uint8_t byte)
 {
-    buf_add_utf8(out, stands_for_itself(byte) ? byte : 0x100 + shifted_index(byte));
+    buf_add_utf8(out, is_identity(byte) ? byte : 0x100 + shifted_index(byte));
 }
 
 int alphabet_byte(uint32_t cp)
 {
-    if (cp < 0x100) return stands_for_itself(cp) ? (int)cp : -1;
+    if (cp < 0x100) return is_identity(cp) ? (int)cp : -1;
     return cp <= 0x143 ? (int)shifted_byte(cp - 0x100) : -1;
 }
 

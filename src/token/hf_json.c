@@ -234,9 +234,9 @@ static void settle_bos(struct tokenizer *t, const struct json *config)
 {
     const struct json *add = json_field(config, "add_bos_token");
     if (json_kind(add) != JK_BOOL || t->bos < 0) return;
-    bool there = t->n_prefix > 0 && t->prefix[0] == t->bos;
-    if (json_bool(add, false) == there) return;
-    if (there) {
+    bool has_bos = t->n_prefix > 0 && t->prefix[0] == t->bos;
+    if (json_bool(add, false) == has_bos) return;
+    if (has_bos) {
         memmove(t->prefix, t->prefix + 1, (size_t)--t->n_prefix * sizeof t->prefix[0]);
     } else if (t->n_prefix < AFFIX_MAX) {
         memmove(t->prefix + 1, t->prefix, (size_t)t->n_prefix++ * sizeof t->prefix[0]);

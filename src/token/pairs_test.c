@@ -67,9 +67,9 @@ static void check_pair(const char *name, const char *vocab, const char *hint)
     const char *text, *path = data_path(vocab);
     size_t n;
     int n_same = 0, n_all = 0;
-    bool there = path && pair_open(&f, name);
-    EXPECT(there);
-    if (there && tokenizer_open_file(&t, path, hint, &e) != 0)
+    bool opened = path && pair_open(&f, name);
+    EXPECT(opened);
+    if (opened && tokenizer_open_file(&t, path, hint, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
     while (t && pair_next(&f, &text, &n, &want)) {
         got.n = 0;
@@ -83,7 +83,7 @@ static void check_pair(const char *name, const char *vocab, const char *hint)
     }
     if (t) test_note("%s: %d of %d texts exact", name, n_same, n_all);
     tokenizer_close(t);
-    if (there) pair_close(&f);
+    if (opened) pair_close(&f);
     vec_deinit(&want);
     vec_deinit(&got);
 }

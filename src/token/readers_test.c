@@ -95,7 +95,7 @@ TEST(configuration_beside_tokenizer_json)
  * post-processor, adds BOS and EOS: "be", "b", "e" or "". */
 static const char *adds(const char *class, bool add, bool post)
 {
-    static char said[3];
+    static char found[3];
     struct tokenizer *t;
     struct err e;
     char dir[4096], config[512], json[1024];
@@ -116,12 +116,12 @@ static const char *adds(const char *class, bool add, bool post)
     folder_of(temp_path("tokenizer.json"), dir, sizeof dir);
     if (tokenizer_open_file(&t, dir, NULL, &e) != 0) return "(not opened)";
     const char *pieces = pieces_of(t, "a", ENCODE_ADD_SPECIAL);
-    snprintf(said, sizeof said, "%s%s", strstr(pieces, "<b>") ? "b" : "",
+    snprintf(found, sizeof found, "%s%s", strstr(pieces, "<b>") ? "b" : "",
              strstr(pieces, "<e>") ? "e" : "");
     tokenizer_close(t);
     remove(temp_path("tokenizer.json"));
     remove(temp_path("tokenizer_config.json"));
-    return said;
+    return found;
 }
 
 TEST(add_bos_token_counts_for_the_classes_that_read_it)
@@ -336,7 +336,7 @@ TEST(vocab_json_with_merges_and_vocab_txt)
 TEST(bad_files_are_refused_in_words)
 {
     static const struct {
-        const char *name, *text, *says;
+        const char *name, *text, *want;
     } bad[] = {
         {"t.json", "{}", "model type"},
         {"t.json", "{\"model\":{\"type\":\"BPE\",\"vocab\":[]}}", "model.vocab:"},
@@ -359,7 +359,7 @@ TEST(bad_files_are_refused_in_words)
         struct err e = {0};
         write_temp(bad[i].name, bad[i].text);
         EXPECT(tokenizer_open_file(&t, temp_path(bad[i].name), NULL, &e) < 0 && t == NULL);
-        if (!strstr(e.text, bad[i].says) || !strstr(e.text, bad[i].name))
+        if (!strstr(e.text, bad[i].want) || !strstr(e.text, bad[i].name))
             test_fail(__FILE__, __LINE__, "case %zu: %s", i, e.text);
         remove(temp_path(bad[i].name));
     }
@@ -374,7 +374,7 @@ static void expect_eog(const struct tokenizer *t, const char *const *piece, size
         EXPECT(tokenizer_is_eog(t, tokenizer_find(t, piece[i], strlen(piece[i]))));
 }
 
-TEST(real_vocabularies_know_their_ends)
+TEST(real_vocabularies_have_their_ends)
 {
     static const char *const llama3[] = {"<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"};
     static const char *const qwen[] = {"<|endoftext|>", "<|im_end|>"};

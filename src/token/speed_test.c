@@ -86,7 +86,7 @@ TEST(encoding_ends_when_it_is_cancelled)
                                         "tokenizers/llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
                                         "tokenizers/sentencepiece/test_model.model"};
     static const char *const unit[] = {"a", "\n", "a word "};
-    atomic_bool gone = true;
+    atomic_bool stopped = true;
     double whole = 0, cut = 0;
     struct err e;
     if (!data_path(vocab[0])) SKIP("no ../shared/data");
@@ -99,7 +99,7 @@ TEST(encoding_ends_when_it_is_cancelled)
             fill(&text, unit[u]);
             whole += encode_s(t, &text);
             double start = cpu_s();
-            cancel_flag = &gone;
+            cancel_flag = &stopped;
             EXPECT_INT(tokenizer_encode(t, text.data, text.n, 0, &ids, &e), ERR_BUSY);
             cancel_flag = NULL;
             EXPECT_INT(ids.n, 0);

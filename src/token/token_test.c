@@ -184,7 +184,7 @@ TEST(added_tokens_match_longest_leftmost)
     tokenizer_close(t);
 }
 
-TEST(added_tokens_strip_and_stand_alone)
+TEST(added_tokens_strip_and_are_separate)
 {
     struct tokenizer *t = open_added(MATCH_RAW | MATCH_LSTRIP | MATCH_RSTRIP);
     EXPECT_TEXT(pieces_of(t, "a  <t>  b", 0), "a|<t>|b");
