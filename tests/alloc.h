@@ -5,7 +5,7 @@
  *
  *   alloc_fail(n, count);     armed: allocations n .. n + count - 1 of the unspared threads fail
  *   ... the code under test
- *   seen = alloc_fail_end();  disarmed; seen > n: an allocation failed */
+ *   n_allocation = alloc_fail_end();  disarmed; n_allocation > n: an allocation failed */
 #ifndef QUOTH_TEST_ALLOC_H
 #define QUOTH_TEST_ALLOC_H
 

@@ -70,7 +70,7 @@ void recorded_compare(struct recorded *r, const char *key, uint64_t hash, const 
         test_fail(__FILE__, __LINE__, "%s has no line \"%s\"", r->path, key);
         return;
     }
-    l->n_seen++;
+    l->n_given++;
     if (l->hash != hash)
         test_fail(__FILE__, __LINE__, "%s (%s): %016" PRIx64 " expected, %016" PRIx64 " found", key,
                   how, l->hash, hash);
@@ -91,6 +91,6 @@ void recorded_close(struct recorded *r, int some_only)
         return;
     }
     for (int i = 0; i < r->n && !some_only; i++)
-        if (!r->line[i].n_seen)
+        if (!r->line[i].n_given)
             test_fail(__FILE__, __LINE__, "%s: no result \"%s\"", r->path, r->line[i].key);
 }

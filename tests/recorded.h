@@ -18,7 +18,7 @@ struct recorded {
     struct recorded_line {
         char key[96];
         uint64_t hash;
-        int n_seen; /* how often the test gave it */
+        int n_given; /* how often the test gave it */
     } line[RECORDED_MAX];
 };
 

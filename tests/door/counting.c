@@ -282,8 +282,8 @@ static const struct backend_ops ops = {
 int test_backend(struct backend **out, enum wrap wrap, const struct backend_options *o,
                  struct err *e)
 {
-    const char *said = getenv("QUOTH_DOOR");
-    if (wrap == WRAP_NONE && said) wrap = strcmp(said, "plain") == 0 ? WRAP_PLAIN : WRAP_COUNTING;
+    const char *env = getenv("QUOTH_DOOR");
+    if (wrap == WRAP_NONE && env) wrap = strcmp(env, "plain") == 0 ? WRAP_PLAIN : WRAP_COUNTING;
     if (wrap == WRAP_NONE) return backend_open(out, "cpu", o, e);
     struct counting *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e, "a backend", sizeof *c);

@@ -12,7 +12,7 @@ void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t n);
 void *__libc_memalign(size_t align, size_t n);
 
-static atomic_long n_seen;
+static atomic_long n_allocation;
 
 static int allowed(void)
 {
@@ -24,7 +24,7 @@ static int allowed(void)
         last = first + (count ? strtol(count, NULL, 10) : 1);
         known = 1;
     }
-    long i = atomic_fetch_add(&n_seen, 1);
+    long i = atomic_fetch_add(&n_allocation, 1);
     if (i < first || i >= last) return 1;
     errno = ENOMEM;
     return 0;
@@ -66,7 +66,7 @@ __attribute__((destructor)) static void report(void)
 {
     const char *path = getenv("FAIL_REPORT");
     char text[32];
-    int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&n_seen));
+    int n = snprintf(text, sizeof text, "%ld\n", atomic_load(&n_allocation));
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
     if (fd < 0 || write(fd, text, (size_t)n) != n) return;
     close(fd);

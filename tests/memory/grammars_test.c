@@ -45,17 +45,17 @@ enum { N_SAMPLE = sizeof samples / sizeof *samples };
 static struct tokenizer *tok;
 
 /* Return a hash of all masks of a grammar along a walk. */
-struct seen {
+struct digest {
     uint64_t hash;
     bool ends;
 };
 
-static int walk(struct grammar *g, const struct ids *ids, uint64_t *mask, struct seen *out,
+static int walk(struct grammar *g, const struct ids *ids, uint64_t *mask, struct digest *out,
                 struct err *e)
 {
     size_t n_byte = ((size_t)tokenizer_n_vocab(tok) + 63) / 64 * sizeof *mask;
     uint32_t state = grammar_begin(g);
-    *out = (struct seen){0};
+    *out = (struct digest){0};
     for (size_t i = 0; grammar_failure(g, e) == 0 && i <= ids->n; i++) {
         struct ids forced = {0};
         if (!grammar_mask(g, state, mask)) break;
@@ -71,12 +71,12 @@ static int walk(struct grammar *g, const struct ids *ids, uint64_t *mask, struct
 }
 
 static int compile_and_walk(const struct sample *s, const struct ids *ids, uint64_t *mask,
-                            struct seen *out, struct err *e)
+                            struct digest *out, struct err *e)
 {
     struct grammar_options o = {.plain_numbers = true};
     struct grammar_vocab *vocab = grammar_vocab_open(tok);
     struct grammar *g = NULL;
-    *out = (struct seen){0};
+    *out = (struct digest){0};
     if (!vocab) return err_memory(e, "a vocabulary", 0);
     o.vocab = vocab;
     int rc = grammar_open(&g, s->kind, s->text, strlen(s->text), &o, e);
@@ -90,7 +90,7 @@ static void sweep(const struct sample *s, uint64_t count, const char *how)
 {
     size_t n_mask = (size_t)tokenizer_n_vocab(tok) / 64 + 1;
     uint64_t *mask = calloc(n_mask, sizeof *mask);
-    struct seen want, got;
+    struct digest want, got;
     struct ids ids = {0};
     struct err e = {0};
     NEED(mask);

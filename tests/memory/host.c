@@ -173,7 +173,7 @@ static bool put_stream_meaning(struct buf *out, const struct buf *body)
     return done;
 }
 
-static void judge(const struct buf *raw, struct heard *out)
+static void judge(const struct buf *raw, struct response *out)
 {
     struct buf body = {0};
     bool stream = raw->n && strstr(raw->data, "text/event-stream");
@@ -191,23 +191,23 @@ static void judge(const struct buf *raw, struct heard *out)
     buf_deinit(&body);
 }
 
-void host_ask(const struct host *h, const struct question *q, struct heard *out)
+void host_post(const struct host *h, const struct request_case *q, struct response *out)
 {
-    struct buf say = {0}, raw = {0};
+    struct buf request = {0}, raw = {0};
     size_t n = q->body ? strlen(q->body) : 0;
     out->status = -1;
     buf_deinit(&out->text);
-    buf_addf(&say, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", q->method,
+    buf_addf(&request, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", q->method,
              q->path);
-    if (q->body) buf_addf(&say, "Content-Type: application/json\r\nContent-Length: %zu\r\n", n);
-    buf_addf(&say, "\r\n%s", q->body ? q->body : "");
+    if (q->body) buf_addf(&request, "Content-Type: application/json\r\nContent-Length: %zu\r\n", n);
+    buf_addf(&request, "\r\n%s", q->body ? q->body : "");
     int fd = dial(h);
-    bool said = fd >= 0 && send(fd, say.data, say.n, MSG_NOSIGNAL) == (ssize_t)say.n;
-    if (said && !read_all(fd, &raw))
+    bool sent = fd >= 0 && send(fd, request.data, request.n, MSG_NOSIGNAL) == (ssize_t)request.n;
+    if (sent && !read_all(fd, &raw))
         out->status = -2;
-    else if (said)
+    else if (sent)
         judge(&raw, out);
     if (fd >= 0) close(fd);
-    buf_deinit(&say);
+    buf_deinit(&request);
     buf_deinit(&raw);
 }

@@ -19,15 +19,15 @@ void host_close(struct host *h);
 /* Does the server hold anything of requests that are over? Waits a moment for the last one's end. */
 bool host_idle(const struct host *h);
 
-struct question {
+struct request_case {
     const char *name, *method, *path, *body; /* body NULL: none */
 };
 /* What came back: `text` is what the answer means, without ids and times; status -1: the connection ended before a head,
  * or within the answer; -2: nothing came for ten seconds; -3: bytes that are no HTTP answer. */
-struct heard {
+struct response {
     int status;
     struct buf text;
 };
-void host_ask(const struct host *h, const struct question *q, struct heard *out);
+void host_post(const struct host *h, const struct request_case *q, struct response *out);
 
 #endif

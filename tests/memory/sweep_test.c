@@ -9,7 +9,7 @@
 
 #include "../../src/base/log.h"
 
-static const struct question questions[] = {
+static const struct request_case questions[] = {
     {"completion", "POST", "/v1/completions",
      "{\"prompt\":\"Once upon a time\",\"max_tokens\":6,\"temperature\":0}"},
     {"completion with all", "POST", "/v1/completions",
@@ -51,7 +51,7 @@ static const struct question questions[] = {
     "\"type\":\"integer\",\"minimum\":0,\"maximum\":150},\"tags\":{\"type\":\"array\",\"items\":{" \
     "\"enum\":[\"a\",5,null]},\"maxItems\":2}},\"required\":[\"name\",\"age\"],"                   \
     "\"additionalProperties\":false}"
-static const struct question held[] = {
+static const struct request_case held[] = {
     {"chat held to a schema", "POST", "/v1/chat/completions",
      "{\"messages\":[{\"role\":\"user\",\"content\":\"Tell me about a person as JSON.\"}],"
      "\"max_tokens\":40,\"temperature\":0,\"response_format\":{\"type\":\"json_schema\","
@@ -86,28 +86,29 @@ static void note(const char *what, const char *how, const struct tally *t)
               t->n_error, t->n_cut);
 }
 
-static bool same(const struct heard *a, const struct heard *b)
+static bool same(const struct response *a, const struct response *b)
 {
     return a->status == b->status && a->text.n == b->text.n &&
            (a->text.n == 0 || memcmp(a->text.data, b->text.data, a->text.n) == 0);
 }
 
-static void blame(const struct question *q, const char *how, uint64_t n, const char *when,
-                  const struct heard *h)
+static void blame(const struct request_case *q, const char *how, uint64_t n, const char *when,
+                  const struct response *h)
 {
     test_fail(__FILE__, __LINE__, "%s, %s %llu: %s status %d: %.300s", q->name, how,
               (unsigned long long)n, when, h->status, h->text.data ? h->text.data : "");
 }
 
 /* One request with a failure in it, and one without. */
-static uint64_t ask_failing(const struct host *h, const struct question *q, const char *how,
-                            uint64_t n, uint64_t count, const struct heard *want, struct tally *t)
+static uint64_t post_failing(const struct host *h, const struct request_case *q, const char *how,
+                             uint64_t n, uint64_t count, const struct response *want,
+                             struct tally *t)
 {
-    struct heard got = {0}, after = {0};
+    struct response got = {0}, after = {0};
     alloc_fail(n, count);
-    host_ask(h, q, &got);
-    uint64_t seen = alloc_fail_end();
-    host_ask(h, q, &after);
+    host_post(h, q, &got);
+    uint64_t n_allocation = alloc_fail_end();
+    host_post(h, q, &after);
     t->n++;
     if (same(&got, want))
         t->n_same++;
@@ -120,25 +121,25 @@ static uint64_t ask_failing(const struct host *h, const struct question *q, cons
     if (!same(&after, want)) blame(q, how, n, "the request after it became", &after);
     buf_deinit(&got.text);
     buf_deinit(&after.text);
-    return seen;
+    return n_allocation;
 }
 
-static void sweep(const struct host *h, const struct question *q, uint64_t count, const char *how,
-                  uint64_t step)
+static void sweep(const struct host *h, const struct request_case *q, uint64_t count,
+                  const char *how, uint64_t step)
 {
-    struct heard want = {0};
+    struct response want = {0};
     struct tally t = {0};
     for (int i = 0; i < 2; i++)
-        host_ask(h, q, &want); /* what is allocated once in a life is there */
+        host_post(h, q, &want); /* what is allocated once in a life is there */
     if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
     for (uint64_t n = 0; n < N_MOST; n += step)
-        if (ask_failing(h, q, how, n, count, &want, &t) <= n) break;
+        if (post_failing(h, q, how, n, count, &want, &t) <= n) break;
     EXPECT(host_idle(h));
     note(q->name, how, &t);
     buf_deinit(&want.text);
 }
 
-static void sweep_all(const struct question *q, int n, uint64_t step)
+static void sweep_all(const struct request_case *q, int n, uint64_t step)
 {
     struct host h;
     struct err e = {0};
@@ -165,13 +166,13 @@ TEST(memory_of_held_requests)
 /* ---- loading ---- */
 
 /* The answers of a host to some requests. */
-static void ask_some(const struct host *h, struct heard *out)
+static void post_some(const struct host *h, struct response *out)
 {
     static const int some[] = {1, 2, 4, 7};
-    *out = (struct heard){0};
+    *out = (struct response){0};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        struct heard one = {0};
-        host_ask(h, &questions[some[i]], &one);
+        struct response one = {0};
+        host_post(h, &questions[some[i]], &one);
         buf_addf(&out->text, "%d %s\n", one.status, one.text.data ? one.text.data : "");
         buf_deinit(&one.text);
     }
@@ -180,7 +181,7 @@ static void ask_some(const struct host *h, struct heard *out)
 struct load {
     const char *model, *how;
     uint64_t count; /* allocations that fail */
-    struct heard want;
+    struct response want;
     struct tally t;
 };
 
@@ -194,17 +195,17 @@ static void blame_load(const struct load *l, uint64_t n, int rc, const char *tex
 static uint64_t load_failing(struct load *l, uint64_t n)
 {
     struct host h;
-    struct heard got = {0};
+    struct response got = {0};
     struct err e = {0};
     alloc_fail(n, l->count);
     int rc = host_open(&h, l->model, &e);
-    uint64_t seen = alloc_fail_end();
+    uint64_t n_allocation = alloc_fail_end();
     l->t.n++;
     l->t.n_error += rc != 0;
     if (rc != 0 && rc != ERR_MEMORY && rc != ERR_IO) blame_load(l, n, rc, e.text);
-    if (rc != 0) return seen;
+    if (rc != 0) return n_allocation;
     alloc_spare(true);
-    ask_some(&h, &got);
+    post_some(&h, &got);
     if (same(&got, &l->want))
         l->t.n_same++;
     else
@@ -212,7 +213,7 @@ static uint64_t load_failing(struct load *l, uint64_t n)
     buf_deinit(&got.text);
     host_close(&h);
     alloc_spare(false);
-    return seen;
+    return n_allocation;
 }
 
 static void sweep_load(const char *model, uint64_t count, const char *how, uint64_t step)
@@ -221,7 +222,7 @@ static void sweep_load(const char *model, uint64_t count, const char *how, uint6
     struct host h;
     struct err e = {0};
     NEED_OK(host_open(&h, model, &e), &e);
-    ask_some(&h, &l.want);
+    post_some(&h, &l.want);
     host_close(&h);
     for (uint64_t n = 0; n < N_MOST; n += step)
         if (load_failing(&l, n) <= n) break;
