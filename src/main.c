@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool asks_help(const char *arg)
+static bool is_help(const char *arg)
 {
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
 /* A program that quoth pack made stands for `quoth run`, but for the words that are commands. */
-static bool stands_for_run(int argc, char **argv)
+static bool is_run_alias(int argc, char **argv)
 {
-    if (argc > 1 && (asks_help(argv[1]) || strcmp(argv[1], "--version") == 0)) return false;
+    if (argc > 1 && (is_help(argv[1]) || strcmp(argv[1], "--version") == 0)) return false;
     for (const struct command *const *c = command_list(); argc > 1 && *c; c++)
         if (strcmp((*c)->name, argv[1]) == 0) return false;
     return program_is_app();
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 {
     bus_catch();
     static char **words; /* lives as long as the program */
-    words = stands_for_run(argc, argv) ? calloc((size_t)argc + 2, sizeof *words) : NULL;
+    words = is_run_alias(argc, argv) ? calloc((size_t)argc + 2, sizeof *words) : NULL;
     if (words) {
         words[0] = argv[0];
         words[1] = (char *)"run";
@@ -34,14 +34,14 @@ int main(int argc, char **argv)
         argc++;
         argv = words;
     }
-    if (argc < 2 || asks_help(argv[1])) return help_all(command_list()), argc < 2 ? 2 : 0;
+    if (argc < 2 || is_help(argv[1])) return help_all(command_list()), argc < 2 ? 2 : 0;
     if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", QUOTH_VERSION), 0;
     int n_word;
     const struct command *c = command_find(command_list(), argc - 1, argv + 1, &n_word);
     if (!c) return 2;
     int n_arg = argc - 1 - n_word;
     char **arg = argv + 1 + n_word;
-    if (c->sub) return help_command(c), n_arg > 0 && asks_help(arg[0]) ? 0 : 2;
+    if (c->sub) return help_command(c), n_arg > 0 && is_help(arg[0]) ? 0 : 2;
     struct err e = {0};
     int rc = options_parse(c, &n_arg, arg, &e);
     if (rc > 0) return 0;

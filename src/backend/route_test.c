@@ -130,7 +130,7 @@ TEST(experts_give_the_bits_of_their_own_linear_layers)
 
 /* Goal: ties select the lower expert; weights are the softmax, normalized to sum 1 if requested;
  * the sum ascends. */
-TEST(routes_and_sums_are_what_they_are_said_to_be)
+TEST(routes_and_sums_are_as_documented)
 {
     struct err e;
     struct backend *b;

@@ -36,7 +36,8 @@ static const char template_text[] = "{%- macro show(v, deep=0) -%}{%- if v is ma
                                     "{% endfor %}{% endif %}<|end|>\n{% endfor %}{% if "
                                     "add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
-static void render(const struct template *t, const struct json *j, enum chat_continue how, bool ask)
+static void render_case(const struct template *t, const struct json *j, enum chat_continue how,
+                        bool render)
 {
     struct buf out = {0};
     struct chat_turn turn;
@@ -53,7 +54,7 @@ static void render(const struct template *t, const struct json *j, enum chat_con
         .limits = small,
     };
     buf_add_char(&out, 'x');
-    int rc = template_render(t, &c, &out, ask ? &turn : NULL, &e);
+    int rc = template_render(t, &c, &out, render ? &turn : NULL, &e);
     if (rc == 0) fuzz_accepted();
     if (out.n < 1 || out.data[0] != 'x' || out.data[out.n] || (rc != 0 && out.n != 1))
         abort(); /* must be kept, or appended to */
@@ -147,7 +148,7 @@ FUZZ(template)
     if (!conversation)
         json_parse(&conversation, conversation_text, strlen(conversation_text), NULL, &e);
     if (template_open(&t, source.n ? source.data : "", source.n, &e) == 0)
-        render(t, conversation, CHAT_CONTINUE_NO, false);
+        render_case(t, conversation, CHAT_CONTINUE_NO, false);
     else if (t)
         abort();
     template_close(t);
@@ -161,7 +162,7 @@ FUZZ(conversation)
     struct err e;
     if (!t) template_open(&t, template_text, strlen(template_text), &e);
     if (json_parse(&j, (const char *)data, n, NULL, &e) == 0)
-        render(t, j, (enum chat_continue)(n % 4), n % 3 == 0);
+        render_case(t, j, (enum chat_continue)(n % 4), n % 3 == 0);
     json_drop(j);
 }
 

@@ -40,7 +40,7 @@ static int block_pos(int block)
     return block / SPAN_BLOCKS * ATTN_SPAN + block % SPAN_BLOCKS * ATTN_BLOCK;
 }
 
-static bool anyone_sees(const struct scene *s, int pos)
+static bool any_row_attends(const struct scene *s, int pos)
 {
     for (int r = 0; r < s->n_row; r++)
         if (s->from[r] <= pos && pos < s->to[r]) return true;
@@ -68,11 +68,11 @@ static void scene_kv(struct scene *s, uint64_t *rng)
         random_floats(s->k[b], ATTN_BLOCK * d_k, 2, rng);
         random_floats(s->v[b], ATTN_BLOCK * stride, 2, rng);
         for (int i = 0; i < ATTN_BLOCK; i++) {
-            bool seen = anyone_sees(s, block_pos(b) + i);
+            bool attended = any_row_attends(s, block_pos(b) + i);
             float *k = s->k[b] + i / ATTN_TILE * ATTN_TILE * d_k + i % ATTN_TILE;
-            for (int d = 0; d < d_k && !seen; d++) k[d * ATTN_TILE] = NAN;
+            for (int d = 0; d < d_k && !attended; d++) k[d * ATTN_TILE] = NAN;
             for (int d = 0; d < stride; d++)
-                if (!seen || d >= d_v) s->v[b][i * stride + d] = d < d_v ? NAN : 0;
+                if (!attended || d >= d_v) s->v[b][i * stride + d] = d < d_v ? NAN : 0;
         }
     }
 }

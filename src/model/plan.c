@@ -11,11 +11,11 @@
 
 /* Return the longest sequence: as requested, or the model's own, halved until its KV fits into half
  * of the free memory. */
-static int choose_context(const struct model *m, int asked, int64_t token_bytes)
+static int choose_context(const struct model *m, int n_requested, int64_t token_bytes)
 {
-    int n = asked > 0 ? asked : m->config.context_train;
+    int n = n_requested > 0 ? n_requested : m->config.context_train;
     uint64_t room = os_memory_free() / 2;
-    while (asked <= 0 && n > 512 && (uint64_t)n * (uint64_t)token_bytes > room) n /= 2;
+    while (n_requested <= 0 && n > 512 && (uint64_t)n * (uint64_t)token_bytes > room) n /= 2;
     return n;
 }
 

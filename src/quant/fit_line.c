@@ -138,7 +138,7 @@ void fit_line(struct block *b, const struct values *v, const struct format *f)
 
 struct lines {
     const struct values *v;
-    struct line wish[SUB_MAX];
+    struct line target[SUB_MAX];
     int n_sub, sub, hi, scale_max;
     struct line unit; /* d and dmin in v's unit */
 };
@@ -154,8 +154,8 @@ static int near_multiple(float x, float unit, int max)
 static float sub_choose(struct block *b, const struct lines *s, int j)
 {
     const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
-    int scale = near_multiple(s->wish[j].step, s->unit.step, s->scale_max);
-    int min = near_multiple(s->wish[j].low, s->unit.low, s->scale_max);
+    int scale = near_multiple(s->target[j].step, s->unit.step, s->scale_max);
+    int min = near_multiple(s->target[j].low, s->unit.low, s->scale_max);
     float least = INFINITY;
     for (int t = 0; t < 9; t++) {
         int8_t q[BLOCK_MAX];
@@ -206,9 +206,9 @@ void fit_lines(struct block *b, const struct values *v, const struct format *f)
     struct block now = {0};
     float least = INFINITY;
     for (int j = 0; j < s.n_sub; j++) {
-        s.wish[j] = line_search(v->x + j * sub, v->w + j * sub, sub, hi, true);
-        s.unit.step = fmaxf(s.unit.step, s.wish[j].step / (float)scale_max);
-        s.unit.low = fmaxf(s.unit.low, s.wish[j].low / (float)scale_max);
+        s.target[j] = line_search(v->x + j * sub, v->w + j * sub, sub, hi, true);
+        s.unit.step = fmaxf(s.unit.step, s.target[j].step / (float)scale_max);
+        s.unit.low = fmaxf(s.unit.low, s.target[j].low / (float)scale_max);
     }
     for (int round = 0; round < N_ROUND; round++) {
         float e = block_choose(&now, &s);

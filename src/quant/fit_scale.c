@@ -39,13 +39,13 @@ void level_nearest(const struct coder *c, int8_t *q, const float *x, const float
 }
 
 /* Optimum of a sub-block: `step`; near it, the error grows as curve * (step' - step)^2. */
-struct wish {
+struct target {
     float step, curve;
 };
 
 /* Find the integers for the given step, then the best step for them. Returns how much of sum w x^2
  * they explain. */
-static float step_improve(const struct coder *c, struct wish *s, const float *x, const float *w,
+static float step_improve(const struct coder *c, struct target *s, const float *x, const float *w,
                           int n)
 {
     int8_t q[BLOCK_MAX];
@@ -55,13 +55,13 @@ static float step_improve(const struct coder *c, struct wish *s, const float *x,
         xq += w[i] * x[i] * (float)q[i];
         qq += w[i] * (float)(q[i] * q[i]);
     }
-    *s = (struct wish){qq > 0.0f ? xq / qq : 0.0f, qq};
+    *s = (struct target){qq > 0.0f ? xq / qq : 0.0f, qq};
     return s->step * xq;
 }
 
-static struct wish step_search(const struct coder *c, const float *x, const float *w, int n)
+static struct target step_search(const struct coder *c, const float *x, const float *w, int n)
 {
-    struct wish best = {0};
+    struct target best = {0};
     float gain_best = 0.0f, max = 0.0f;
     int n_sign = c->lo == -c->hi ? 1 : 2;
     for (int i = 0; i < n; i++)
@@ -69,7 +69,7 @@ static struct wish step_search(const struct coder *c, const float *x, const floa
     for (int t = 0; t < c->fan.n * n_sign; t++) {
         float multiple =
             c->fan.from + (c->fan.to - c->fan.from) * (float)(t / n_sign) / (float)(c->fan.n - 1);
-        struct wish s = {max / multiple * (t % n_sign ? -1.0f : 1.0f), 0.0f};
+        struct target s = {max / multiple * (t % n_sign ? -1.0f : 1.0f), 0.0f};
         step_improve(c, &s, x, w, n);
         float gain = step_improve(c, &s, x, w, n);
         if (gain <= gain_best) continue;
@@ -88,7 +88,7 @@ static int scale_near(const struct coder *c, float ratio)
                (int)lrintf(clamp(k, 0, (float)((c->scale.hi - c->scale.lo) / c->scale.by)));
 }
 
-static float wish_error(const struct coder *c, const struct wish *s, int n_sub, float d)
+static float target_error(const struct coder *c, const struct target *s, int n_sub, float d)
 {
     float sum = 0.0f;
     for (int j = 0; j < n_sub; j++) {
@@ -100,7 +100,7 @@ static float wish_error(const struct coder *c, const struct wish *s, int n_sub, 
 
 /* Find a first d: the one that puts the largest step at an end of the scales' range, or up to 32 %
  * past or short of it. */
-static float d_search(const struct coder *c, const struct wish *s, int n_sub)
+static float d_search(const struct coder *c, const struct target *s, int n_sub)
 {
     enum { N_TRY = 16 };
     float extreme = 0.0f, best = 0.0f, least = INFINITY;
@@ -111,7 +111,7 @@ static float d_search(const struct coder *c, const struct wish *s, int n_sub)
         for (int end = 0; end < 2; end++) {
             int scale = end ? c->scale.hi : c->scale.lo;
             if (end == 0 && c->scale.lo >= 0) continue;
-            float d = extreme / (float)scale * bend, e = wish_error(c, s, n_sub, d);
+            float d = extreme / (float)scale * bend, e = target_error(c, s, n_sub, d);
             if (e >= least) continue;
             least = e;
             best = d;
@@ -155,19 +155,19 @@ static float d_solve(const struct block *b, const struct values *v, int sub)
 void fit_scales(struct block *b, const struct values *v, const struct format *f)
 {
     enum { N_ROUND = 3 };
-    struct wish wish[SUB_MAX];
+    struct target target[SUB_MAX];
     struct block now = {0};
     const struct coder *c = f->coder;
     int sub = f->sub, n_sub = f->n / sub;
     float least = INFINITY;
-    for (int j = 0; j < n_sub; j++) wish[j] = step_search(c, v->x + j * sub, v->w + j * sub, sub);
-    float d = d_search(c, wish, n_sub);
+    for (int j = 0; j < n_sub; j++) target[j] = step_search(c, v->x + j * sub, v->w + j * sub, sub);
+    float d = d_search(c, target, n_sub);
     for (int round = 0; round < N_ROUND; round++) {
         float e = 0.0f;
         now.d = half_near(d * v->unit * (float)c->d_factor) / (float)c->d_factor;
         float d_near = now.d / v->unit;
         for (int j = 0; j < n_sub; j++) {
-            int first = scale_near(c, d_near != 0.0f ? wish[j].step / d_near : 0.0f);
+            int first = scale_near(c, d_near != 0.0f ? target[j].step / d_near : 0.0f);
             e += scale_choose(&now, v, c, sub, j, first, d_near);
         }
         if (e < least) {

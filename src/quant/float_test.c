@@ -87,7 +87,7 @@ static uint32_t code_of(const struct small *s, float x)
     return sign | (below < above ? low : high);
 }
 
-TEST(small_float_codes_mean_what_their_fields_say)
+TEST(small_float_codes_have_the_value_of_their_fields)
 {
     for (int k = 0; k < N_SMALL; k++) {
         const struct small *s = &small[k];

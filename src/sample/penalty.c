@@ -15,14 +15,14 @@
  * need as much from a context of 32 k on. */
 #include "sample_impl.h"
 
-struct seen {
+struct occurrence {
     int32_t id, n_prompt, n_out; /* occurrences inside the window */
 };
 
 struct penalty {
-    int n_seen;
-    struct seen *seen; /* [n_seen], at most min(context_max + 1, n_vocab) */
-    int32_t *entry;    /* [n_vocab] index into seen plus 1; 0: not in seen */
+    int n_occurrence;
+    struct occurrence *occurrence; /* [n_occurrence], at most min(context_max + 1, n_vocab) */
+    int32_t *entry;                /* [n_vocab] index into occurrence plus 1; 0: none */
 };
 
 static bool penalty_wanted(const struct sample_params *p)
@@ -34,12 +34,12 @@ static bool penalty_wanted(const struct sample_params *p)
 
 static void *penalty_open(struct sampler *s)
 {
-    int seen_max = s->context_max < s->v.n_vocab ? s->context_max + 1 : s->v.n_vocab;
+    int occurrence_max = s->context_max < s->v.n_vocab ? s->context_max + 1 : s->v.n_vocab;
     struct penalty *p = arena_push0(&s->mem, 1, sizeof *p);
     if (!p) return NULL;
-    p->seen = arena_push(&s->mem, (size_t)seen_max * sizeof *p->seen, 16);
+    p->occurrence = arena_push(&s->mem, (size_t)occurrence_max * sizeof *p->occurrence, 16);
     p->entry = arena_push0(&s->mem, (size_t)s->v.n_vocab, sizeof *p->entry);
-    return p->seen && p->entry ? p : NULL;
+    return p->occurrence && p->entry ? p : NULL;
 }
 
 /* Count a token of the history that enters (1) or leaves (-1) the window. */
@@ -48,11 +48,11 @@ static void penalty_count(struct penalty *p, const struct sampler *s, int at, in
     int32_t id = s->history[at];
     if (id < 0 || id >= s->v.n_vocab) return;
     if (p->entry[id] == 0) {
-        p->seen[p->n_seen] = (struct seen){.id = id};
-        p->entry[id] = ++p->n_seen;
+        p->occurrence[p->n_occurrence] = (struct occurrence){.id = id};
+        p->entry[id] = ++p->n_occurrence;
     }
-    struct seen *seen = &p->seen[p->entry[id] - 1];
-    *(at < s->n_prompt ? &seen->n_prompt : &seen->n_out) += change;
+    struct occurrence *o = &p->occurrence[p->entry[id] - 1];
+    *(at < s->n_prompt ? &o->n_prompt : &o->n_out) += change;
 }
 
 static void penalty_accept(void *state, const struct sampler *s, int32_t id)
@@ -66,14 +66,14 @@ static void penalty_accept(void *state, const struct sampler *s, int32_t id)
 static void penalty_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     const struct penalty *p = state;
-    for (int i = 0; i < p->n_seen; i++) {
-        const struct seen *seen = &p->seen[i];
-        if (seen->n_prompt + seen->n_out == 0) continue;
-        float logit = w->edited[seen->id];
+    for (int i = 0; i < p->n_occurrence; i++) {
+        const struct occurrence *o = &p->occurrence[i];
+        if (o->n_prompt + o->n_out == 0) continue;
+        float logit = w->edited[o->id];
         logit = logit > 0 ? logit / s->p.repetition_penalty : logit * s->p.repetition_penalty;
-        logit -= s->p.frequency_penalty * (float)seen->n_out;
-        logit -= seen->n_out > 0 ? s->p.presence_penalty : 0;
-        logit_set(&w->edited[seen->id], logit);
+        logit -= s->p.frequency_penalty * (float)o->n_out;
+        logit -= o->n_out > 0 ? s->p.presence_penalty : 0;
+        logit_set(&w->edited[o->id], logit);
     }
 }
 

@@ -109,7 +109,7 @@ struct client {
     int rc;
 };
 
-static void *ask(void *arg)
+static void *compile(void *arg)
 {
     static const char text[] = "(\\w{1,40},){9}\\w+";
     struct client *k = arg;
@@ -120,14 +120,14 @@ static void *ask(void *arg)
     return rc ? arg : NULL;
 }
 
-TEST(compiled_once_for_requests_that_come_together)
+TEST(compiled_once_for_concurrent_requests)
 {
     struct compiled_cache *c = compiled_cache_open(8, 0);
     struct client k[N_THREAD];
     pthread_t thread[N_THREAD];
     NEED(c);
     for (int i = 0; i < N_THREAD; i++) k[i] = (struct client){.c = c};
-    for (int i = 0; i < N_THREAD; i++) NEED(pthread_create(&thread[i], NULL, ask, &k[i]) == 0);
+    for (int i = 0; i < N_THREAD; i++) NEED(pthread_create(&thread[i], NULL, compile, &k[i]) == 0);
     for (int i = 0; i < N_THREAD; i++) {
         void *bad;
         pthread_join(thread[i], &bad);

@@ -224,7 +224,7 @@ static void span_run(const struct job *j, const struct attn_piece *x, struct wor
         }
 }
 
-static bool sees(int from, int to, int span)
+static bool overlaps(int from, int to, int span)
 {
     return from < (span + 1) * ATTN_SPAN && to > span * ATTN_SPAN;
 }
@@ -257,7 +257,7 @@ static void span_end(const struct job *j, const struct attn_piece *x, struct wor
     for (int r = 0; r < a.n_row; r++) {
         const float *m = a.m + r, *l = a.l + r * ATTN_TILE, *o = a.o + r * stride;
         int unit = x->unit + r / j->n_group, h = (w->head0 + i) * j->n_group + r % j->n_group;
-        if (!sees(a.from[r], a.to[r], span)) continue;
+        if (!overlaps(a.from[r], a.to[r], span)) continue;
         if (x->before < 0)
             j->kern->attn_merge(top + r, sum + r, out + r * stride, m, l, o, a.d_v);
         else
@@ -342,7 +342,7 @@ static void merge_pieces(const struct job *j, int piece, int unit, int head, flo
     merge_pieces(j, x->before, unit, head, m, l, out);
     for (int span = x->span0; span < x->span1; span++) {
         const float *slot = slot_of(j, x, unit, head, span);
-        if (sees(p->from[unit], p->to[unit], span))
+        if (overlaps(p->from[unit], p->to[unit], span))
             j->kern->attn_merge(m, l, out, slot, slot + ATTN_TILE, slot + 2 * ATTN_TILE,
                                 j->spec->d_v);
     }

@@ -222,13 +222,13 @@ void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_
     const struct kv_layer *kv = b->kv;
     const bool small = kv->page_rows < ATTN_TILE;
     const bool wide = small || kv->d_v % ATTN_TILE || b->n_row > kern->attn_rows_narrow;
-    bool there[ATTN_TILES];
+    bool overlaps[ATTN_TILES];
     int some = 0;
     *out = (struct attn_kv){.type = wide ? KV_F32 : kv->type};
     for (int t = 0; t < ATTN_TILES; t++) {
         int pos = b->pos0 + t * ATTN_TILE;
-        there[t] = pos < b->hi && pos + ATTN_TILE > b->lo;
-        if (!there[t]) continue;
+        overlaps[t] = pos < b->hi && pos + ATTN_TILE > b->lo;
+        if (!overlaps[t]) continue;
         some = t;
         if (small)
             gather_tile(out, kern, b, t, pos);
@@ -238,5 +238,5 @@ void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_
             refer_tile(out, b, t, pos);
     }
     for (int t = 0; t < ATTN_TILES; t++)
-        if (!there[t]) copy_tile(out, t, some);
+        if (!overlaps[t]) copy_tile(out, t, some);
 }

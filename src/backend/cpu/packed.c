@@ -97,13 +97,13 @@ static void look_at_piece(void *ctx, int i, int worker)
 {
     struct look_job *j = ctx;
     struct piece p = layout_piece(j->l, i);
-    const uint8_t *there = j->region + p.at;
+    const uint8_t *stored = j->region + p.at;
     enum weights_verdict v =
-        hash_bytes(there, p.n_byte, 0) == j->hash[i] ? WEIGHTS_SAME : WEIGHTS_DAMAGED;
+        hash_bytes(stored, p.n_byte, 0) == j->hash[i] ? WEIGHTS_SAME : WEIGHTS_DAMAGED;
     if (v == WEIGHTS_SAME && j->scratch) {
         uint8_t *again = j->scratch + (size_t)worker * j->l->piece_bytes_max;
         piece_pack(again, j->l, &p, worker);
-        if (memcmp(there, again, p.n_byte) != 0) v = WEIGHTS_DIFFERENT;
+        if (memcmp(stored, again, p.n_byte) != 0) v = WEIGHTS_DIFFERENT;
     }
     _Atomic char *worst = &j->verdict[p.place - j->l->place];
     for (char is = atomic_load(worst); is < (char)v;)

@@ -261,7 +261,7 @@ static struct score_of score_of(const struct group *g, int i)
 }
 
 /* Return true if any of rows [r, r + n) sees a position in [i, end) of the block. */
-static bool anyone_sees(const struct group *g, int r, int n, int i, int end)
+static bool any_row_attends(const struct group *g, int r, int n, int i, int end)
 {
     bool some = g->full;
     for (n += r; r < n && !some; r++) some = g->lo[r] < g->hi[r] && g->lo[r] < end && g->hi[r] > i;
@@ -275,7 +275,7 @@ static void group_scores(struct group *g)
         for (int r = 0; r < g->n; r += RB) {
             int n = g->n - r < RB ? g->n - r : RB;
             o.a = g->a->q + (int64_t)(g->row0 + r) * o.d_k;
-            if (anyone_sees(g, r, n, i, i + 2 * VL))
+            if (any_row_attends(g, r, n, i, i + 2 * VL))
                 g->product->scores(g->s + r * ATTN_BLOCK + i, &o, n);
         }
     }
