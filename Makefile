@@ -91,7 +91,7 @@ VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quot
 SO       := libquoth.so.$(firstword $(subst ., ,$(VERSION)))
 LIBDEPS  := jansson libpcre2-8 libutf8proc
 LIBQUOTH := $(filter $(BUILD)/src/lib/%,$(LIB)) $(BUILD)/rooms.a
-$(BUILD)/rooms.a: $(filter-out $(foreach r,lib option bench cli,$(BUILD)/src/$(r)/%),$(LIB))
+$(BUILD)/rooms.a: $(filter-out $(foreach r,lib option bench load cli,$(BUILD)/src/$(r)/%),$(LIB))
 	rm -f $@ && $(AR) rcsT $@ $^
 $(BUILD)/libquoth.so: $(LIBQUOTH)
 	$(CC) -shared $(LDFLAGS) $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,$(SO) -o $(BUILD)/$(SO) $^ \

@@ -1,5 +1,5 @@
-/* main.c - finds the subcommand and runs it. Everything a command does is in its file under cli/ or
- * bench/. */
+/* main.c - finds the subcommand and runs it. Everything a command does is in its file under cli/,
+ * bench/ or load/. */
 #include "base/bus.h"
 #include "cli/cli.h"
 #include "option/option.h"

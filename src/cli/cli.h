@@ -1,4 +1,4 @@
-/* cli.h - the command line: the commands, one file each here, and `bench` in bench/. */
+/* cli.h - the command line: the commands, one file each. */
 #ifndef QUOTH_CLI_H
 #define QUOTH_CLI_H
 

@@ -1,8 +1,6 @@
 /* commands.c - the table of commands; see commands.def. */
 #include "cli.h"
 
-#include "bench/bench.h"
-
 const struct command *const *command_list(void)
 {
     static const struct command *const list[] = {

@@ -1,6 +1,6 @@
 /* option.h - tables of options, which the parser, help, man page and config files read; the options
  * that open a model, and opening the model by them; a progress line. The commands themselves are
- * in cli/ and bench/.
+ * in cli/, bench/ and load/.
  *
  * Results go to standard output, everything else to standard error. A command exits with 0, 1 (failed;
  * one sentence gives the reason) or 2 (usage). Main thread only. */

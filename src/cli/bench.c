@@ -1,15 +1,12 @@
-/* bench.c - quoth bench: measurements, a command each. */
-#include "bench.h"
-
-#include <stddef.h>
-
-#define BENCH(id) extern const struct command command_bench_##id;
-#include "bench.def"
-#undef BENCH
+/* bench.c - quoth bench: measurements, a command each, of src/bench and src/load. */
+#include "bench/bench.h"
+#include "cli.h"
+#include "load/load.h"
 
 static const struct command *const list[] = {
 #define BENCH(id) &command_bench_##id,
-#include "bench.def"
+#include "bench/bench.def"
+#include "load/load.def"
 #undef BENCH
     NULL,
 };

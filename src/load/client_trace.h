@@ -1,10 +1,10 @@
-/* client_trace.h - private to bench: what clients saw of their requests, and the figures computed from it,
+/* client_trace.h - private to load: what clients saw of their requests, and the figures computed from it,
  * with vLLM's terms, JSON keys and meanings. Used for an engine in this process (traffic.h: quoth
  * bench latency, throughput, replay) and for a server (served.h: quoth bench serve). */
-#ifndef QUOTH_BENCH_CLIENT_TRACE_H
-#define QUOTH_BENCH_CLIENT_TRACE_H
+#ifndef QUOTH_LOAD_CLIENT_TRACE_H
+#define QUOTH_LOAD_CLIENT_TRACE_H
 
-#include "measure.h"
+#include "bench/bench.h"
 
 /* One request. Times in microseconds since the run's beginning. */
 struct client_trace {

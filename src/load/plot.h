@@ -1,7 +1,7 @@
-/* plot.h - private to bench: curves as SVG pictures, alone or in an HTML page, without external
+/* plot.h - private to load: curves as SVG pictures, alone or in an HTML page, without external
  * files. */
-#ifndef QUOTH_BENCH_PLOT_H
-#define QUOTH_BENCH_PLOT_H
+#ifndef QUOTH_LOAD_PLOT_H
+#define QUOTH_LOAD_PLOT_H
 
 #include "base/buf.h"
 #include "base/err.h"

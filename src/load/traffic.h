@@ -1,4 +1,4 @@
-/* traffic.h - private to bench: requests over time, sent through an engine, and what their clients saw
+/* traffic.h - private to load: requests over time, sent through an engine, and what their clients saw
  * of it.
  *
  *   traffic_read (a trace, or random)  --> jobs --traffic_run--> engine --> what each client saw
@@ -7,8 +7,8 @@
  *
  * The clients share one thread, which only submits and reads replies. Times are those of the events, so
  * they do not depend on when it reads. */
-#ifndef QUOTH_BENCH_TRAFFIC_H
-#define QUOTH_BENCH_TRAFFIC_H
+#ifndef QUOTH_LOAD_TRAFFIC_H
+#define QUOTH_LOAD_TRAFFIC_H
 
 #include "client_trace.h"
 

@@ -1,8 +1,8 @@
-/* flags.h - private to bench: flags that several measurements share, under vLLM's names: arrivals,
+/* flags.h - private to load: flags that several measurements share, under vLLM's names: arrivals,
  * contents and objectives of requests. Each flag is declared once; a command's table includes the
  * groups that it supports. */
-#ifndef QUOTH_BENCH_FLAGS_H
-#define QUOTH_BENCH_FLAGS_H
+#ifndef QUOTH_LOAD_FLAGS_H
+#define QUOTH_LOAD_FLAGS_H
 
 #include "traffic.h"
 

@@ -1,11 +1,11 @@
-/* trial.h - private to bench: shared by quoth bench latency, throughput and replay: a model and an
+/* trial.h - private to load: shared by quoth bench latency, throughput and replay: a model and an
  * engine in this process, jobs sent through it, and the report.
  *
  *   jobs --trial_open--> model, engine --trial_run, once or several times--> what clients saw
  *                                                                             | trial_figures
  *   standard output, --output-json, --output <--trial_print-- figures <-------+ */
-#ifndef QUOTH_BENCH_TRIAL_H
-#define QUOTH_BENCH_TRIAL_H
+#ifndef QUOTH_LOAD_TRIAL_H
+#define QUOTH_LOAD_TRIAL_H
 
 #include "flags.h"
 

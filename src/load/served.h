@@ -1,4 +1,4 @@
-/* served.h - private to bench: requests over time to a server with OpenAI's API, and what their clients
+/* served.h - private to load: requests over time to a server with OpenAI's API, and what their clients
  * saw of it.
  *
  *   prompts_make (served_data.c) --> prompts --served_run--> server --> what each client saw (client_trace.h)
@@ -7,8 +7,8 @@
  *
  * All on one thread: an HTTP client (fetch/fetch.h) holds the requests. A token's time is when its
  * bytes were read. */
-#ifndef QUOTH_BENCH_SERVED_H
-#define QUOTH_BENCH_SERVED_H
+#ifndef QUOTH_LOAD_SERVED_H
+#define QUOTH_LOAD_SERVED_H
 
 #include "flags.h"
 

@@ -1,10 +1,10 @@
-/* simulate.h - private to bench: the engine itself, driven by a trace on a virtual clock.
+/* simulate.h - private to load: the engine itself, driven by a trace on a virtual clock.
  *
  * Only the executor is replaced: a fake model with meaningless tokens, whose steps take the time that a
  * given cost model computes. Hours of a trace therefore take seconds, every run gives the same figures,
  * and only the scheduler is measured. */
-#ifndef QUOTH_BENCH_SIMULATE_H
-#define QUOTH_BENCH_SIMULATE_H
+#ifndef QUOTH_LOAD_SIMULATE_H
+#define QUOTH_LOAD_SIMULATE_H
 
 #include "traffic.h"
 
