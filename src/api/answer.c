@@ -1,5 +1,5 @@
-/* answer.c - one prompt of a call: the events of its request add up to answers, one per choice:
- * text, ids, log probabilities, and how each ended. */
+/* answer.c - one prompt of a call: the events of its request become answers, one per choice, with
+ * text, ids, log probabilities and the reason for the end. */
 #include "api_impl.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static void note(struct part *p, struct answer_log *log, const struct event *ev)
     p->no_memory |= !vec_push(log, t);
 }
 
-/* The prompt, where it is wanted back: the engine owns the request's soon. */
+/* Keep the prompt if the answer returns it: the engine owns the request after its submission. */
 static bool keep_prompt(struct part *p, const struct api_call *c)
 {
     const struct ids *ids = &p->request->prompt;
@@ -26,8 +26,9 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
     return true;
 }
 
-/* Engine thread: an event has come. Each is worth a look where text is told at once or may end the answer; else only the last,
- * and so many that the queue has room: to wake whoever waits takes the core from the engine. */
+/* Handle an event, on the engine thread. An event wakes the stream if text is sent at once or the
+ * event may end the answer. Otherwise only the last event and a quarter of the queue wake it,
+ * because a wake-up takes the core from the engine. */
 static void on_event(void *part, const void *event)
 {
     struct part *p = part;
@@ -38,7 +39,8 @@ static void on_event(void *part, const void *event)
 
 int64_t part_bytes(const struct part *p, const struct api *a)
 {
-    enum { BEGUN_BYTES = 1 << 10, STOP_BYTES = 64 << 10 }; /* its first texts and ids; an arena */
+    /* its first texts and ids, in an arena */
+    enum { BEGUN_BYTES = 1 << 10, STOP_BYTES = 64 << 10 };
     int64_t n = (int64_t)sizeof *p->choice + BEGUN_BYTES;
     if (p->reply.n_stop) n += STOP_BYTES;
     for (int i = 0; i < p->reply.n_stop; i++) n += 5 * (int64_t)p->reply.stop[i].n; /* match.c */
@@ -48,7 +50,8 @@ int64_t part_bytes(const struct part *p, const struct api *a)
            n_log * (int64_t)sizeof *p->prompt_log.v;
 }
 
-/* Everything that can fail is done before the engine hears of the request. A second time only goes on. */
+/* Reserve everything that can fail before the engine receives the request. A second call resumes.
+ */
 int part_ready(struct part *p, const struct api_call *c, struct err *e)
 {
     if (p->queue) return 0;

@@ -1,5 +1,5 @@
-/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers, which know no wire form
- * (dialect.h). */
+/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers, independent
+ * of wire forms (dialect.h). */
 #ifndef QUOTH_API_IMPL_H
 #define QUOTH_API_IMPL_H
 
@@ -9,25 +9,26 @@
 
 struct dialect;
 
-/* ---- body.c: fields. All leave *out alone where the field is not there or null. ---- */
+/* ---- body.c: fields. *out is unchanged if the field is absent or null. ---- */
 
-const struct json *body_field(const struct json *body, const char *name); /* NULL: null too */
+/* Return the field; NULL if it is absent or null. */
+const struct json *body_field(const struct json *body, const char *name);
 int body_wrong(const char *name, const char *expected, const struct json *found, struct err *e);
 int body_real(const struct json *body, const char *name, double *out, struct err *e);
 int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
              struct err *e);
 int body_flag(const struct json *body, const char *name, bool *out, struct err *e);
-/* A list of ids into the arena. */
+/* Read a list of ids into the arena. */
 int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,
              int *n, struct err *e);
-/* A text, or a list of at most n_max texts, copied into the arena. */
+/* Copy a string, or a list of at most n_max strings, into the arena. */
 int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
                const struct text_span **out, int *n, struct err *e);
-/* A text of at most n_max bytes (borrowed from the body), or *out stays what it was. */
+/* Read a string of at most n_max bytes, borrowed from the body. */
 int body_text(const struct json *body, const char *name, size_t n_max, const char **out,
               struct err *e);
 
-/* ---- fields.c: is there one that asks for what cannot be given? where: the endpoint's kind ---- */
+/* ---- fields.c: unsupported fields. where: the type of endpoint ---- */
 
 enum {
     ENDPOINT_CHAT = 1,
@@ -56,75 +57,76 @@ struct choice { /* one answer to a prompt */
     struct buf text;
     struct ids ids; /* without the token that stopped it */
     struct answer_log log;
-    int32_t stop_id; /* the token that stopped it, or -1 */
-    /* of answers in pieces: what the client has */
-    struct chat_parser *parser; /* owned; of conversations */
+    int32_t stop_id; /* token that stopped it, or -1 */
+    /* of answers in pieces: amount already sent */
+    struct chat_parser *parser; /* owned; conversations only */
     size_t n_text_sent, n_log_sent, n_id_sent, log_offset;
     bool begun, ids_begun, called, ended;
 };
 
-/* [1,2,3], in a list or as a member */
+/* Append [1,2,3], in a list or as a member. */
 void put_ids(struct json_out *o, const char *key, const int32_t *ids, size_t n);
 
 /* ---- call.c ---- */
 
 struct part {                /* one prompt of a call */
-    struct request *request; /* owned until it is submitted, then NULL */
+    struct request *request; /* owned until submitted, then NULL */
     uint64_t id;
     struct queue *queue;        /* owned */
     struct queue *bell;         /* borrowed; NULL: no listener */
-    bool eager;                 /* the bell rings for each event        */
-    unsigned n_event;           /* engine thread: of others             */
-    struct reply_options reply; /* arrays in the call's arena */
+    bool eager;                 /* rung for each event */
+    unsigned n_event;           /* of the others, on the engine thread */
+    struct reply_options reply; /* its arrays are in the call's arena */
     struct choice *choice;      /* owned [n] */
     int n;
-    int n_prompt;   /* tokens of its prompt; 0 before it was checked */
-    int max_tokens; /* of a choice */
-    bool needs_log; /* of generated tokens */
-    bool ranked;    /* more is computed than told: best_of */
-    bool held;      /* to a constraint */
-    /* of the prompt's, where they were asked for: its first token, which has none, and the others */
+    int n_prompt;   /* tokens of its prompt; 0 before it is checked */
+    int max_tokens; /* maximum of a choice */
+    bool needs_log; /* true: log probabilities of generated tokens */
+    bool ranked;    /* best_of: more choices are computed than returned */
+    bool held;      /* true if it has a constraint */
+    /* requested log probabilities of the prompt: of its first token, which has none, and of the
+     * others */
     struct answer_log prompt_log;
-    struct ids prompt;  /* where it is wanted back */
+    struct ids prompt;  /* the prompt's ids, if they are returned */
     float *pooled;      /* owned [d_model], of embeddings; NULL: tokens are generated */
-    struct usage usage; /* of the whole */
+    struct usage usage; /* usage of the whole answer */
     bool done, no_memory;
-    struct buf echo; /* the prompt's text, where it is wanted back */
+    struct buf echo; /* text of the prompt, if it is returned */
 };
-/* What a part holds before there is anything of its answers. */
+/* Return the bytes that a part holds before its answers begin. */
 int64_t part_bytes(const struct part *p, const struct api *a);
 int part_ready(struct part *p, const struct api_call *c, struct err *e);
 void part_event(struct part *p, const struct event *ev);
-void part_deinit(struct part *p); /* safe on a zeroed one; not while it runs */
+void part_deinit(struct part *p); /* Free a part that is not running. Safe on a zeroed one. */
 
 struct api_call {
     const struct api *api; /* borrowed */
     const struct dialect *dialect;
-    void *own;                 /* arena: the dialect's */
-    struct arena arena, lists; /* lists: what the params of all requests point to */
-    struct sample_lists
-        *sample_lists;             /* a reference; what all its requests share of the engine's */
-    struct constraint *constraint; /* owned: what the answers are held to; NULL: nothing */
-    const char *constraint_field;  /* static: that asked for it */
-    struct queue *bell;            /* borrowed; NULL: none */
-    int64_t n_byte;                /* reserved with the engine ... */
-    uint64_t share_id;             /* ... for this holder          */
+    void *own;                         /* the dialect's own, in the arena */
+    struct arena arena, lists;         /* lists: arrays shared by the params of all requests */
+    struct sample_lists *sample_lists; /* a reference: engine data shared by all its requests */
+    struct constraint *constraint;     /* owned: constraint of the answers; NULL: none */
+    const char *constraint_field;      /* static: name of the field that requested it */
+    struct queue *bell;                /* borrowed; NULL: none */
+    int64_t n_byte;                    /* bytes reserved with the engine ... */
+    uint64_t share_id;                 /* ... for this holder */
     char id[256];
-    const char *model; /* arena, or borrowed from api */
+    const char *model; /* in the arena, or borrowed from api */
     int64_t created;
     uint64_t salt;
     struct part *part;             /* owned [n_part] */
-    int n_part, n_open, n_running; /* n_running: submitted, and not done */
-    int rc;                        /* why the rest of them was given up, with its sentence */
+    int n_part, n_open, n_running; /* n_running: submitted and not done */
+    int rc;                        /* reason for which the remaining requests were dropped */
     struct err why;
-    bool logprobs, prompt_logprobs, echo, ids_back; /* what answers tell beside the text */
+    bool logprobs, prompt_logprobs, echo, ids_back; /* contents of answers besides the text */
     bool stream, stream_ended;
-    uint64_t unique; /* a random number, which no other call has */
-    /* of conversations: how the text is read, and what is told of it */
+    uint64_t unique; /* random number, unique to this call */
+    /* of conversations: reading and contents of the text */
     const char *tool_parser, *reasoning_parser;
-    struct json *tools; /* owned: the request's, for their schemas; NULL: no calls are read */
+    /* owned: tools of the request, for their schemas; NULL: no calls are read */
+    struct json *tools;
     bool one_tool_call, no_reasoning;
-    char *begun; /* arena: what the prompt holds of the answer already */
+    char *begun; /* arena: the part of the answer that the prompt contains */
     size_t n_begun;
     struct text_span
         echoed; /* arena: text of the last message, emitted before the generated text */
@@ -132,18 +134,19 @@ struct api_call {
 
 /* Return 0 if the choice has an answer, else a negative code and a sentence. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
-/* Return the number of a choice's tokens so far. With best_of, only tokens already returned count. */
+/* Return the number of a choice's tokens so far. With best_of, only tokens already returned count.
+ */
 int choice_n_token(const struct part *p, const struct choice *a);
-/* Return the number that the names of a choice's tool calls are made of (message.c): another for each choice,
- * the same whole and in pieces. */
+/* Return the seed of the ids of a choice's tool calls (message.c). It differs between choices and
+ * is equal for whole answers and streams. */
 uint64_t choice_seed(const struct api_call *c, int index);
 
 /* ---- parts ---- */
 
 int call_parts(struct api_call *c, int n, struct err *e);
-/* A zeroed part of a call gets a request with the sampling fields of the body. */
+/* Give a zeroed part of a call a request with the sampling fields of the body. */
 int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);
-/* The fields that tell a request's payer, salt and rank. */
+/* Read the fields that set a request's account, salt and priority. */
 int read_owner(struct request *r, const struct json *body, struct err *e);
 int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
                          struct err *e);
@@ -151,19 +154,20 @@ int read_prompt_logprobs(struct api_call *c, struct request *r, const struct jso
 /* ---- constrain.c ---- */
 
 struct constraint_spec {
-    const char *field,
-        *place; /* static: the body's field, and what in it ("" or ".json_schema.schema") sentences name */
+    /* static: the body's field, and the place in it ("" or ".json_schema.schema") for errors */
+    const char *field, *place;
     enum grammar_kind kind;
     const char *text; /* [n], borrowed for the call */
     size_t n;
     struct grammar_options options;
 };
-/* Compile what the answers are held to: once per call, on the caller's thread, which it may take as long as the limits allow. */
+/* Compile the constraint of the answers: once per call, on the calling thread, within the limits.
+ */
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e);
-/* The same of a value: a text is it, another one is written as JSON. */
+/* Compile the constraint in a JSON value: a string is used as it is, another value as JSON text. */
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e);
-/* Give each request its fork. */
+/* Give each request its fork of the constraint. */
 int call_hold_requests(struct api_call *c, struct err *e);
 
 /* ---- prompt.c ---- */
@@ -171,25 +175,26 @@ int call_hold_requests(struct api_call *c, struct err *e);
 /* Count the time since begin_us (stats_time), if there is an engine. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us);
 
-/* The prompts in the dialect's field: a text, a list of texts, a list of ids, or a list of lists of ids. Makes the
- * call's parts and calls open for each, then reads its prompt. */
+/* Read the prompts in the dialect's field: a string, a list of strings, a list of ids, or a list of
+ * lists of ids. Makes the call's parts, calls open for each, then reads its prompt. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
-/* Refuse a text of n bytes that cannot fit into the context, before it takes seconds to tokenize. */
+/* Reject a text of n bytes that cannot fit into the context, because tokenizing it would take
+ * seconds. */
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e);
 int read_prompts(struct api_call *c, const struct json *body, part_fn *open, struct err *e);
-/* Append a prompt's ids: a text, or a list of ids and texts (llama.cpp's form). flags: ENCODE_*, of the
- * first item. Sentences call it `name`. */
+/* Append a prompt's ids: a string, or a list of ids and strings (llama.cpp's form). flags:
+ * ENCODE_*, of the first item. name: the field in errors. */
 int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
                unsigned flags, struct err *e);
-/* truncate_prompt_tokens and truncation_side. */
+/* Apply truncate_prompt_tokens and truncation_side. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e);
 
 /* ---- message.c ---- */
 
-/* The members of a message, in the object that is open; id_seed as of put_call_id. */
+/* Append the members of a message to the open object; id_seed as in put_call_id. */
 void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed);
-/* The id of a message's i-th tool call: the model's own (NULL: none), else nine letters and digits made of id_seed. Mistral's
- * templates refuse every other form when the client sends it back. */
+/* Append the id of a message's i-th tool call: the model's own (NULL: none), else nine letters and
+ * digits made of id_seed. Mistral's templates reject other forms. */
 void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t id_seed, int i);
 
 #endif

@@ -1,5 +1,5 @@
-/* Goal: bodies become answers in the form that OpenAI's, vLLM's and llama.cpp's clients read, and what cannot
- * be kept is refused by name.
+/* Goal: bodies become answers in the form of OpenAI's, vLLM's and llama.cpp's clients, and
+ * unsupported requests are rejected by field.
  * Method: the bundled model, without sockets: JSON in, JSON out, whole and in pieces. */
 #include "../../tests/unit.h"
 
@@ -54,7 +54,7 @@ static struct json *parse(const char *text)
     return j;
 }
 
-/* The answer to a body, or the error object: owned by the caller. */
+/* Return the answer to a body, or the error object; the caller owns it. */
 static struct json *post(struct rig *r, const char *url, const char *body)
 {
     struct err e = {0};
@@ -77,7 +77,7 @@ static struct json *post(struct rig *r, const char *url, const char *body)
     return got;
 }
 
-/* The frames of a body's stream as a list; owned by the caller. */
+/* Return the frames of a body's stream as a list; the caller owns it. */
 static struct json *post_stream(struct rig *r, const char *url, const char *body)
 {
     struct err e = {0};
@@ -110,7 +110,7 @@ static struct json *post_stream(struct rig *r, const char *url, const char *body
     return got;
 }
 
-/* A value by its path, "choices.0.message". */
+/* Return a value by its path, "choices.0.message". */
 static const struct json *at(const struct json *j, const char *path)
 {
     while (j && *path) {
@@ -159,7 +159,7 @@ static void accepted(struct rig *r, const char *url, const char *body)
 #define ONCE       "'prompt':'Once upon a time','temperature':0"
 #define TOOL(more) "'tools':[{'type':'function','function':{'name':'f','parameters':{}" more "}}]"
 
-/* Nine letters and digits, never the same twice. */
+/* Check that an id has nine letters and digits and is unique. */
 static void check_id(const char *id, char (*ids)[10], size_t n_id)
 {
     size_t n = 0;
@@ -190,7 +190,8 @@ TEST(api_tool_call_ids_are_unique)
             }
 }
 
-/* The model's own calls, whole and in pieces: a template with a tool parser and a text that is a call. */
+/* Goal: the model's own calls, whole and in pieces: a template with a tool parser and a text that
+ * is a call. */
 TEST(api_tool_calls_have_the_same_id_in_pieces)
 {
     struct api_call c = {.api = &rig.api, .unique = 7};
@@ -218,7 +219,8 @@ TEST(api_accepts_strict_tools_with_auto)
     rig_close(&rig);
 }
 
-/* Tools whose calls nothing would read are refused; tool_choice none and a choice of none are not. */
+/* Goal: tools without a parser of calls are rejected, except with tool_choice none and the parser
+ * "none". */
 TEST(api_refuses_tools_without_a_parser)
 {
     struct session_options o = session_defaults;
@@ -251,7 +253,8 @@ TEST(api_refuses_tools_without_a_parser)
     rig_close(&rig);
 }
 
-/* A constraint holds the content: the prompt must not have begun to reason, and nothing else is read from what it holds. */
+/* Goal: a constraint covers the content, so the prompt must not begin the reasoning, and no calls
+ * are parsed. */
 TEST(api_constraints_are_not_of_reasoning)
 {
     static const char opens[] = "{% for m in messages %}{{ m.content }}{% endfor %}{% if "
@@ -274,7 +277,7 @@ TEST(api_constraints_are_not_of_reasoning)
     template_close(rig.chat.t);
     rig.chat.t = own;
     got = post(&rig, CHAT,
-               "{" USER ",'guided_choice':['{\\'name\\': 1}']}"); /* hermes reads no call from it */
+               "{" USER ",'guided_choice':['{\\'name\\': 1}']}"); /* hermes parses no call in it */
     EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
     json_drop(got);
     rig.chat.reasoning_parser = parser;
@@ -299,8 +302,8 @@ TEST(api_prompt_logprobs_are_where_vllm_has_them)
     rig_close(&rig);
 }
 
-/* Each piece states the usage so far: the prompt from the first, tokens that never become fewer, and at
- * the end what the whole answer says. */
+/* Goal: each piece contains the usage so far: the prompt from the first piece on, never fewer
+ * tokens, and at the end the usage of the whole answer. */
 TEST(api_usage_is_in_each_piece)
 {
     static const struct {
@@ -337,7 +340,7 @@ TEST(api_usage_is_in_each_piece)
     rig_close(&rig);
 }
 
-/* Of a completion that ends by its length, the last piece has a text and the reason. */
+/* Goal: if a completion ends by its length, the last piece has a text and the reason. */
 TEST(api_completion_ends_with_its_last_token)
 {
     NEED(rig_open(&rig));
@@ -364,7 +367,7 @@ TEST(api_completion_logprobs_have_the_chosen_token)
         EXPECT(json_field(json_item(top, i), json_text(json_item(tokens, i), NULL)));
     }
     json_drop(got);
-    /* at a high temperature the chosen one is rarely among the two best */
+    /* at a high temperature the chosen token is rarely among the two best */
     got = post(&rig, TEXT,
                "{'prompt':'Once','temperature':50,'seed':1,'max_tokens':20,'logprobs':2}");
     top = at(got, "choices.0.logprobs.top_logprobs");
@@ -421,7 +424,7 @@ TEST(api_paths_without_v1)
     rig_close(&rig);
 }
 
-/* A bias of -100 in every form forbids the token that is the best without it. */
+/* Goal: a bias of -100 in every form forbids the token that is otherwise the best. */
 TEST(api_logit_bias_forms)
 {
     char body[6][256], first[64];
@@ -473,7 +476,7 @@ TEST(api_logit_bias_forms)
     rig_close(&rig);
 }
 
-/* Lists that leave no token are refused by the field with which the last one went. */
+/* Goal: lists that allow no token are rejected by the field of the last one. */
 TEST(api_lists_that_forbid_every_token)
 {
     struct buf all = {0};
@@ -558,7 +561,7 @@ TEST(api_numbers_at_their_edges)
     refused(&rig, TEXT, "{" ONCE ",'min_tokens':17}", "min_tokens");
     refused(&rig, CHAT, "{" USER ",'max_completion_tokens':4,'min_tokens':5}", "min_tokens");
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':4,'min_tokens':4}");
-    /* both are cut to the context */
+    /* both are truncated to the context */
     accepted(&rig, TEXT, "{" ONCE ",'max_tokens':1000,'min_tokens':1000}");
     accepted(&rig, CHAT, "{" USER ",'max_tokens':4,'min_tokens':4}");
     rig_close(&rig);
@@ -581,7 +584,7 @@ TEST(api_fields_that_cannot_be_kept_are_refused)
     rig_close(&rig);
 }
 
-/* Ids and texts in one prompt are the prompt of their tokens. */
+/* Goal: ids and texts in one prompt give the prompt of their tokens. */
 TEST(api_prompts_of_ids_and_texts)
 {
     NEED(rig_open(&rig));
@@ -619,7 +622,8 @@ TEST(api_prompts_of_ids_and_texts)
     rig_close(&rig);
 }
 
-/* The model's end token may come, counts as a token, is no text, and the answer goes on. */
+/* Goal: with ignore_eos the model's end token counts as a token without text, and the answer
+ * continues. */
 TEST(api_ignore_eos_continues_after_the_end)
 {
     NEED(rig_open(&rig));
@@ -645,7 +649,7 @@ TEST(api_ignore_eos_continues_after_the_end)
     rig_close(&rig);
 }
 
-/* Texts of a list are tokenized on a handler's thread, which does nothing else meanwhile. */
+/* Goal: texts of a list are limited, because tokenizing them blocks a handler's thread. */
 TEST(api_bounds_the_bytes_of_lists_of_texts)
 {
     static char body[1 << 18], word[256];
@@ -670,7 +674,7 @@ TEST(api_bounds_the_bytes_of_lists_of_texts)
     rig_close(&rig);
 }
 
-/* A text of n bytes, in quotes of C's bodies, where `format` says. */
+/* Build a body with a text of n bytes, quoted as in C, at the place in `format`. */
 static void refused_long(struct rig *r, const char *url, const char *format, size_t n,
                          const char *param)
 {
@@ -683,7 +687,7 @@ static void refused_long(struct rig *r, const char *url, const char *format, siz
     buf_deinit(&body);
 }
 
-/* A long text is refused by its length, before it is tokenized, wherever it stands. */
+/* Goal: a long text in any field is rejected by its length, before it is tokenized. */
 TEST(api_long_texts_are_refused_everywhere)
 {
     NEED(rig_open(&rig));
@@ -698,7 +702,7 @@ TEST(api_long_texts_are_refused_everywhere)
     rig_close(&rig);
 }
 
-/* Each choice repeats an echoed prompt: of one that was cut, no more than was kept of it. */
+/* Goal: each choice repeats an echoed prompt; of a truncated one, only the rest. */
 TEST(api_echo_of_a_cut_prompt_is_what_is_left)
 {
     static const struct {
@@ -725,7 +729,7 @@ TEST(api_echo_of_a_cut_prompt_is_what_is_left)
     rig_close(&rig);
 }
 
-/* The answer to that body, at least n_least bytes, must fit twice into what was reserved for it. */
+/* Check that the answer to a body, of at least n_least bytes, fits twice into its reservation. */
 static void reserves_enough(struct rig *r, const char *url, const char *body, size_t n_least)
 {
     struct err e = {0};
@@ -748,7 +752,7 @@ static void reserves_enough(struct rig *r, const char *url, const char *body, si
     queue_close(bell);
 }
 
-/* Tokens whose texts are the longest as JSON. */
+/* tokens whose texts are the longest as JSON */
 static void longest_tokens(struct rig *r, int32_t *id, int n)
 {
     const struct tokenizer *t = r->session.tokenizer;
@@ -762,8 +766,8 @@ static void longest_tokens(struct rig *r, int32_t *id, int n)
     }
 }
 
-/* Memory for what each choice repeats is reserved before there is one: a body of 30 MB, or logprobs of a long prompt, cannot
- * become gigabytes. */
+/* Goal: memory for the repeated parts of each choice is reserved before the first one, so that a
+ * body of 30 MB, or logprobs of a long prompt, cannot need gigabytes. */
 TEST(api_repeated_texts_are_reserved)
 {
     static char body[40000], text[30001];
@@ -805,7 +809,7 @@ TEST(api_repeated_texts_are_reserved)
     rig_close(&rig);
 }
 
-/* A NUL does not hide what is behind it, and a field of another kind is not passed over. */
+/* Goal: a NUL does not hide the rest of a string, and a field of another type is not ignored. */
 TEST(api_words_are_whole)
 {
     NEED(rig_open(&rig));

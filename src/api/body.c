@@ -1,4 +1,4 @@
-/* body.c - typed fields of a JSON body, and the sentence for one that is not what it should be. */
+/* body.c - typed fields of a JSON body, and the error for a field of the wrong type. */
 #include "api_impl.h"
 
 #include <string.h>
@@ -27,7 +27,8 @@ int body_real(const struct json *body, const char *name, double *out, struct err
     return 0;
 }
 
-/* Return whether it is a number without a fraction. A real at int64's lower end may have been rounded to it. */
+/* Return whether it is a number without a fraction. A real at the lower end of int64 may be a
+ * rounded one. */
 static bool is_whole(const struct json *j)
 {
     if (json_kind(j) != JK_REAL) return json_kind(j) == JK_INT;

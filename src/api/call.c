@@ -1,12 +1,13 @@
-/* call.c - the life of one body: read, submitted, gathered, written.
+/* call.c - the life of one body: read, submitted, collected, written.
  *
  *   OPEN --api_call_submit--> RUNNING --api_call_poll: every part is done--> DONE --api_call_put--> (text)
  *     \________________________________ api_call_close ______________________________________/
  *
- * (1) part[0 .. n_part) have a request until it is submitted, and an id from the beginning; choices from then on, so
- *     that a small body that asks for much does not take much memory before its turn.
- * (2) n_open parts are not done; n_running of them have been submitted, RUNNING_MAX at most, so that a call
- *     of many prompts fits into any queue. A part's queue outlives its request: close waits for its end. */
+ * (1) part[0 .. n_part) have an id from the beginning, a request until it is submitted, and choices
+ *     from then on. A small body that requests much needs little memory before its turn.
+ * (2) n_open parts are not done. n_running of them are submitted, at most RUNNING_MAX, so that a
+ *     call of many prompts fits into any queue.
+ * (3) A part's queue outlives its request: close waits for its end. */
 #include "dialect.h"
 
 #include "base/os.h"
@@ -16,7 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MODEL_MAX: each piece of an answer names the model, and with --served-model-name '*' the client chooses the name. */
+/* MODEL_MAX: each piece of an answer contains the model's name, and with --served-model-name '*'
+ * the client chooses it. */
 enum { PART_MAX = 2048, RUNNING_MAX = 128, ORDINARY = 8, MODEL_MAX = 4096 };
 
 /* ---- reading ---- */
@@ -32,8 +34,8 @@ int call_parts(struct api_call *c, int n, struct err *e)
     return 0;
 }
 
-/* A prompt behind the first asks for the same: the body is read once. What the lists of the first point to is the call's
- * (part_open). */
+/* Copy the parameters of the first prompt: the body is read once. The call owns the arrays of the
+ * first one's lists (part_open). */
 static void copy_settings(struct request *r, const struct request *first)
 {
     struct request own = *r;
@@ -53,7 +55,7 @@ int part_open(struct part *p, struct api_call *c, const struct json *body, struc
     if (p > c->part) {
         copy_settings(r, c->part->request);
         p->reply = c->part->reply;
-        return read_owner(r, body, e); /* it may be each prompt's own */
+        return read_owner(r, body, e); /* may differ between prompts */
     }
     int rc = body_flag(body, "return_token_ids", &c->ids_back, e);
     if (rc == 0) rc = api_read_params(r, &p->reply, &c->arena, c->api, body, e);
@@ -100,8 +102,8 @@ static void name_call(struct api_call *c)
     c->created = time_wall_us() / 1000000;
 }
 
-/* What the engine will not take is refused before anything of the call is computed. The engine speaks of prompts; this
- * dialect's clients called theirs something else. */
+/* Check the requests before anything of the call is computed. The engine's errors name the prompt;
+ * clients of this dialect use another field. */
 static int validate_part(const struct api_call *c, struct part *p, struct err *e)
 {
     struct engine *en = c->api->session->engine; /* NULL: bodies are only read */
@@ -111,7 +113,8 @@ static int validate_part(const struct api_call *c, struct part *p, struct err *e
     return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
 }
 
-/* Prepare what the first prompt asks of sampling for all of them: it may be long, and they may be many. */
+/* Prepare the first prompt's sampling parameters for all prompts: lists may be long, and prompts
+ * many. */
 static int share_lists(struct api_call *c, struct err *e)
 {
     struct engine *en = c->api->session->engine;
@@ -209,7 +212,8 @@ static int submit(struct api_call *c, struct part *p, struct err *e)
     return 0;
 }
 
-/* The texts of a prompt's tokens as JSON: some are long, and a control character becomes six. */
+/* Return the bytes of a prompt's tokens as JSON text: some are long, and a control character takes
+ * six. */
 static int64_t token_bytes(const struct tokenizer *t, const struct ids *ids)
 {
     int64_t sum = 0;
@@ -221,8 +225,8 @@ static int64_t token_bytes(const struct tokenizer *t, const struct ids *ids)
     return sum;
 }
 
-/* What an answer says of a prompt's tokens, as JSON: their ids, and log probabilities in each form. These name the prompt's own
- * tokens, and some more of an ordinary length. */
+/* Return the bytes of an answer's data on the prompt's tokens, as JSON: ids, and log probabilities
+ * in each form. These contain the prompt's own tokens, and alternatives of ordinary length. */
 static int64_t prompt_bytes(const struct api_call *c, const struct request *r)
 {
     enum { ID_BYTES = 8, BY_ID_BYTES = 80, ECHO_BYTES = 40 };
@@ -240,8 +244,8 @@ static int64_t escaped_bytes(const char *text, size_t n)
     return n ? (int64_t)json_text_bytes(text, n) : 0;
 }
 
-/* What each choice repeats of the request: it stands in the answer and in the connection's buffer; what its parser reads
- * again is held once. */
+/* Return the bytes of the request that each choice repeats: in the answer and in the connection's
+ * buffer. Text that its parser reads again is held once. */
 static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
 {
     const struct request *r = p->request;
@@ -252,7 +256,7 @@ static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
     return r->n * n_text + (of_choice ? r->n : 1) * 2 * prompt_bytes(c, r);
 }
 
-/* Room for all answers, before there is one. */
+/* Reserve room for all answers before the first one. */
 static int reserve(struct api_call *c, struct err *e)
 {
     int64_t n_byte = 0;
@@ -275,8 +279,8 @@ int api_call_submit(struct api_call *c, struct err *e)
     return rc == ERR_BUSY && c->n_running > 0 ? 0 : rc;
 }
 
-/* Read the events of a submitted part. The queue goes with the last one: it takes more memory than most answers, and a call may have
- * thousands of parts. */
+/* Read the events of a submitted part. The queue is freed with the last event: it is larger than
+ * most answers, and a call may have thousands of parts. */
 static void part_poll(struct api_call *c, struct part *p, int64_t wait_us)
 {
     struct event ev;
@@ -306,7 +310,7 @@ void api_call_cancel(struct api_call *c)
     for (int i = 0; i < c->n_part; i++) {
         struct part *p = &c->part[i];
         if (p->done) continue;
-        if (p->request) { /* the engine never heard of it */
+        if (p->request) { /* never submitted to the engine */
             request_close(p->request);
             p->request = NULL;
             p->done = true;
@@ -398,7 +402,7 @@ int64_t api_call_size(const struct api_call *c)
     return n;
 }
 
-/* Is there an answer to every prompt? */
+/* Return whether every prompt has an answer. */
 static int check_choices(const struct api_call *c, struct err *e)
 {
     int rc = 0;

@@ -1,4 +1,5 @@
-/* constrain.c - what a call's answers are held to: one constraint, compiled while the body is read, a fork of it for each request. */
+/* constrain.c - the constraint of a call's answers: compiled while the body is read, forked for
+ * each request. */
 #include "openai.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
     return rc ? err_field(e, rc, spec->field, "%s: %s", spec->place, why.text) : 0;
 }
 
-/* May a request be held to what a field asks for? */
+/* Check that a request may have the constraint of a field. */
 static int check_held(const struct request *r, const char *field, struct err *e)
 {
     if (!r->params.ignore_eos) return 0;
@@ -48,9 +49,10 @@ int api_hold(struct request *r, const struct api *a, const struct json *body, st
     return rc == 0 && c.constraint ? check_held(r, c.constraint_field, e) : rc;
 }
 
-/* ---- what a JSON body says of them ---- */
+/* ---- constraints in a JSON body ---- */
 
-/* Whole numbers beyond 64 bits may have lost digits when the body was read: the schema would be another one. */
+/* Reject whole numbers beyond 64 bits: they may have lost digits when the body was read, which
+ * would change the schema. */
 static int check_numbers(const struct json *j, struct err *e)
 {
     int rc = 0;

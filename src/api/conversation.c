@@ -1,5 +1,6 @@
-/* conversation.c - what every dialect of conversations does alike: messages become a prompt, and what the model writes becomes a
- * message again, whole or by deltas, with reasoning and tool calls told from content. */
+/* conversation.c - shared by all dialects of conversations: messages become a prompt, and the
+ * model's output becomes a message, whole or by deltas, with reasoning and tool calls separated
+ * from the content. */
 #include "dialect.h"
 
 #include <string.h>
@@ -39,8 +40,7 @@ int begins_reasoning(const struct api_call *c, bool *out, struct err *e)
         e);
     if (rc != 0) return rc;
     if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
-    chat_parser_push(parser, "{}", 2, note_reasoning,
-                     out); /* what a text without marks is taken for */
+    chat_parser_push(parser, "{}", 2, note_reasoning, out); /* kind of text without marks */
     chat_parser_finish(parser, note_reasoning, out);
     if (chat_parser_failed(parser)) rc = err_memory(e, "a prompt", c->n_begun);
     chat_parser_close(parser);

@@ -1,4 +1,4 @@
-/* dialects.c - which dialect answers a path. */
+/* dialects.c - the dialect of each path. */
 #include "dialect.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ const struct dialect *dialect_find(const char *path)
     return NULL;
 }
 
-/* Amazon SageMaker sends every body to /invocations: its fields tell. */
+/* Return the dialect by the fields of a body: Amazon SageMaker sends every body to /invocations. */
 const struct dialect *dialect_of(const char *path, const struct json *body)
 {
     if (strcmp(path, "/invocations") != 0) return dialect_find(path);

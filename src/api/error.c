@@ -1,4 +1,4 @@
-/* error.c - a failed call as HTTP knows it. What clients are told beside is their dialect's. */
+/* error.c - a failed call in HTTP. The rest of the failure's form is the dialect's. */
 #include "api.h"
 
 int api_status(int rc)
@@ -15,7 +15,7 @@ int api_status(int rc)
         return 404;
     case ERR_BUSY:
         return 429;
-    case ERR_MEMORY: /* of a moment: the same request may succeed later */
+    case ERR_MEMORY: /* temporary: the same request may succeed later */
         return 503;
     default:
         return 500;

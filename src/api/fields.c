@@ -1,5 +1,5 @@
-/* fields.c - is there a field in a body that asks for what cannot be given? Readers look for the fields they know; this looks at the
- * fields that are there, so that none is passed over in silence (fields.def). */
+/* fields.c - unsupported fields of a body. Readers look for the fields that they support; this
+ * checks the fields that are present, so that none is ignored silently (fields.def). */
 #include "api_impl.h"
 
 #include "base/log.h"
@@ -73,7 +73,7 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
     return 0;
 }
 
-/* ---- the library's: a misspelled name would change an answer in silence ---- */
+/* ---- the library's fields: a misspelled name would change an answer silently ---- */
 
 static int refuse_unknown(const struct json *body, unsigned where, struct err *e)
 {

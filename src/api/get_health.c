@@ -1,4 +1,4 @@
-/* get_health.c - GET /health, /ping, /version, /load: is it alive, what is it, how busy is it? */
+/* get_health.c - GET /health, /ping, /version, /load: liveness, version and load. */
 #include "server_impl.h"
 
 void get_health(struct exchange *x, void *server)
@@ -18,7 +18,7 @@ void get_version(struct exchange *x, void *server)
     server_reply(x, &b);
 }
 
-/* Requests that are being answered, this one not counted; waiting and running in the engine. */
+/* Count the requests in flight, without this one, and those waiting and running in the engine. */
 void get_load(struct exchange *x, void *server)
 {
     const struct server *s = server;

@@ -1,5 +1,6 @@
-/* get_metrics.c - GET /metrics, for Prometheus: the engine's figures under vLLM's names (engine/stats.def), the HTTP
- * server's and the process' under the names that Python's web servers give them, and what only quoth has. */
+/* get_metrics.c - GET /metrics, for Prometheus: the engine's figures under vLLM's names
+ * (engine/stats.def), those of the HTTP server and the process under the names of Python's web
+ * servers, and quoth's own figures. */
 #include "server_impl.h"
 
 #include "base/os.h"
@@ -69,7 +70,7 @@ static void put_sizes(struct buf *b, const struct answers *a, const char *name, 
     }
 }
 
-/* label: "" or what labels() says; coarse: with three of the bounds alone. */
+/* label: "" or the text of labels(). coarse: only three of the bounds. */
 static void put_times(struct buf *b, const char *name, const char *label,
                       const struct net_answers *r, bool coarse)
 {
@@ -153,7 +154,7 @@ static void put_process(struct buf *b)
         (double)u.n_fd_max);
 }
 
-/* What the machine can do, and how much of it the window used. */
+/* The peak rates of the machine, and their utilization in the window. */
 static void put_use(struct buf *b, const struct server *s, const struct stats_view *v,
                     double window_s)
 {
@@ -181,7 +182,7 @@ static void put_use(struct buf *b, const struct server *s, const struct stats_vi
         r.read_bytes / peak.read_bytes);
 }
 
-/* The query's `window` in seconds, for high-water marks. */
+/* Return the query's `window` in seconds, for high-water marks. */
 static int read_window(double *window, const struct exchange *x, struct err *e)
 {
     const double most = STATS_WINDOW_US * 1e-6;

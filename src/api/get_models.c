@@ -1,9 +1,10 @@
-/* get_models.c - GET /v1/models and /v1/models/{id}: the names that the model answers to. */
+/* get_models.c - GET /v1/models and /v1/models/{id}: the names of the served model. */
 #include "server_impl.h"
 
 #include <string.h>
 
-/* `meta`, as llama.cpp's server has it: who sends token ids must know how many there are. */
+/* Append `meta` in the form of llama.cpp's server: clients that send token ids need the size of the
+ * vocabulary. */
 static void put_model(const struct server *s, const char *name, struct json_out *o)
 {
     const struct model_info *i = s->api->session->info;

@@ -1,5 +1,6 @@
-/* get_tokenizer_info.c - GET /tokenizer_info: what clients must know of the tokenizer besides /tokenize, with the names
- * of a tokenizer_config.json, as vLLM has it. Evaluation harnesses read it if they have no tokenizer. */
+/* get_tokenizer_info.c - GET /tokenizer_info: properties of the tokenizer besides /tokenize, under
+ * the names of a tokenizer_config.json, as in vLLM. Evaluation harnesses read it if they have no
+ * tokenizer. */
 #include "server_impl.h"
 
 static void put_special(struct json_out *o, const char *key, const struct tokenizer *t, int32_t id)

@@ -1,8 +1,8 @@
-/* openai.c - what OpenAI's dialects have in common: the fields around a prompt, the response around its choices, and frames
- * of server-sent events.
+/* openai.c - shared by OpenAI's dialects: the fields around a prompt, the response around its
+ * choices, and frames of server-sent events.
  *
- * A frame is a response object with one choice: data: {"id":...,"choices":[{"index":0, ... }]}. Behind the last choice's last
- * one comes the usage, where it is wanted, and data: [DONE]. */
+ * A frame is a response object with one choice: data: {"id":...,"choices":[{"index":0, ... }]}.
+ * After the last frame of the last choice come the usage, if requested, and data: [DONE]. */
 #include "openai.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const struct openai_form *form_of(const struct api_call *c)
 
 /* ---- the body ---- */
 
-/* The client's own name of the request becomes the answer's id, as it is if it may stand in a header. */
+/* Use the client's own name of the request as the answer's id, if it is valid in a header. */
 static int read_id(struct api_call *c, const struct json *body, struct err *e)
 {
     static const char letters[] =
@@ -36,7 +36,7 @@ static int read_id(struct api_call *c, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Does the client want the answer in pieces? */
+/* Return whether the client requests the answer in pieces. */
 static int read_stream(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *options = body_field(body, "stream_options");
@@ -49,7 +49,7 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
     if (!c->stream) return err_field(e, ERR_ARG, "stream_options", ": must come with stream true");
     rc = body_flag(options, "include_usage", &own->include_usage, e);
     if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
-    own->usage_always &= own->include_usage; /* as vLLM: nothing by itself */
+    own->usage_always &= own->include_usage; /* as in vLLM: no effect by itself */
     return rc;
 }
 
@@ -63,7 +63,7 @@ int openai_read(struct api_call *c, const struct json *body, struct err *e)
 
 /* ---- the response ---- */
 
-/* A response up to the beginning of its list. */
+/* Append a response up to the beginning of its list. */
 static void put_head(const struct api_call *c, const char *object, struct json_out *o)
 {
     out_object(o, NULL);
@@ -75,7 +75,7 @@ static void put_head(const struct api_call *c, const char *object, struct json_o
     out_list(o, form_of(c)->list);
 }
 
-/* From ids[from] on, with the one that stopped it. */
+/* Append ids from ids[from] on, with the token that stopped the choice. */
 static void put_token_ids(const struct choice *a, size_t from, struct json_out *o)
 {
     out_list(o, "token_ids");
@@ -106,7 +106,7 @@ static void put_usage(const struct api_call *c, struct json_out *o)
         const struct part *p = &c->part[i];
         n_prompt += p->n_prompt;
         n_cached += p->usage.n_cached;
-        for (int k = 0; k < p->n; k++) /* a choice's first piece names the role alone */
+        for (int k = 0; k < p->n; k++) /* a choice's first piece contains only the role */
             if (p->choice[k].begun || !openai_of(c)->usage_always)
                 n += choice_n_token(p, &p->choice[k]);
     }
@@ -114,7 +114,7 @@ static void put_usage(const struct api_call *c, struct json_out *o)
     out_int(o, "prompt_tokens", n_prompt);
     out_int(o, "completion_tokens", n);
     out_int(o, "total_tokens", n_prompt + n);
-    if (c->n_open == 0) { /* known at the end alone */
+    if (c->n_open == 0) { /* known only at the end */
         out_object(o, "prompt_tokens_details");
         out_int(o, "cached_tokens", n_cached);
         out_end(o);
@@ -122,13 +122,13 @@ static void put_usage(const struct api_call *c, struct json_out *o)
     out_end(o);
 }
 
-/* OpenAI's clients know few words; a limit of time is a limit. */
+/* Return the reason for the end: OpenAI's clients know few; a limit of time is a "length". */
 static const char *finish_word(enum finish f)
 {
     return finish_name(f == FINISH_TIMEOUT ? FINISH_LENGTH : f);
 }
 
-/* What ended the answer, and which text or token of the stop lists. */
+/* Append the reason for the end, and the text or token of the stop lists that matched. */
 static void put_finish(const struct part *p, const struct choice *a, bool called,
                        struct json_out *o)
 {
@@ -143,7 +143,8 @@ static void put_finish(const struct part *p, const struct choice *a, bool called
         out_null(o, "stop_reason");
 }
 
-/* What all say behind the choice itself: the tokens, where they are wanted, and how it ended. */
+/* Append the members that follow the choice itself in all dialects: the tokens, if requested, and
+ * the reason for the end. */
 static void put_choice_end(const struct api_call *c, const struct part *p, const struct choice *a,
                            bool called, struct json_out *o)
 {
@@ -155,7 +156,7 @@ static void put_choice_end(const struct api_call *c, const struct part *p, const
     if (!p->pooled) put_finish(p, a, called, o);
 }
 
-/* The choices of one prompt behind those of the others. */
+/* Append the choices of one prompt after those of the previous ones. */
 static int put_part(const struct api_call *c, const struct part *p, int *index, struct json_out *o,
                     struct err *e)
 {

@@ -1,4 +1,5 @@
-/* openai.h - private to src/api: what OpenAI's dialects (chat completions, completions, embeddings) share: openai.c. */
+/* openai.h - private to src/api: openai.c, shared by OpenAI's dialects (chat completions,
+ * completions, embeddings). */
 #ifndef QUOTH_API_OPENAI_H
 #define QUOTH_API_OPENAI_H
 
@@ -6,19 +7,21 @@
 
 /* dialect.form: a response is its head, a list of choices and the usage. */
 struct openai_form {
-    const char *object, *object_piece; /* what responses and frames call themselves */
-    const char *list;                  /* the response's field of choices */
-    bool
-        prompt_in_response; /* the prompt's ids and log probabilities are the response's, as vLLM has them of chats */
-    /* Write a choice's members between "index" and how it ended. *called: it ended in a tool call. */
+    const char *object, *object_piece; /* "object" of responses and of frames */
+    const char *list;                  /* name of the list of choices */
+    /* true if the prompt's ids and log probabilities are members of the response, as in vLLM's
+     * chats */
+    bool prompt_in_response;
+    /* Write a choice's members between "index" and the reason for its end. *called: it ended in a
+     * tool call. */
     int (*put)(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e);
 };
 
 /* c->own */
 struct openai {
-    bool include_usage,
-        usage_always; /* of streams: at the end; in each piece, as far as it is known */
+    /* usage in streams: at the end; in each piece, as far as it is known */
+    bool include_usage, usage_always;
     /* of embeddings */
     int dimensions; /* 0: all */
     bool base64;
@@ -28,33 +31,36 @@ const struct openai *openai_of(const struct api_call *c);
 extern const struct error_form openai_errors;
 extern const char openai_no_memory[]; /* dialect.no_memory */
 
-/* c->own, and the fields that all three have: model, request_id, stream, stream_options. */
+/* Allocate c->own and read the fields of all three dialects: model, request_id, stream,
+ * stream_options. */
 int openai_read(struct api_call *c, const struct json *body, struct err *e);
-/* What the answers are held to; once the parts are there. */
+/* Read the constraint of the answers. Call after the parts exist. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
 /* dialect.put, put_end and put_error */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 void openai_put_end(const struct api_call *c, struct buf *b);
 void openai_put_error(struct buf *b, int rc, const struct err *e);
 
-/* A frame of a choice: what is between these two are the choice's members. last: with how it ended. */
+/* Begin and end a frame of a choice; the caller writes the choice's members in between. last: with
+ * the reason for the end. */
 void openai_frame_begin(const struct api_call *c, int index, struct json_out *o, struct buf *b);
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o);
-/* The log probabilities that the client does not have yet; they count as sent. */
+/* Append the log probabilities that are not sent yet, and count them as sent. */
 struct answer_log log_unsent(struct choice *a);
 
 /* ---- openai_logprobs.c: members of the object that is open ---- */
 
 void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log);
-/* Of the prompt's tokens (there may be none) and those behind it; the first one stands at text_offset. */
+/* Append log probabilities of the prompt's tokens (maybe none) and of those after it. The first
+ * token is at text_offset. */
 void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
                              const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset);
-/* vLLM's "prompt_logprobs": null for the first token, then an object by id each. */
+/* Append vLLM's "prompt_logprobs": null for the first token, then an object by id for each. */
 void put_prompt_logprobs(struct json_out *o, const struct tokenizer *t,
                          const struct answer_log *log);
-size_t log_bytes(const struct tokenizer *t,
-                 const struct answer_log *log); /* of its tokens' texts */
+/* Return the bytes of the log's texts of tokens. */
+size_t log_bytes(const struct tokenizer *t, const struct answer_log *log);
 
 #endif

@@ -1,5 +1,5 @@
-/* openai_chat.c - /v1/chat/completions: messages in, a message out, reasoning and tool calls
- * read from what the model writes. */
+/* openai_chat.c - /v1/chat/completions: messages in, a message out, with reasoning and tool calls
+ * parsed from the model's output. */
 #include "openai.h"
 
 #include "base/json.h"
@@ -8,8 +8,8 @@
 
 /* ---- the body ---- */
 
-/* `strict` is accepted: with tool_choice "auto" the model decides, and agents send it with every tool.
- * Arguments are not held to the schema yet (docs/api.md). */
+/* Check a tool. `strict` is accepted: with tool_choice "auto" the model decides, and agents send it
+ * with every tool. Arguments are not constrained by the schema yet (docs/api.md). */
 static int check_tools(const struct json *tools, struct err *e)
 {
     for (size_t i = 0; i < json_count(tools); i++) {
@@ -27,8 +27,8 @@ static int check_tools(const struct json *tools, struct err *e)
     return 0;
 }
 
-/* Tools must reach the prompt, and calls their reader. Variables of the request may be what a template
- * reads instead of `tools` (SmolLM3's xml_tools). */
+/* Check that tools reach the prompt, and calls their parser. A template may read variables of the
+ * request instead of `tools` (SmolLM3's xml_tools). */
 static int check_tools_kept(const struct api_call *c, const struct json *body, struct err *e)
 {
     const struct chat *chat = c->api->chat;
@@ -46,7 +46,7 @@ static int check_tools_kept(const struct api_call *c, const struct json *body, s
     return 0;
 }
 
-/* Keep the tools: the parser needs their schemas as long as the call lives. */
+/* Keep the tools: the parser needs their schemas until the call ends. */
 static int keep_tools(struct api_call *c, const struct json *tools, struct err *e)
 {
     struct buf text = {0};
@@ -92,7 +92,7 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
     return rc;
 }
 
-/* Only text comes out. */
+/* Check that only text output is requested. */
 static int check_modalities(const struct json *body, struct err *e)
 {
     const struct json *list = body_field(body, "modalities");
@@ -105,7 +105,7 @@ static int check_modalities(const struct json *body, struct err *e)
     return 0;
 }
 
-/* The answer begins with the last message if that is the assistant's, as vLLM has it. */
+/* Continue the last message if it is the assistant's, as vLLM does. */
 static int read_echo(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *list = body_field(body, "messages");
@@ -132,7 +132,7 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
     return rc;
 }
 
-/* As long as the context allows, unless told otherwise. */
+/* Set the length: as the context allows, by default. */
 static int read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
                            struct err *e)
 {
@@ -143,7 +143,7 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-/* What a constraint holds is the content: all that the model says. */
+/* Check that the constraint covers the content, which is the model's whole output. */
 static int hold_content(struct api_call *c, struct err *e)
 {
     bool reasons = false;
@@ -175,14 +175,14 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = read_echo(c, body, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
     if (rc == 0 && c->constraint) rc = hold_content(c, e);
-    /* the marks of reasoning and calls are special tokens of some models */
+    /* in some models the marks of reasoning and calls are special tokens */
     if (rc == 0 && (c->tool_parser || c->reasoning_parser)) p->reply.keep_marks = true;
     return rc;
 }
 
 /* ---- the response ---- */
 
-/* "logprobs", of what may be nothing */
+/* Append "logprobs" of the content, which may be empty. */
 static void put_logprobs(const struct api_call *c, const struct answer_log *log, struct json_out *o)
 {
     if (c->logprobs && log)
@@ -233,7 +233,7 @@ static void delta_end(const struct pieces *p, const struct answer_log *log, bool
     openai_frame_end(p->c, p->part, p->a, last, o);
 }
 
-/* What came since the last frame; NULL: nothing. */
+/* Append everything since the last frame; NULL if nothing. */
 static const struct answer_log *unsent(const struct pieces *p, struct answer_log *log)
 {
     *log = log_unsent(p->a);
@@ -270,7 +270,7 @@ static void put_delta(void *ctx, const struct chat_delta *d)
     delta_end(p, unsent(p, &log), false, &o);
 }
 
-/* The first frame says the role, and what is echoed. */
+/* Append the first frame: the role, and the echoed text. */
 static bool put_role(const struct pieces *p)
 {
     struct json_out o;
@@ -290,7 +290,7 @@ static void put_pieces(const struct api_call *c, struct part *part, struct choic
     struct json_out o;
     struct answer_log log;
     if (a->ids.n == 0 && !a->reply.finish)
-        return; /* the first frame says when the first token came */
+        return; /* the first frame shows the time of the first token */
     if (!put_role(&p)) {
         part->no_memory = true;
         return;

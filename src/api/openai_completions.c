@@ -1,9 +1,10 @@
-/* openai_completions.c - /v1/completions: texts (or ids) that the model goes on with. */
+/* openai_completions.c - /v1/completions: texts (or ids) that the model continues. */
 #include "openai.h"
 
 #include <string.h>
 
-/* Echoed log probabilities are the prompt's too; so many of each token as of those behind it. */
+/* Read the log probabilities. With echo, the prompt's tokens have as many alternatives as those
+ * after it. */
 static int read_text_logprobs(struct api_call *c, struct request *r, const struct json *body,
                               struct err *e)
 {
@@ -36,8 +37,8 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
 
 static const struct answer_log nothing;
 
-/* The members "text" and "logprobs" of what is new: of the prompt, if the choice has just begun and it is echoed, and text[0..n)
- * and `log` behind it. */
+/* Append "text" and "logprobs" of the unsent part: the echoed prompt if the choice has just begun,
+ * then text[0..n) and `log`. */
 static void put_text(const struct api_call *c, const struct part *p, bool begins, const char *text,
                      size_t n, const struct answer_log *log, size_t log_offset, struct json_out *o)
 {
@@ -71,7 +72,7 @@ static void put_pieces(const struct api_call *c, struct part *p, struct choice *
                        struct buf *b)
 {
     size_t n = a->text.n - a->n_text_sent, n_log = a->log.n - a->n_log_sent, offset = 0;
-    bool last = a->reply.n_token == p->max_tokens; /* its end comes with it */
+    bool last = a->reply.n_token == p->max_tokens; /* the reason for the end comes with it */
     struct json_out o;
     if ((n == 0 && n_log == 0) || last)
         if (!a->reply.finish) return;

@@ -1,5 +1,6 @@
-/* openai_embeddings.c - /v1/embeddings: texts (or ids) in, a vector for each out. Each is a request that generates nothing; the
- * engine pools its hidden states (engine/pooling.c), and here the vector is cut to `dimensions` and brought to length 1. */
+/* openai_embeddings.c - /v1/embeddings: texts (or ids) in, a vector for each out. Each is a request
+ * that generates nothing. The engine pools its hidden states (engine/pooling.c), and this file
+ * truncates the vector to `dimensions` and scales it to length 1. */
 #include "openai.h"
 
 #include "base/base64.h"
@@ -55,7 +56,7 @@ static void put_numbers(struct json_out *o, const float *v, int n)
     out_end(o);
 }
 
-/* Little-endian floats, as every client expects them. */
+/* Append little-endian floats, as clients expect. */
 static void put_base64(struct json_out *o, const float *v, int n)
 {
     struct buf bytes = {0}, text = {0};

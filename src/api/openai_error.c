@@ -1,4 +1,5 @@
-/* openai_error.c - a failure as OpenAI's clients know it: {"error":{"message","type","param","code"}}. */
+/* openai_error.c - a failure in the form of OpenAI's clients:
+ * {"error":{"message","type","param","code"}}. */
 #include "openai.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@ static const char *type_of(int rc)
                            : "server_error";
 }
 
-/* OpenAI's word for what clients look for; NULL: none. */
+/* Return OpenAI's code for failures that clients detect; NULL if none. */
 static const char *code_of(int rc, const char *field)
 {
     bool prompt = strcmp(field, "prompt") == 0 || strcmp(field, "input") == 0 ||
@@ -31,7 +32,7 @@ static void put_error(struct json_out *o, const char *key, int rc, const struct 
     out_word(o, "type", type_of(rc));
     out_word(o, "param", *e->field ? e->field : NULL);
     out_word(o, "code", code_of(rc, e->field));
-    if (rc == ERR_LIMIT && e->n_most > 0) { /* as llama.cpp's server has them */
+    if (rc == ERR_LIMIT && e->n_most > 0) { /* as in llama.cpp's server */
         out_int(o, "n_prompt_tokens", e->n_found);
         out_int(o, "n_ctx", e->n_most);
     }
@@ -62,7 +63,7 @@ const char openai_no_memory[] =
     "data: {\"error\":{\"message\":\"out of memory: a piece of the answer\",\"type\":"
     "\"service_unavailable_error\",\"param\":null,\"code\":\"overloaded\"}}\n\n";
 
-/* ---- refusals of the HTTP server ---- */
+/* ---- rejections by the HTTP server ---- */
 
 static const struct status_words {
     int status;

@@ -1,5 +1,5 @@
-/* Goal: errors are told as OpenAI's clients and llama.cpp's know them, byte for byte. Method: each kind of failure, of the engine
- * and of the HTTP server, against its text. */
+/* Goal: errors have the form of OpenAI's and llama.cpp's clients, byte for byte. Method: each kind
+ * of failure, of the engine and of the HTTP server, against its text. */
 #include "openai.h"
 #include "../../tests/unit.h"
 

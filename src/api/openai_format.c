@@ -1,10 +1,11 @@
-/* openai_format.c - structured output as requests ask for it: OpenAI's response_format, vLLM's structured_outputs and the older guided_*,
- * llama.cpp's grammar and json_schema. See constrain.c for what becomes of it. */
+/* openai_format.c - structured output: OpenAI's response_format, vLLM's structured_outputs and the
+ * older guided_*, llama.cpp's grammar and json_schema. constrain.c compiles it. */
 #include "openai.h"
 
 #include <string.h>
 
-/* A grammar's notation by its content: GBNF defines with `::=`, Lark with `:`. Comments and literals do not count. */
+/* Return a grammar's notation by its content: GBNF defines with `::=`, Lark with `:`. Comments and
+ * literals do not count. */
 static enum grammar_kind notation(const char *text, size_t n)
 {
     bool colon = false;
@@ -22,7 +23,7 @@ static enum grammar_kind notation(const char *text, size_t n)
     return colon ? GRAMMAR_LARK : GRAMMAR_GBNF;
 }
 
-/* What a value is: a schema, or anything of JSON but a text; or a text. */
+/* The form of a value: a schema; any JSON but a string; or a string. */
 enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT };
 
 static int wrong(const char *field, const char *place, const char *expected,
@@ -82,7 +83,7 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
                          ".type: must be \"text\", \"json_object\" or \"json_schema\"");
     struct constraint_spec spec = {
         .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
-    if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e); /* as llama.cpp has it */
+    if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e); /* as in llama.cpp */
     spec.kind = GRAMMAR_OBJECT, spec.place = "";
     return call_constrain(c, &spec, e);
 }
@@ -99,11 +100,11 @@ static const struct kind {
              {"choice", "guided_choice", GRAMMAR_CHOICE, FORM_LIST},
              {"grammar", "guided_grammar", GRAMMAR_GBNF, FORM_TEXT},
              {"json_schema", "json_schema", GRAMMAR_SCHEMA,
-              FORM_SCHEMA}, /* llama.cpp's, of the body alone */
+              FORM_SCHEMA}, /* llama.cpp's, a field of the body only */
              {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT}};
 enum { N_MEMBER = 4, N_KIND = sizeof kinds / sizeof *kinds };
 
-/* Members that change how JSON is written, or nothing, and those that are not known. */
+/* Check the members that change the form of JSON, have no effect, or are unknown. */
 static int read_options(struct grammar_options *o, const struct json *spec, struct err *e)
 {
     static const char field[] = "structured_outputs";
@@ -158,7 +159,8 @@ static int read_alone(struct api_call *c, const struct kind *k, const struct jso
 {
     const struct json *value = body_field(body, k->old);
     struct constraint_spec spec = {.field = k->old, .place = "", .kind = k->kind};
-    bool schema = k->form == FORM_SCHEMA && json_kind(value) == JK_OBJECT; /* {} is one: any JSON */
+    /* {} is a schema: any JSON */
+    bool schema = k->form == FORM_SCHEMA && json_kind(value) == JK_OBJECT;
     if (!value || !(schema || body_is_set(value))) return 0;
     return constrain(c, &spec, k->form, value, e);
 }

@@ -11,7 +11,7 @@ static void put_token(struct json_out *o, const char *key, const struct tokenize
     out_text(o, key, text, text ? n : 0);
 }
 
-/* The members of a token of a chat. */
+/* Append the members of a token of a chat. */
 static void put_chat_token(struct json_out *o, const struct tokenizer *t, const struct logprob *p)
 {
     size_t n = 0;
@@ -45,7 +45,8 @@ void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const stru
     out_end(o);
 }
 
-/* The most likely tokens, and the chosen one if it is none of them: n or n + 1, as OpenAI says. */
+/* Append the most likely tokens, and the chosen one if it is not among them: n or n + 1, as in
+ * OpenAI's API. */
 static void put_top(struct json_out *o, const struct tokenizer *t, const struct token_logprobs *p)
 {
     bool chosen = false;
@@ -72,7 +73,7 @@ size_t log_bytes(const struct tokenizer *t, const struct answer_log *log)
     return all;
 }
 
-/* A prompt's first token, which nothing was before, has no logprob. */
+/* Append the logprob of a token; the first token of a prompt has none. */
 static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
                             const struct token_logprobs *p)
 {
@@ -104,7 +105,7 @@ void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
     out_end(o);
 }
 
-/* Members: an object by the token's id. */
+/* Append members: an object by the token's id. */
 static void put_by_id(struct json_out *o, const struct tokenizer *t, const struct logprob *p)
 {
     char id[16];

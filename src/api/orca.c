@@ -1,4 +1,4 @@
-/* orca.c - how loaded the server is, in the head of an answer, for balancers that send
+/* orca.c - the load of the server, in the head of an answer, for load balancers that send
  * `endpoint-load-metrics-format: text` or `json` (ORCA, the open request cost aggregation of xDS).
  * Envoy's client-side weighted round robin weighs an endpoint by rps_fractional, eps and
  * application_utilization, else cpu_utilization:
@@ -11,8 +11,9 @@
  *   eps                      those that failed (5xx) or found the queue full
  *   named_metrics            vLLM's two figures under its names
  *
- * Rates are of the last seconds. Each report leaves a sample for later ones, at most one a second in a
- * ring; any thread writes it. The oldest sample of RATE_US counts; after a silence the newest one. */
+ * Rates are averages of the last seconds. Each report adds a sample for later ones, at most one a
+ * second, to a ring; any thread writes it. A rate counts from the oldest sample of RATE_US, or from
+ * the newest one if all are older. */
 #include "server_impl.h"
 
 #include "base/cores.h"
@@ -65,7 +66,8 @@ static void keep(struct orca *o, const struct sample *now)
     atomic_store(&o->ring[slot % N_SAMPLE].us, now->us);
 }
 
-/* Is a better to count from than b? The oldest of the window, else the newest. */
+/* Return whether a is a better start of a rate than b: the oldest in the window, else the newest.
+ */
 static bool is_better(int64_t a, int64_t b, int64_t now)
 {
     bool a_recent = now - a <= RATE_US, b_recent = now - b <= RATE_US;
@@ -73,7 +75,7 @@ static bool is_better(int64_t a, int64_t b, int64_t now)
     return a_recent ? a < b : a > b;
 }
 
-/* The sample to count from; *now itself if there is none. */
+/* Return the sample from which a rate counts; *now itself if there is none. */
 static struct sample sample_before(const struct orca *o, const struct sample *now)
 {
     struct sample best = {0};

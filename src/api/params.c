@@ -1,5 +1,6 @@
-/* params.c - sampling parameters of a body, under OpenAI's names and vLLM's beyond them: numbers by the rows of
- * sample/params.def, the others by a function each. Kinds are checked here; ranges by the engine's door. */
+/* params.c - sampling parameters of a body, under OpenAI's names, else vLLM's: numbers by the rows
+ * of sample/params.def, each of the others by a function. Types are checked here, ranges by
+ * engine_submit. */
 #include "api_impl.h"
 
 #include "base/hash.h"
@@ -9,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BREAKER_MAX: each is looked for in each token that DRY would penalize, on the engine's thread. */
+/* BREAKER_MAX: the engine's thread searches for each breaker in each token that DRY would penalize.
+ */
 enum {
     STOP_MAX = 1024,
     WORD_MAX = 4096,
@@ -52,7 +54,8 @@ static int read_seed(struct sample_params *p, const struct json *body, struct er
     return 0;
 }
 
-/* Texts that are tokenized, or looked for in the vocabulary: while that takes, a handler does nothing else. */
+/* Limit of texts that are tokenized, or searched for in the vocabulary, which blocks a handler's
+ * thread. */
 static int check_bytes(const char *field, size_t n_byte, struct err *e)
 {
     if (n_byte <= LIST_BYTES_MAX) return 0;
@@ -65,7 +68,7 @@ static int check_bytes(const char *field, size_t n_byte, struct err *e)
 struct biases {
     struct token_bias *v; /* owned */
     size_t n, cap;
-    size_t n_byte; /* of texts so far */
+    size_t n_byte; /* total size of texts so far */
 };
 
 static int add_bias(struct biases *b, int64_t id, float bias, struct err *e)
@@ -77,7 +80,7 @@ static int add_bias(struct biases *b, int64_t id, float bias, struct err *e)
     return vec_push(b, one) ? 0 : err_memory(e, "logit_bias", (b->n + 1) * sizeof one);
 }
 
-/* Give the bias to each token of a text. */
+/* Add the bias to each token of a text. */
 static int add_text_bias(struct biases *b, const struct tokenizer *t, const char *text, size_t n,
                          float bias, struct err *e)
 {
@@ -91,7 +94,7 @@ static int add_text_bias(struct biases *b, const struct tokenizer *t, const char
     return rc;
 }
 
-/* Read a number, or false: never that token. */
+/* Read a bias: a number, or false for a forbidden token. */
 static int read_bias_value(float *out, const struct json *value, struct err *e)
 {
     bool never = json_kind(value) == JK_BOOL && !json_bool(value, true);
@@ -109,7 +112,7 @@ static int add_key_bias(struct biases *b, const struct tokenizer *t, const char 
     char *end;
     long id = strtol(key, &end, 10);
     bool number = n > 0 && end == key + n;
-    /* spelled in one way alone: else a map could name a token again and again */
+    /* only the canonical spelling: else a map could contain a token many times */
     if (number && (!isdigit((unsigned char)*key) || (*key == '0' && n > 1)))
         return err_field(e, ERR_ARG, "logit_bias", ": expected a token id, got \"%.40s\"", key);
     return number ? add_bias(b, id, bias, e) : add_text_bias(b, t, key, n, bias, e);
@@ -147,7 +150,7 @@ static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
         rc = read_bias_value(&bias, json_it_value(it), e);
         if (rc == 0) rc = add_key_bias(b, t, key, n, bias, e);
     }
-    if (rc == 0 && b->n > (size_t)n_vocab) /* the same ones again and again */
+    if (rc == 0 && b->n > (size_t)n_vocab) /* repetitions only */
         rc = err_field(e, ERR_LIMIT, "logit_bias",
                        ": must have at most %d entries, one for each token", n_vocab);
     return rc;
@@ -226,9 +229,10 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
         rc = err_field(e, ERR_LIMIT, "stop_token_ids", ": must have at most %d entries, got %d",
                        STOP_MAX, p->n_stop_id);
     if (rc == 0) rc = body_ids(body, "allowed_token_ids", a, &p->allowed, &p->n_allowed, e);
-    if (rc == 0 && p->allowed && p->n_allowed == 0) /* as vLLM; none would mean all */
+    /* as in vLLM; an empty list would allow all tokens */
+    if (rc == 0 && p->allowed && p->n_allowed == 0)
         rc = err_field(e, ERR_ARG, "allowed_token_ids", ": must allow at least 1 token");
-    if (rc == 0 && p->n_allowed > n_vocab) /* the same ones again and again */
+    if (rc == 0 && p->n_allowed > n_vocab) /* repetitions only */
         rc = err_field(e, ERR_LIMIT, "allowed_token_ids", ": must have at most %d entries, got %d",
                        n_vocab, p->n_allowed);
     if (rc == 0)
@@ -263,7 +267,7 @@ static int read_choices(struct request *r, const struct json *body, struct err *
     return rc;
 }
 
-/* Beam search as vLLM's servers ask for it: so many beams as answers are wanted (or best_of). */
+/* Read the fields of beam search as vLLM's servers do: as many beams as answers (or best_of). */
 static int read_beams(struct request *r, const struct json *body, struct err *e)
 {
     const struct json *stop = body_field(body, "early_stopping");
@@ -284,8 +288,8 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Who pays, and with whom prefixes may be shared (texts of any kind, known by their hashes), and who comes
- * first where policies ask. */
+/* Read the account, the salt of shared prefixes (strings of any kind, identified by their hashes),
+ * and the priority for policies that use it. */
 int read_owner(struct request *r, const struct json *body, struct err *e)
 {
     static const char *const name[2] = {"user", "cache_salt"};
@@ -310,7 +314,7 @@ int read_owner(struct request *r, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Seconds after which an answer ends with what it has. */
+/* Read the seconds after which an answer ends with the text generated so far. */
 static int read_timeout(struct request *r, const struct json *body, struct err *e)
 {
     double s = 0;

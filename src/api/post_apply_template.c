@@ -1,4 +1,5 @@
-/* post_apply_template.c - POST /apply-template: the prompt that a conversation becomes, as llama.cpp's server has it. */
+/* post_apply_template.c - POST /apply-template: the prompt of a conversation, as in llama.cpp's
+ * server. */
 #include "server_impl.h"
 
 static int put_rendered(const struct api *a, const struct json *body, struct buf *b, struct err *e)

@@ -1,13 +1,13 @@
-/* post_call.c - POST to a path of dialects.def: a body becomes requests of the engine, and what the engine
- * says becomes the answer, whole or in pieces.
+/* post_call.c - POST to a path of dialects.def: a body becomes requests of the engine, and the
+ * engine's events become the answer, whole or in pieces.
  *
  *   OPEN --submitted--> RUNNING --every event has come--> answered, freed
- *     \__refused____________  \__client gone, or it failed: cancelled__/
+ *     \__rejected___________  \__client disconnected, or failed: cancelled__/
  *
- * The engine's events ring a bell, which wakes the exchange; `advance` then takes what has come. While a client does not
- * read its stream, events stay in their queue and the engine gives the sequence no rows. A call is freed when the engine
- * has told its last event, so nobody waits for it here. Long whole answers are written on a handler thread: the streams of
- * others go on meanwhile. */
+ * The engine's events ring a bell, which wakes the exchange; `advance` then takes the events. If a
+ * client does not read its stream, events stay in their queue and the engine gives the sequence no
+ * rows. A call is freed after the engine's last event, so no thread waits for it here. A handler
+ * thread writes long whole answers, so that other streams continue meanwhile. */
 #include "dialect.h"
 #include "server_impl.h"
 
@@ -18,7 +18,8 @@
 #include <string.h>
 
 enum {
-    SIZE_MOST = 4096, /* of a whole answer that the stream thread writes: some milliseconds */
+    /* maximum size of a whole answer that the stream thread writes, in some milliseconds */
+    SIZE_MOST = 4096,
     BEGIN_US = 10 * 1000 * 1000,
 };
 
@@ -28,7 +29,7 @@ struct posted {
     struct api_call *call; /* owned */
     struct queue *bell;    /* owned */
     bool cancelled, streaming;
-    int rc; /* of a submission that failed half way: told when the rest has ended */
+    int rc; /* result of a submission that failed halfway: reported after the rest has ended */
     struct err e;
 };
 
@@ -51,7 +52,7 @@ static void cancel(struct posted *p)
     p->cancelled = true;
 }
 
-/* The call is complete: answer, if anybody is there, and free everything. */
+/* Answer a complete call, if the client is still connected, and free everything. */
 static void finish(struct posted *p)
 {
     struct exchange *x = p->x;
@@ -84,8 +85,8 @@ static void put_pieces(struct posted *p)
     buf_deinit(&b);
 }
 
-/* The stream's status is sent with the first piece, because a request may yet be refused while it is queued; after
- * BEGIN_US in any case, for proxies and clients that wait no longer for a head. */
+/* Send the status of a stream with its first piece, because a queued request may still be rejected;
+ * or after BEGIN_US, for proxies and clients that time out without a head. */
 static void begin_stream(struct posted *p, bool done)
 {
     bool late = !done && time_us() - exchange_arrival_us(p->x) >= BEGIN_US;
@@ -111,8 +112,9 @@ static void advance(struct exchange *x, void *posted)
     if (!moves) finish(p);
 }
 
-/* The requests of a key, or without keys of a client's address, are one holder's. A key's cached prefixes are its own where that was asked for: by its secret, not by its
- * name, or who knows names could make up a cache_salt that leads into another's. */
+/* Set the account: all requests of a key, or of a client's address if there are no keys, have one
+ * holder. With separate caches, the salt of cached prefixes is made of the key's secret: a client
+ * that guesses a key's name could otherwise construct its cache_salt. */
 static void share(const struct server *s, struct api_call *c, const struct exchange *x)
 {
     const struct net_key *key = exchange_key(x);
@@ -140,11 +142,11 @@ static void run(struct posted *p)
     p->rc = api_call_submit(p->call, &p->e);
     if (p->rc != 0) {
         cancel(p);
-        exchange_wake(p->x); /* nothing may have been submitted, so that no event would */
+        exchange_wake(p->x); /* maybe nothing was submitted, so that no event would come */
     }
 }
 
-/* Where the time before this handler went. */
+/* Account for the time before this handler. */
 static void count_early(const struct server *s, const struct exchange *x)
 {
     struct stats *st = engine_stats(s->api->session->engine);

@@ -1,6 +1,6 @@
-/* post_reset_prefix_cache.c - POST /reset_prefix_cache: what was cached of prefixes is forgotten,
- * as vLLM has it. Its reset_running_requests is not needed: pages that running requests hold are
- * not found any more either. */
+/* post_reset_prefix_cache.c - POST /reset_prefix_cache: drop the cached prefixes, as vLLM does. Its
+ * reset_running_requests is not needed: lookups do not find pages of running requests afterwards.
+ */
 #include "server_impl.h"
 
 void post_reset_prefix_cache(struct exchange *x, void *server)

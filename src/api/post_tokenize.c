@@ -1,5 +1,5 @@
-/* post_tokenize.c - POST /tokenize and /detokenize: a text or a conversation to ids and back, as vLLM and
- * llama.cpp have them. */
+/* post_tokenize.c - POST /tokenize and /detokenize: a text or a conversation to ids and back, as in
+ * vLLM and llama.cpp. */
 #include "server_impl.h"
 
 #include "base/utf8.h"
@@ -17,7 +17,7 @@ static void put_pieces(struct json_out *o, const struct tokenizer *t, const stru
     out_end(o);
 }
 
-/* `prompt`, or what `messages` become, as ids. */
+/* Return the ids of `prompt` or of the prompt made from `messages`. */
 static int encode(const struct api *a, const struct json *body, struct ids *ids, struct err *e)
 {
     struct buf rendered = {0};
@@ -127,7 +127,7 @@ static int put_text(const struct api *a, const struct json *body, struct buf *b,
     struct json_out o = {.b = b};
     out_object(&o, NULL);
     out_text(&o, "prompt", text.data, text.n);
-    if (!body_field(body, "model")) /* llama.cpp's clients name none, and look for this */
+    if (!body_field(body, "model")) /* llama.cpp's clients send no model, and expect this member */
         out_text(&o, "content", text.data, text.n);
     out_end(&o);
     b->failed |= text.failed;

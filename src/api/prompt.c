@@ -55,7 +55,7 @@ static int read_effort(struct conversation *c, const struct json *body, struct e
     return 0;
 }
 
-/* Read whether the answer is a turn of its own or goes on with the last message. */
+/* Read whether the answer is a turn of its own or continues the last message. */
 static int read_turn(struct conversation *c, const struct json *body, struct err *e)
 {
     const struct json *last = json_item(c->messages, json_count(c->messages) - 1);
@@ -85,7 +85,8 @@ static bool has_any(const struct json *object, const char *const *name, size_t n
     return any;
 }
 
-/* A message's content is a text, a list of parts, or null: of a number or an object, templates make anything or nothing. */
+/* Check a message's content: a string, a list of parts, or null. Templates handle numbers and
+ * objects in different ways. */
 static int check_content(const struct json *message, size_t i, struct err *e)
 {
     const struct json *content = body_field(message, "content");
@@ -95,8 +96,8 @@ static int check_content(const struct json *message, size_t i, struct err *e)
                      json_kind_name(json_kind(content)));
 }
 
-/* Reject messages of OpenAI's roles without "content" (null is fine), as OpenAI does; the assistant's
- * may have something else instead. Other roles are between the client and the template. */
+/* Reject messages of OpenAI's roles without "content" (null is fine), as OpenAI does. The
+ * assistant's messages may have another member instead. Other roles depend on the template only. */
 static int check_contents(const struct json *messages, struct err *e)
 {
     static const char *const role[] = {"system", "developer", "user", "tool", "function"};
@@ -168,7 +169,7 @@ static int n_prompt(const char *name, const struct json *list, int *n, struct er
     *n = 1;
     for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
         enum json_kind kind = json_kind(json_item(list, i));
-        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* ids, maybe with texts between them */
+        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* ids, maybe mixed with texts */
     }
     *n = json_kind(list) == JK_LIST ? (int)json_count(list) : 1;
     return 0;
@@ -202,13 +203,13 @@ int read_mixed(struct ids *ids, const struct api *a, const char *name, const str
         return body_wrong(name, "a string, or a list of token ids and strings", prompt, e);
     for (size_t i = 0; rc == 0 && i < json_count(prompt); i++) {
         rc = read_item(ids, a, name, i, json_item(prompt, i), flags, e);
-        flags &= ~(unsigned)ENCODE_ADD_SPECIAL; /* of the prompt's start alone */
+        flags &= ~(unsigned)ENCODE_ADD_SPECIAL; /* for the prompt's start only */
     }
     return rc;
 }
 
-/* Keep the text that goes before an echoed answer: of a prompt that was cut, what is left of it. Each choice repeats it, so
- * that it must not be longer than the context. */
+/* Keep the text that precedes an echoed answer: the rest of a truncated prompt. Each choice repeats
+ * it, so it must not be longer than the context. */
 static int keep_echo(struct part *p, const struct tokenizer *t, const struct json *prompt, bool cut,
                      struct err *e)
 {
@@ -232,7 +233,7 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
     return rc;
 }
 
-/* Bytes of a prompt's texts: of the whole, or of those between ids. */
+/* Return the bytes of a prompt's texts: of the whole, or of the texts between ids. */
 static size_t text_bytes(const struct json *prompt)
 {
     size_t n = 0, sum = 0;
@@ -256,7 +257,7 @@ static int fill_part(struct part *p, const struct api_call *c, const struct json
     return rc || !c->echo ? rc : keep_echo(p, c->api->session->tokenizer, prompt, cut, e);
 }
 
-/* A list of one text or list is that one. */
+/* Use the single item of a list of one text or list. */
 static const struct json *unwrapped(const struct json *prompt)
 {
     const struct json *first = json_item(prompt, 0);
@@ -267,7 +268,7 @@ static const struct json *unwrapped(const struct json *prompt)
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e)
 {
     const struct api *a = c->api;
-    enum { FAST_BYTES = 1 << 16 }; /* so many are tokenized in milliseconds */
+    enum { FAST_BYTES = 1 << 16 }; /* this many are tokenized in milliseconds */
     int context = a->session->info->context_max;
     if (n <= FAST_BYTES || body_field(body, "truncate_prompt_tokens")) return 0;
     size_t n_least = tokenizer_n_least(a->session->tokenizer, n);

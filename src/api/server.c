@@ -1,4 +1,5 @@
-/* server.c - opening and closing the server, and what all its endpoints do alike: read a body, refuse, answer. */
+/* server.c - opening and closing the server, and steps shared by all endpoints: read a body,
+ * reject, answer. */
 #include "dialect.h"
 #include "server_impl.h"
 
@@ -16,9 +17,9 @@ static const struct net_route routes[] = {
 };
 
 enum { N_ROUTE = sizeof routes / sizeof routes[0] };
-extern const struct error_form openai_errors; /* where no dialect is asked */
+extern const struct error_form openai_errors; /* of paths without a dialect */
 
-/* How failures of a path are told. */
+/* Return the form of failures of a path. */
 static const struct error_form *errors_of(const char *path)
 {
     const struct dialect *d = dialect_find(path);
@@ -128,7 +129,7 @@ int server_model(const struct server *s, const char *name, struct err *e)
 
 struct json *server_body(const struct server *s, struct exchange *x)
 {
-    /* an empty object is 250 bytes when parsed: 32 MiB of them would be gigabytes */
+    /* an empty object takes 250 bytes when parsed: 32 MiB of them would take gigabytes */
     static const struct json_limits limits = {.depth_max = 200, .node_max = 1 << 20};
     struct err e = {0};
     struct json *body = NULL;

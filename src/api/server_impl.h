@@ -1,4 +1,4 @@
-/* server_impl.h - private to src/api: what the handlers of routes.def share. */
+/* server_impl.h - private to src/api: functions shared by the handlers of routes.def. */
 #ifndef QUOTH_API_SERVER_IMPL_H
 #define QUOTH_API_SERVER_IMPL_H
 
@@ -9,10 +9,10 @@
 struct server {
     struct server_options o;
     const struct api *api;
-    struct net_route *route; /* owned: routes.def, each with its dialect's errors */
+    struct net_route *route; /* owned: the rows of routes.def, each with its dialect's errors */
     struct net *net;         /* owned */
     struct orca *orca;       /* owned */
-    int64_t created;         /* seconds since 1970: when the model was opened */
+    int64_t created;         /* seconds since 1970 at which the model was opened */
 };
 
 #define ROUTE(method, path, handler, how) void handler(struct exchange *x, void *server);
@@ -21,24 +21,26 @@ struct server {
 #undef ROUTE
 #undef DIALECT
 
-/* The body as an object with a `model` that is ours, if it names one; NULL: it was refused, and the exchange is over.
- * The caller drops it. */
+/* Return the body as an object with a valid or absent `model`, which the caller drops. NULL if it
+ * was rejected; the exchange is then over. */
 struct json *server_body(const struct server *s, struct exchange *x);
-/* The whole of a handler that needs no engine: a body is read, `put` appends the answer, or says why not. */
+/* Handle a request that needs no engine: read a body; `put` appends the answer or returns an error.
+ */
 typedef int server_put_fn(const struct api *a, const struct json *body, struct buf *b,
                           struct err *e);
-/* {"prompt":...}; frees the text. */
+/* Append {"prompt":...} and free the text. */
 void put_prompt(struct buf *b, struct buf *text);
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put);
-/* Is that a name of the model? Else a sentence. */
+/* Check that it is a name of the model. */
 int server_model(const struct server *s, const char *name, struct err *e);
-int orca_open(struct server *s, struct err *e); /* before there are requests */
+int orca_open(struct server *s, struct err *e); /* call before the first request */
 void orca_close(struct server *s);              /* safe on a half-opened one */
-/* The load of the moment into the answer's head, if the client asked for it. Before the answer begins. */
+/* Add the present load to the answer's head, if the client requests it. Call before the answer
+ * begins. */
 void orca_put(struct exchange *x, const struct server *s);
-/* The answer of a failure; the exchange is over. */
+/* Send the answer of a failure; the exchange is then over. */
 void server_fail(struct exchange *x, int rc, const struct err *e);
-/* A JSON answer; the exchange is over. Frees the buf. */
+/* Send a JSON answer and free the buf; the exchange is then over. */
 void server_reply(struct exchange *x, struct buf *json);
 
 #endif

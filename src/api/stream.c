@@ -1,7 +1,6 @@
-/* stream.c - an answer in pieces: what is new of each choice, as the call's dialect writes it.
- *
- * Behind the last choice's last piece comes what the dialect ends with. A choice that the model could not give ends the stream
- * with an error, because the status has been told already. */
+/* stream.c - an answer in pieces: the unsent part of each choice, in the form of the call's
+ * dialect. After the last piece of the last choice comes the dialect's end. If a choice fails, the
+ * stream ends with an error, because the status has been sent already. */
 #include "dialect.h"
 
 bool api_call_streams(const struct api_call *c)
@@ -24,7 +23,7 @@ bool api_call_has_output(const struct api_call *c)
     return false;
 }
 
-/* What is new of one choice; false: there is no answer, and the stream ends here. */
+/* Emit the unsent part of one choice. Returns false if there is no answer; the stream then ends. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {
