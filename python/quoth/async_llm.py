@@ -36,7 +36,7 @@ class _Stream:
         self.number: Optional[int] = None  # the worker's: its number in the library
         self.reported = self.done = self.cancelled = False
         self.error: Optional[BaseException] = None
-        self.seen: Dict[int, CompletionOutput] = {}  # the reader's, for DELTA: lengths of what it was given
+        self.delivered: Dict[int, CompletionOutput] = {}  # the reader's, for DELTA: lengths of what it was given
 
     # ---- the worker's side ----
 
@@ -95,12 +95,12 @@ class _Stream:
     def _part(self, c: CompletionOutput, delta: bool) -> CompletionOutput:
         part = copy.copy(c)
         text, n = 0, 0
-        if delta and c.index in self.seen:
-            text, n = len(self.seen[c.index].text), len(self.seen[c.index].token_ids)
+        if delta and c.index in self.delivered:
+            text, n = len(self.delivered[c.index].text), len(self.delivered[c.index].token_ids)
         part.text, part.token_ids = c.text[text:], c.token_ids[n:]
         part.logprobs = None if c.logprobs is None else c.logprobs[n:]
         if delta:
-            self.seen[c.index] = CompletionOutput(c.index, c.text, list(c.token_ids))
+            self.delivered[c.index] = CompletionOutput(c.index, c.text, list(c.token_ids))
         return part
 
 
@@ -113,7 +113,7 @@ class _Worker(threading.Thread):
         self._handle = model._handle()
         self._change = threading.Condition()
         self._new: Deque[_Stream] = collections.deque()
-        self._gone: Deque[_Stream] = collections.deque()
+        self._cancelled: Deque[_Stream] = collections.deque()
         self._closing = False
         self.start()
 
@@ -131,13 +131,13 @@ class _Worker(threading.Thread):
             self._new.append(stream)
             self._wake()
 
-    def cancel(self, stream: _Stream, forget: bool) -> None:
-        """End a request. forget: no one reads it any more; else its reader gets an end."""
-        stream.cancelled |= forget
+    def cancel(self, stream: _Stream, discard: bool) -> None:
+        """End a request. discard: its events are not read any more; else its reader gets an end."""
+        stream.cancelled |= discard
         with self._change:
             if self._closing:
                 return
-            self._gone.append(stream)
+            self._cancelled.append(stream)
             self._wake()
 
     def stop(self) -> None:
@@ -176,13 +176,13 @@ class _Worker(threading.Thread):
 
     def _commands(self, waiting: Deque[_Stream], flying: Dict[int, _Stream]) -> bool:
         with self._change:
-            while not (self._new or self._gone or self._closing or waiting or flying):
+            while not (self._new or self._cancelled or self._closing or waiting or flying):
                 self._change.wait()
             new, self._new = self._new, collections.deque()
-            gone, self._gone = self._gone, collections.deque()
+            cancelled, self._cancelled = self._cancelled, collections.deque()
             closing = self._closing
         waiting.extend(new)
-        for stream in gone:
+        for stream in cancelled:
             if stream.number is not None and stream.number in flying:
                 _lib.lib.quoth_cancel(self._handle, stream.number)
             elif stream in waiting:
@@ -216,7 +216,7 @@ class _Worker(threading.Thread):
                 del flying[event.id]
             if not stream.cancelled:
                 stream.take(event)
-            event = self._queue.poll(0) if flying and not (self._new or self._gone or self._closing) else None
+            event = self._queue.poll(0) if flying and not (self._new or self._cancelled or self._closing) else None
 
 
 class AsyncLLM(Model):
@@ -280,7 +280,7 @@ class AsyncLLM(Model):
     def _leave(self, stream: _Stream) -> None:
         self._streams.pop(stream.answer.output.request_id, None)
         if not stream.done and self._worker is not None:
-            self._worker.cancel(stream, forget=True)
+            self._worker.cancel(stream, discard=True)
 
     async def generate(self, prompt: Prompt, sampling_params: Optional[SamplingParams] = None,
                        request_id: Optional[str] = None, *, lora_request: None = None,
@@ -334,4 +334,4 @@ class AsyncLLM(Model):
         """End a request early: its generator's last output has finish_reason "abort". An unknown one is ignored."""
         stream = self._streams.get(request_id)
         if stream is not None and self._worker is not None:
-            self._worker.cancel(stream, forget=False)
+            self._worker.cancel(stream, discard=False)

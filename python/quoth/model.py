@@ -100,16 +100,16 @@ class Answer:
     def __init__(self, model: "Model", job: Job, request_id: str) -> None:
         self.model, self.job = model, job
         self.choice: Dict[int, CompletionOutput] = {}
-        wanted = job.sampling is not None and job.sampling.prompt_logprobs is not None
-        self.output = RequestOutput(request_id, job.text, job.ids, [], [None] if wanted else None)
+        has_prompt_logprobs = job.sampling is not None and job.sampling.prompt_logprobs is not None
+        self.output = RequestOutput(request_id, job.text, job.ids, [], [None] if has_prompt_logprobs else None)
         self.embedding: Optional[List[float]] = None
 
     def completion(self, index: int) -> CompletionOutput:
         """One of the answers."""
         if index not in self.choice:
-            wants = self.job.sampling is not None and self.job.sampling.logprobs is not None
-            self.choice[index] = CompletionOutput(index, cumulative_logprob=0.0 if wants else None,
-                                                  logprobs=[] if wants else None)
+            has_logprobs = self.job.sampling is not None and self.job.sampling.logprobs is not None
+            self.choice[index] = CompletionOutput(index, cumulative_logprob=0.0 if has_logprobs else None,
+                                                  logprobs=[] if has_logprobs else None)
             self.output.outputs = [self.choice[i] for i in sorted(self.choice)]
         return self.choice[index]
 
