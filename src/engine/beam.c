@@ -124,7 +124,7 @@ void beam_pick(struct engine *en, struct seq *s, const float *logits)
 
 /* ---- continuations ---- */
 
-static bool goes_before(const struct continuation *a, const struct continuation *b)
+static bool ranks_before(const struct continuation *a, const struct continuation *b)
 {
     if (a->score != b->score) return a->score > b->score;
     return a->parent != b->parent ? a->parent < b->parent : a->chosen.id < b->chosen.id;
@@ -143,7 +143,7 @@ static void gather(const struct engine *en, struct group *g)
                                      s->pick->top[i].logprob + b->score[k], false};
             c.stops = emit_is_stop(en, r, c.chosen.id) || s->n_output + 1 == r->max_tokens;
             int at = b->n_next < b->n_keep ? b->n_next++ : b->n_keep;
-            for (; at > 0 && goes_before(&c, &b->next[at - 1]); at--)
+            for (; at > 0 && ranks_before(&c, &b->next[at - 1]); at--)
                 if (at < b->n_keep) b->next[at] = b->next[at - 1];
             if (at < b->n_keep) b->next[at] = c;
         }
@@ -274,10 +274,10 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     }
     for (int i = 0; i < n; i++) g->beam->score[place_of[i]] = score[place_of[i]];
     for (int i = 0; i < g->n_seq; i++) {
-        bool goes = false;
-        for (int k = 0; k < n; k++) goes |= place_of[k] == i;
+        bool continues = false;
+        for (int k = 0; k < n; k++) continues |= place_of[k] == i;
         g->seq[i].picked = false;
-        if (!goes) seq_idle(en, &g->seq[i]); /* fewer tokens than beams are possible at all */
+        if (!continues) seq_idle(en, &g->seq[i]); /* fewer tokens than beams are possible at all */
     }
 }
 

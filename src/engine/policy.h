@@ -72,9 +72,9 @@ int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64
 /* Return whether a waiting entity may displace a running one that ranks after it. */
 bool policy_preempts(const struct policy *p);
 /* Return whether a running entity must yield to a waiting one at once, however short it ran: its
- * payer would still run as many entities per weight as the other's payer. n_gone: running entities
+ * payer would still run as many entities per weight as the other's payer. n_yielded: running entities
  * of the same payer that yield as well. */
-bool policy_yields(const struct policy *p, const struct sched_entity *running, const struct sched_entity *waiting, int n_gone);
+bool policy_yields(const struct policy *p, const struct sched_entity *running, const struct sched_entity *waiting, int n_yielded);
 /* Return whether steps and places are divided among holders (portion.c). */
 bool policy_divides(const struct policy *p);
 /* Return whether finished sequences stay in the batch, with a row in each step, until all of it is

@@ -184,10 +184,10 @@ static bool promotes(const struct sched_entity *se)
     return se->payer->n_running == 0;
 }
 
-static bool yields(const struct sched_entity *running, const struct sched_entity *waiting, int n_gone)
+static bool yields(const struct sched_entity *running, const struct sched_entity *waiting, int n_yielded)
 {
     const struct payer *from = running->payer, *to = waiting->payer;
-    return from != to && (from->n_running - 1 - n_gone) / weight(running) >= (to->n_running + 1) / weight(waiting);
+    return from != to && (from->n_running - 1 - n_yielded) / weight(running) >= (to->n_running + 1) / weight(waiting);
 }
 
 const struct policy_type policy_type_fair = {

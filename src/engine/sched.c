@@ -69,7 +69,7 @@ static void rank_seq(struct engine *en, struct seq *s)
     s->rank = policy_rank(en->policy, &s->entity, en->now_us);
 }
 
-static bool goes_before(const struct seq *a, const struct seq *b)
+static bool ranks_before(const struct seq *a, const struct seq *b)
 {
     if (a->stalled != b->stalled) return b->stalled;
     if (a->rank != b->rank) return a->rank < b->rank;
@@ -81,7 +81,7 @@ static bool goes_before(const struct seq *a, const struct seq *b)
 static void insert(struct engine *en, struct seq *s)
 {
     int i = en->n_running++;
-    for (; i > 0 && goes_before(s, en->running[i - 1]); i--) en->running[i] = en->running[i - 1];
+    for (; i > 0 && ranks_before(s, en->running[i - 1]); i--) en->running[i] = en->running[i - 1];
     en->running[i] = s;
 }
 
@@ -506,7 +506,7 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
         if (en->plan.blocked) s->rank = 0;
         s->stalled = emit_room(s->group) < emit_events(s, 0, 1);
         if (s->stalled || (en->plan.blocked ? !s->group->forked : portion_barred(en, s))) continue;
-        if (!best || goes_before(s, best)) best = s;
+        if (!best || ranks_before(s, best)) best = s;
     }
     return best;
 }
@@ -536,11 +536,11 @@ static bool has_resided(const struct engine *en, const struct seq *s)
     return en->now_us - s->admit_us >= (us > RESIDE_US ? us : RESIDE_US);
 }
 
-/* n_gone: number of other sequences displaced for s. */
-static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last, int n_gone)
+/* n_yielded: number of other sequences displaced for s. */
+static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last, int n_yielded)
 {
-    if (last->stalled || (en->plan.idle && goes_before(s, last))) return true;
-    if (policy_yields(en->policy, &last->entity, &s->entity, n_gone)) return true;
+    if (last->stalled || (en->plan.idle && ranks_before(s, last))) return true;
+    if (policy_yields(en->policy, &last->entity, &s->entity, n_yielded)) return true;
     bool alike = last->entity.share_id == s->entity.share_id && last->entity.priority == s->entity.priority;
     if (policy_preempts(en->policy) && alike && last->extra && !s->extra) return true;
     return policy_preempts(en->policy) && last->rank > s->rank && has_resided(en, last);
@@ -629,7 +629,7 @@ static void start(struct engine *en, struct seq *s)
 
 /* Return whether running[i] can compute a row: it has a page, or may take a free one or one of a
  * sequence ranked after it. */
-static bool goes_on(const struct engine *en, int i)
+static bool can_continue(const struct engine *en, int i)
 {
     const struct seq *s = en->running[i];
     if (s->n_token == s->n_kv) return false;
@@ -654,7 +654,7 @@ static void find_idle(struct engine *en)
     for (int i = 0; i < n; i++) {
         const struct seq *s = en->running[i];
         if (s->stalled) continue;
-        if (goes_on(en, i)) en->plan.idle = false;
+        if (can_continue(en, i)) en->plan.idle = false;
         en->plan.blocked = true;
     }
     en->plan.blocked &= en->plan.idle;

@@ -389,8 +389,8 @@ static uint32_t combine_list(struct exprs *x, enum expr_op op, const uint32_t *v
     size_t mark = x->work.n;
     for (size_t i = 0; i < n; i++)
         if (!push_flat(x, op, v[i])) return x->work.n = mark, expr_fail(x, EXPR_NO_MEMORY);
-    bool goes_on = expr_spend(x, 2 * (x->work.n - mark));
-    if (goes_on && !vec_reserve(&x->work, x->work.n + 1)) expr_fail(x, EXPR_NO_MEMORY);
+    bool more = expr_spend(x, 2 * (x->work.n - mark));
+    if (more && !vec_reserve(&x->work, x->work.n + 1)) expr_fail(x, EXPR_NO_MEMORY);
     if (x->failed) return x->work.n = mark, EXPR_EMPTY;
     return combine(x, op, mark);
 }

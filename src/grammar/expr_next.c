@@ -17,13 +17,13 @@ bool expr_nullable(const struct exprs *x, uint32_t e)
 static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
 {
     size_t mark = x->work.n;
-    bool goes_on = true;
-    while (goes_on && !x->failed) { /* p q: p' q, and q' too if p may be empty */
+    bool more = true;
+    while (more && !x->failed) { /* p q: p' q, and q' too if p may be empty */
         bool cat = x->e[e].op == EX_CAT;
         uint32_t head = cat ? x->e[e].a : e, rest = cat ? x->e[e].b : EXPR_EPSILON;
         uint32_t d = expr_cat(x, expr_derive(x, head, byte), rest);
         if (d != EXPR_EMPTY && !vec_push(&x->work, d)) return expr_fail(x, EXPR_NO_MEMORY);
-        goes_on = cat && x->e[head].nullable;
+        more = cat && x->e[head].nullable;
         e = rest;
     }
     size_t n = x->work.n - mark;

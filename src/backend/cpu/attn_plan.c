@@ -164,7 +164,7 @@ static int n_common_span(const struct attn_plan *p, int s, int t)
 }
 
 /* Compare for a sort that makes sequences with a common prefix of whole spans neighbours. */
-static bool goes_before(const struct attn_plan *p, int s, int t)
+static bool ranks_before(const struct attn_plan *p, int s, int t)
 {
     int n = n_common_span(p, s, t);
     if (n == n_whole_span(p, s) || n == n_whole_span(p, t))
@@ -179,7 +179,7 @@ static void sort_seqs(struct attn_plan *p, int n)
     for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
         for (int i = gaps[g]; i < n; i++) {
             int s = p->seq[i], j = i;
-            for (; j >= gaps[g] && goes_before(p, s, p->seq[j - gaps[g]]); j -= gaps[g])
+            for (; j >= gaps[g] && ranks_before(p, s, p->seq[j - gaps[g]]); j -= gaps[g])
                 p->seq[j] = p->seq[j - gaps[g]];
             p->seq[j] = s;
         }
