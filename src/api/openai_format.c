@@ -23,8 +23,8 @@ static enum grammar_kind notation(const char *text, size_t n)
     return colon ? GRAMMAR_LARK : GRAMMAR_GBNF;
 }
 
-/* The form of a value: a schema; any JSON but a string; or a string. */
-enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT };
+/* The form of a value: a schema; any JSON but a string; a string; or a structural tag. */
+enum form { FORM_SCHEMA, FORM_LIST, FORM_TEXT, FORM_TAG };
 
 static int wrong(const char *field, const char *place, const char *expected,
                  const struct json *found, struct err *e)
@@ -40,6 +40,9 @@ static int constrain(struct api_call *c, const struct constraint_spec *spec, enu
     bool text = kind == JK_TEXT;
     if (form == FORM_SCHEMA && !text && kind != JK_OBJECT && kind != JK_BOOL)
         return wrong(spec->field, spec->place, "a JSON Schema: an object, or its text", value, e);
+    if (form == FORM_TAG && !text && kind != JK_OBJECT)
+        return wrong(spec->field, spec->place, "a structural tag: an object, or its text", value,
+                     e);
     if (form == FORM_LIST && kind != JK_LIST)
         return wrong(spec->field, spec->place, "a list of strings", value, e);
     if (form == FORM_TEXT && !text) return wrong(spec->field, spec->place, "a string", value, e);
@@ -78,10 +81,13 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
     if (!format || (type && strcmp(type, "text") == 0)) return 0;
     if (!type) return err_field(e, ERR_ARG, "response_format", ".type: expected a string");
     if (strcmp(type, "json_schema") == 0) return read_schema(c, format, e);
+    struct constraint_spec spec = {.field = "response_format", .place = "", .kind = GRAMMAR_TAG};
+    if (strcmp(type, "structural_tag") == 0) return constrain(c, &spec, FORM_TAG, format, e);
     if (strcmp(type, "json_object") != 0)
-        return err_field(e, ERR_UNSUPPORTED, "response_format",
-                         ".type: must be \"text\", \"json_object\" or \"json_schema\"");
-    struct constraint_spec spec = {
+        return err_field(
+            e, ERR_UNSUPPORTED, "response_format",
+            ".type: must be text, json_object, json_schema or structural_tag, got \"%.40s\"", type);
+    spec = (struct constraint_spec){
         .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
     if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e); /* as in llama.cpp */
     spec.kind = GRAMMAR_OBJECT, spec.place = "";
@@ -99,10 +105,11 @@ static const struct kind {
              {"regex", "guided_regex", GRAMMAR_REGEX, FORM_TEXT},
              {"choice", "guided_choice", GRAMMAR_CHOICE, FORM_LIST},
              {"grammar", "guided_grammar", GRAMMAR_GBNF, FORM_TEXT},
+             {"structural_tag", NULL, GRAMMAR_TAG, FORM_TAG},
              {"json_schema", "json_schema", GRAMMAR_SCHEMA,
               FORM_SCHEMA}, /* llama.cpp's, a field of the body only */
              {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT}};
-enum { N_MEMBER = 4, N_KIND = sizeof kinds / sizeof *kinds };
+enum { N_MEMBER = 5, N_KIND = sizeof kinds / sizeof *kinds };
 
 /* Check the members that change the form of JSON, have no effect, or are unknown. */
 static int read_options(struct grammar_options *o, const struct json *spec, struct err *e)
@@ -137,7 +144,8 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
     if (!spec || !body_is_set(spec)) return 0;
     if (json_kind(spec) != JK_OBJECT) return body_wrong(field, "an object", spec, e);
     int rc = read_options(&found.options, spec, e);
-    static const char *const place[N_MEMBER] = {".json", ".regex", ".choice", ".grammar"};
+    static const char *const place[N_MEMBER] = {".json", ".regex", ".choice", ".grammar",
+                                                ".structural_tag"};
     int n = json_bool(body_field(spec, "json_object"), false);
     for (int i = 0; i < N_MEMBER; i++) {
         const struct json *value = body_field(spec, kinds[i].name);
@@ -147,7 +155,9 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
     }
     if (rc == 0 && n != 1)
         rc = err_field(e, ERR_ARG, field,
-                       ": expected one of json, regex, choice, grammar and json_object, got %d", n);
+                       ": expected one of json, regex, choice, grammar, json_object and "
+                       "structural_tag, got %d",
+                       n);
     if (rc != 0) return rc;
     return one ? constrain(c, &found, form, one, e) : call_constrain(c, &found, e);
 }
@@ -169,6 +179,7 @@ int openai_read_format(struct api_call *c, const struct json *body, struct err *
 {
     int rc = read_format(c, body, e);
     if (rc == 0) rc = read_structured(c, body, e);
-    for (int i = 0; rc == 0 && i < N_KIND; i++) rc = read_alone(c, &kinds[i], body, e);
+    for (int i = 0; rc == 0 && i < N_KIND; i++)
+        if (kinds[i].old) rc = read_alone(c, &kinds[i], body, e);
     return rc;
 }

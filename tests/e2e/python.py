@@ -348,7 +348,8 @@ def answers_are_held():
     for params, pattern in (({"json": schema}, None),
                             ({"json": json.dumps(schema), "disable_any_whitespace": True}, r'{"[^ ]+":-?\d+}'),
                             ({"regex": "x[0-9]{3}y"}, "x[0-9]{3}y"), ({"choice": ["yes", "no way"]}, "yes|no way"),
-                            ({"grammar": 'root ::= "<" [ab] ">"'}, "<[ab]>"), ({"grammar": 'start: "<" A\nA: /b/'}, "<b")):
+                            ({"grammar": 'root ::= "<" [ab] ">"'}, "<[ab]>"), ({"grammar": 'start: "<" A\nA: /b/'}, "<b"),
+                            ({"structural_tag": {"type": "tag", "begin": "<", "content": {"type": "const_string", "value": "b"}, "end": ">"}}, "<b>")):
         held = StructuredOutputsParams(**params)
         for sampling in (SamplingParams(structured_outputs=held, max_tokens=40, temperature=1, n=2),
                          SamplingParams(guided_decoding=GuidedDecodingParams(**params, backend="xgrammar"), max_tokens=40)):

@@ -96,6 +96,14 @@ def every_field():
         return text in ("yes", "no, never")
     choice, regex, gbnf = ["yes", "no, never"], "[A-Z][a-z]{2,8}: (one|[0-9]{1,4})", 'root ::= "(" [a-c]{1,5} ("," root)? ")"'
 
+    tag = {"type": "tag", "begin": "<n>", "content": {"type": "regex", "pattern": "[0-9]{2}"}, "end": "</n>"}
+    old = {"structures": [{"begin": "<n>", "schema": {"enum": [7]}, "end": "</n>"}], "triggers": ["<n>"]}
+
+    def tagged(text):
+        return re.fullmatch("<n>[0-9]{2}</n>", text)
+
+    def triggered(text):
+        return text.count("<n>") == len(re.findall(r"<n>\s*7\s*</n>", text))
     lark = 'start: "yes" | REST // not GBNF: ::=\nREST: /no, never/'
 
     def matches(text):
@@ -115,7 +123,10 @@ def every_field():
                                         ({"structured_outputs": {"json_object": True}}, anything, 0),
                                         ({"structured_outputs": {"regex": regex}}, matches, 1), ({"structured_outputs": {"choice": choice}}, among, 1),
                                         ({"structured_outputs": {"grammar": gbnf}}, balanced, 0),
-                                        ({"structured_outputs": {"grammar": lark}}, among, 1), ({"guided_json": PERSON}, is_json(PERSON), 1),
+                                        ({"structured_outputs": {"grammar": lark}}, among, 1),
+                                        ({"structured_outputs": {"structural_tag": json.dumps(tag)}}, tagged, 1),
+                                        ({"response_format": {"type": "structural_tag", "format": tag}}, tagged, 1),
+                                        ({"response_format": {"type": "structural_tag", **old}}, triggered, 0), ({"guided_json": PERSON}, is_json(PERSON), 1),
                                         ({"guided_regex": regex}, matches, 1), ({"guided_choice": choice}, among, 1),
                                         ({"guided_grammar": gbnf}, balanced, 0), ({"json_schema": PERSON}, is_json(PERSON), 1),
                                         ({"grammar": gbnf}, balanced, 0)):
@@ -228,13 +239,15 @@ def neighbours():
 def refusals():
     """what cannot be kept, or is asked for twice, is refused by its name and place"""
     bad = {"type": "object", "properties": {"a": {"type": "strin"}}}
+    tag = {"type": "tag", "begin": "<n>", "content": {"type": "regex", "pattern": "[0-9]{2}"}, "end": "</n>"}
     for chat in (True, False):
         refused("response_format", chat=chat, says=".json_schema.schema: ", response_format={"type": "json_schema", "json_schema": {"schema": bad}})
         refused("response_format", chat=chat, says=".json_schema.schema: expected",
                 response_format={"type": "json_schema", "json_schema": {"name": "a"}})
         refused("response_format", chat=chat, says=".json_schema", response_format={"type": "json_schema"})
         refused("response_format", chat=chat, says=".strict", response_format={"type": "json_schema", "json_schema": {"schema": {}, "strict": "x"}})
-        refused("response_format", chat=chat, says=".type", response_format={"type": "structural_tag", "structures": []})
+        refused("response_format", chat=chat, says=".type", response_format={"type": "xml"})
+        refused("response_format", chat=chat, says="structural tag", response_format={"type": "structural_tag", "structures": []})
         refused("guided_json", chat=chat, says="/properties/a", guided_json=bad)
         refused("guided_json", chat=chat, guided_json="{")
         refused("guided_json", chat=chat, says="64 bits", guided_json={"maximum": 18446744073709551616})
@@ -248,6 +261,10 @@ def refusals():
         refused("structured_outputs", chat=chat, says="got 2", structured_outputs={"regex": "a", "choice": ["a"]})
         refused("structured_outputs", chat=chat, says="got 0", structured_outputs={"disable_any_whitespace": True})
         refused("structured_outputs", chat=chat, says=".structural_tag", structured_outputs={"structural_tag": "{}"})
+        refused("structured_outputs", chat=chat, says=".structural_tag: expected", structured_outputs={"structural_tag": ["{}"]})
+        refused("structured_outputs", chat=chat, says="#/content: ", structured_outputs={
+            "structural_tag": {"type": "tag", "begin": "a", "content": {"type": "json_schema", "json_schema": {"type": 3}}, "end": "c"}})
+        refused("structured_outputs", chat=chat, says="got 2", structured_outputs={"structural_tag": tag, "regex": "a"})
         refused("structured_outputs", chat=chat, says=".whitespace_pattern", structured_outputs={"json": {}, "whitespace_pattern": "x"})
         refused("structured_outputs", chat=chat, says=".regex: ", structured_outputs={"regex": "("})
         refused("structured_outputs", chat=chat, says="object", structured_outputs="a")
