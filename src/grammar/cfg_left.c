@@ -52,7 +52,7 @@ static uint32_t first_of(const struct cfg *g, uint32_t alt)
     return alt == 0 ? 0 : g->end.v[alt - 1];
 }
 
-/* ---- who begins with whom ---- */
+/* ---- which rule begins with which ---- */
 
 /* Mark what `from` may begin with: depth first over the first symbols that may be reached without a byte. */
 static bool mark_reach(struct left *l, uint32_t from)

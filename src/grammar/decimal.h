@@ -13,18 +13,21 @@ struct decimal {
     char digit[DECIMAL_DIGITS_MAX], fraction[DECIMAL_DIGITS_MAX];
 };
 
-/* The value of a number in JSON's spelling; false: it has too many digits. */
+/* Read a number in JSON's spelling. Returns false if it has too many digits. */
 bool decimal_read(struct decimal *d, const char *text, size_t n);
 
-/* Two spellings of numbers: without an exponent and, if it is asked for, in scientific notation (one digit before the point). */
+/* Two spellings of numbers: without an exponent and, if requested, in scientific notation (one
+ * digit before the point). */
 uint32_t number_any(struct exprs *x); /* all without an exponent */
 uint32_t number_scientific(struct exprs *x);
 uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific); /* 1, 1.0, 1e0 */
 uint32_t number_equal(struct exprs *x, const struct decimal *d, bool scientific);
 /* > d, or >= d */
 uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific);
-uint32_t number_exponent(struct exprs *x); /* numbers with an exponent, however they are written */
-/* Multiples of d > 0, without an exponent; EXPR_EMPTY and *too_fine: d has more digits than a divisor can hold. */
+/* Return the language of numbers with an exponent, in any spelling. */
+uint32_t number_exponent(struct exprs *x);
+/* Return the multiples of d > 0, without an exponent. EXPR_EMPTY and *too_fine if d has more digits
+ * than a divisor can hold. */
 uint32_t number_multiple(struct exprs *x, const struct decimal *d, bool *too_fine);
 
 #endif

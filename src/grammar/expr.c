@@ -18,7 +18,7 @@ enum { N_SLOT_FIRST = 1024, FACTOR_DEPTH_MAX = 256 };
 uint32_t expr_fail(struct exprs *x, enum expr_failure why)
 {
     if (x->failed == EXPR_OK) x->failed = why;
-    x->n_step = 0; /* exprs_check is asked at once, and says no */
+    x->n_step = 0; /* exprs_check reads the clock at once, and fails */
     return EXPR_EMPTY;
 }
 

@@ -1,7 +1,10 @@
-/* expr_leap.c - LEAP: times of day with the second 60, as RFC 3339 writes them: HH:MM:60, a fraction, the offset.
+/* expr_leap.c - LEAP: times of day with the second 60, as in RFC 3339: HH:MM:60, a fraction, the
+ * offset.
  *
- * A leap second is the last one of a day in UTC, so the local time says which offset must follow: 1,440 pairs, of which an automaton reaches
- * one. a: bytes read of HH:MM:60, then the stage of the fraction; b: the digits of HHMM so far. */
+ * A leap second is the last one of a day in UTC, so the local time determines the offset: 1,440
+ * pairs, of which an automaton reaches one.
+ *   a  bytes read of HH:MM:60, then the stage of the fraction
+ *   b  the digits of HHMM so far */
 #include "expr.h"
 
 #include <stdio.h>

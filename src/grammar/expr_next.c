@@ -1,7 +1,8 @@
-/* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, and which states still lead to a text.
+/* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, and the
+ * states that lead to a text.
  *
- * A row is computed at once for all bytes: bytes that no operator tells apart form a class (Owens, Reppy, Turon 2009, section 4.2),
- * and one derivative serves the class. */
+ * A row is computed at once for all bytes. Bytes that no operator distinguishes form a class (Owens,
+ * Reppy, Turon 2009, section 4.2), and one derivative serves the class. */
 #include "expr.h"
 
 #include <stdlib.h>
@@ -409,7 +410,7 @@ bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
 {
     const uint8_t *b = text;
     for (size_t i = 0; i < n && e != EXPR_EMPTY; i++) {
-        x->memo_now++; /* one byte is asked for: without a row, only its derivative is made */
+        x->memo_now++; /* one byte is needed: without a row, only its derivative is made */
         e = expr_derive(x, e, b[i]);
     }
     return !x->failed && expr_nullable(x, e);

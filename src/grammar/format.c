@@ -1,5 +1,5 @@
-/* format.c - see format.h. Each pattern is the grammar of the format's RFC; what no regular language can say is left out
- * (the day of a month beyond its number of days, except February's). */
+/* format.c - see format.h. Each pattern is the grammar of the format's RFC, without conditions that
+ * no regular language has (the day of a month beyond its number of days, except February's). */
 #include "format.h"
 
 #include <stddef.h>

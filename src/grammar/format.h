@@ -2,11 +2,12 @@
 #ifndef QUOTH_GRAMMAR_FORMAT_H
 #define QUOTH_GRAMMAR_FORMAT_H
 
-/* The ECMA pattern of a format that is checked, anchored; NULL: unknown, an annotation as the standard says. */
+/* Return the anchored ECMA pattern of a supported format. NULL if it is unknown, and so an
+ * annotation, as in the standard. */
 const char *format_pattern(const char *name);
 
-/* What comes before the time in a format whose times may have leap seconds (expr_leap), as a pattern; NULL: it has none. The format's
- * own pattern is without them. */
+/* Return, as a pattern, the part before the time in a format whose times may have leap seconds
+ * (expr_leap); NULL if none. The format's own pattern excludes these times. */
 const char *format_before_time(const char *name);
 
 #endif

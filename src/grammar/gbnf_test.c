@@ -1,4 +1,5 @@
-/* Goal: GBNF grammars take the texts that llama.cpp's own tests say they take. Method: those cases and the grammars of ../shared/data. */
+/* Goal: GBNF grammars accept the texts of llama.cpp's own tests. Method: those cases and the
+ * grammars of ../shared/data. */
 #include "gbnf.h"
 #include "base/json.h"
 #include "../../tests/unit.h"

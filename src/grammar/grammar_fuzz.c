@@ -1,6 +1,7 @@
-/* Goal: whatever a constraint says, it is compiled or refused by name, within its limits; what a compiled one offers leads on, and what it
- * generates it takes. Method: mutated constraints of each kind; random walks along the bytes that may come. A walk that stands where the
- * text may not end and nothing may come, or whose text is not taken from the start, aborts. */
+/* Goal: any constraint is compiled, or rejected by name, within its limits. A compiled one offers
+ * only bytes that lead on, and accepts the texts that it generates.
+ * Method: mutated constraints of each kind; random walks along the offered bytes. Abort if a walk
+ * can neither continue nor end, or if its text is not accepted from the start. */
 #include "grammar.h"
 #include "base/hash.h"
 #include "base/rng.h"

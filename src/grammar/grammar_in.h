@@ -1,4 +1,4 @@
-/* grammar_in.h - private to grammar: what an opened grammar and a vocabulary are made of. */
+/* grammar_in.h - private to grammar: the parts of an open grammar and of a vocabulary. */
 #ifndef QUOTH_GRAMMAR_IN_H
 #define QUOTH_GRAMMAR_IN_H
 
@@ -20,7 +20,7 @@ struct grammar {
     };
     struct machine *m; /* of either */
     const struct grammar_vocab *vocab;
-    uint64_t **mask; /* owned: by state, NULL where none was made */
+    uint64_t **mask; /* owned: by state, NULL if not computed */
     size_t cap_mask, n_mask;
 };
 

@@ -1,17 +1,19 @@
 /* machine.h - private to grammar: a recursive transition network over bytes, run with shared stacks.
  *
- * A text is matched by rules; a rule is a list of alternatives, an alternative a list of symbols, a symbol an expression (expr.h),
- * a rule, or a choice: an expression whose tags say which rule follows it. A front end may make rules while the machine runs
- * (`expand`), so that a state which no text reaches costs nothing.
+ * A text is matched by rules. A rule is a list of alternatives, an alternative a list of symbols, a
+ * symbol an expression (expr.h), a rule, or a choice: an expression whose tags select the following
+ * rule. A front end may make rules while the machine runs (`expand`), so that states that no text
+ * reaches cost nothing.
  *
  *   front end --expand--> alternatives --push--> stacks --closure--> config --byte--> config --> mask
  *
- * A stack is a hash-consed list of symbols (equal stacks have equal numbers); a thread is an expression in progress on a stack; a
- * config is a set of threads, hash-consed too. A config's number therefore is the whole state of a match: to fork is to copy it, to
- * roll back is to keep an old one, and what is known of it (next configs, masks) is known for every request that reaches it.
+ * A stack is a hash-consed list of symbols (equal stacks have equal numbers). A thread is an
+ * expression in progress on a stack. A config is a set of threads, hash-consed, too. So a config's
+ * number is the whole state of a match: to fork, copy it; to roll back, use an old one. Its computed
+ * data (next configs, masks) serve every request that reaches it.
  *
- * Left recursion must be removed by the front end: the closure of a left-recursive rule exceeds `stack_max` and fails.
- * Failure is sticky (x.failed). One thread at a time. */
+ * Left recursion must be removed by the front end: the closure of a left-recursive rule exceeds
+ * `stack_max` and fails. A failure is sticky (x.failed). One thread at a time. */
 #ifndef QUOTH_GRAMMAR_MACHINE_H
 #define QUOTH_GRAMMAR_MACHINE_H
 
@@ -24,7 +26,7 @@ enum symbol_kind { SYM_EXPR, SYM_RULE, SYM_CHOICE };
 struct symbol {
     uint32_t kind;
     uint32_t id;  /* an expression (SYM_EXPR, SYM_CHOICE) or a rule */
-    uint32_t arg; /* SYM_CHOICE: what choose_fn gets */
+    uint32_t arg; /* SYM_CHOICE: argument of choose_fn */
 };
 
 /* Alternatives of a rule, filled by alts_begin and alts_add. */
@@ -34,16 +36,18 @@ struct alts {
 };
 
 struct machine;
-/* Add the alternatives of a rule to `out`; false: failed (set m->x.failed). Called once per rule, when it is first reached. */
+/* Add the alternatives of a rule to `out`. Returns false if it failed (set m->x.failed). Called
+ * once per rule, when it is first reached. */
 typedef bool expand_fn(void *front, struct machine *m, uint32_t rule, struct alts *out);
 
-/* The rule that goes on after a choice's expression has reported `tag`; NO_RULE: this tag may not come here. So that one expression, and
- * its automaton, serves all places where some of its alternatives are excluded (the names of an object's members). */
+/* Return the rule that follows a choice's expression that has reported `tag`; NO_RULE if this tag
+ * is not allowed here. So one expression, and its automaton, serves all places that exclude some of
+ * its alternatives (the names of an object's members). */
 typedef uint32_t choose_fn(void *front, uint32_t arg, uint32_t tag);
 enum { NO_RULE = UINT32_MAX };
 
 struct machine_limits {
-    uint32_t n_config_max, n_stack_max; /* numbers handed out */
+    uint32_t n_config_max, n_stack_max; /* maximum of numbers handed out */
     uint32_t n_thread_max;              /* of one config */
     uint32_t depth_max;                 /* of the stack */
 };
@@ -68,13 +72,13 @@ struct machine {
         uint64_t *slot; /* owned; open addressing: expression << 32 | tag, + 1 */
         bool *open;     /* owned; by slot */
         uint32_t n, n_slot;
-    } open; /* mask.c's: expressions that take any plain characters, whatever they are */
+    } open; /* of mask.c: expressions that take any plain characters */
     struct {
-        uint32_t *of, *to; /* owned; by expression: the walk that was there, and where it went */
+        uint32_t *of, *to; /* owned; by expression: the cached walk, and its result */
         uint32_t now, cap;
     } walk; /* mask.c's */
     struct {
-        uint8_t *n_char, *need; /* owned; by expression: mask.c's struct room + 1, 0: not known */
+        uint8_t *n_char, *need; /* owned; by expression: mask.c's struct room + 1, 0: unknown */
         uint32_t cap;
     } room;
 };
@@ -91,29 +95,32 @@ struct stack_cell {
 
 struct config {
     uint32_t thread, n_thread; /* machine.thread[thread ..] */
-    bool accepts;              /* the text may end here */
-    uint32_t *row; /* [256] next configs, CONFIG_UNKNOWN where not computed; NULL: none is */
+    bool accepts;              /* true if the text may end here */
+    uint32_t *row; /* [256] next configs, CONFIG_UNKNOWN if not computed; NULL: none is */
 };
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
                   expand_fn *expand, void *front);
-void machine_close(struct machine *m); /* safe on a zeroed struct */
+void machine_close(struct machine *m); /* Safe on a zeroed struct. */
 
-/* The config before the first byte of a text of `rule`. CONFIG_DEAD: there is no such text, or failed. */
+/* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if there is no such
+ * text, or it failed. */
 uint32_t machine_begin(struct machine *m, uint32_t rule);
 uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte);
-/* Does a text lead on from a thread? Of a choice: one whose tag may come. */
+/* Return whether a text continues from a thread; of a choice, one with an allowed tag. */
 bool machine_alive(struct machine *m, struct thread t);
-/* The config of a thread and of what may follow it if its expression matches the empty text. */
+/* Return the config of a thread, and of its continuation if its expression matches the empty text.
+ */
 uint32_t machine_config(struct machine *m, struct thread t);
-/* The config of the threads of two: either may go on. */
+/* Return the config of the threads of both: either may continue. */
 uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b);
 static inline bool machine_accepts(const struct machine *m, uint32_t config)
 {
     return m->config.v[config].accepts;
 }
 
-/* For expand_fn: begin an alternative, then add its symbols. false: no memory. */
+/* Begin an alternative, then add its symbols, in an expand_fn. Returns false if memory is
+ * exhausted. */
 bool alts_begin(struct alts *a);
 bool alts_add(struct alts *a, enum symbol_kind kind, uint32_t id);
 bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg);

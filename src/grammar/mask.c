@@ -348,9 +348,9 @@ static int plain_chain(const struct walker *w, struct place p, bool *same)
 
 /* ---- strings of limited length ----
  *
- * The state of a string of at most n characters that a pattern holds is an intersection, another one after every character, so that nothing
- * known of one is known of the next. Its parts are asked one by one: how many characters are left, and how many the pattern takes
- * whatever they are. */
+ * The state of a string of at most n characters with a pattern is an intersection. It differs after
+ * every character, so no cached walk of one state serves the next. Its parts are walked one by one:
+ * the number of characters that are left, and the number that the pattern accepts unconditionally. */
 
 struct room {
     int n_char; /* so many plain characters may come, whatever they are */

@@ -1,15 +1,17 @@
-/* mask.h - private to grammar: which tokens may come next. See vocab.h for how tokens are divided. */
+/* mask.h - private to grammar: the tokens that may follow. See vocab.h for the division of tokens.
+ */
 #ifndef QUOTH_GRAMMAR_MASK_H
 #define QUOTH_GRAMMAR_MASK_H
 
 #include "machine.h"
 #include "vocab.h"
 
-/* Set the bits of the tokens with which a text in state `config` may go on; mask [v->n_word] is overwritten. The end of the text
- * (machine_accepts) is the caller's to add. false: failed (m->x.failed). */
+/* Set the bits of the tokens that may continue a text in state `config`; mask [v->n_word] is
+ * overwritten. The caller adds the end of the text (machine_accepts). Returns false if it failed
+ * (m->x.failed). */
 bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64_t *mask);
 
-/* The config after a token's bytes; CONFIG_DEAD: the token may not come. */
+/* Return the config after a token's bytes; CONFIG_DEAD if the token is not allowed. */
 uint32_t mask_accept(struct machine *m, const struct vocab *v, uint32_t config, int32_t token);
 
 #endif

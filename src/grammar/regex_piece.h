@@ -1,8 +1,10 @@
-/* regex_piece.h - private to grammar: what a part of a regular expression matches, and beside what.
+/* regex_piece.h - private to grammar: the texts of a part of a regular expression, and their
+ * contexts.
  *
- * An assertion (^, $, \b, their multi-line forms) looks at the characters before and after a place. So a piece is a list of items: a
- * language, the contexts that may stand before it and those that may follow. A context is one of four: the text's edge, a line feed,
- * a word character, any other. Joining pieces turns what one demands of the other into intersections, so no assertion is left over:
+ * An assertion (^, $, \b, their multi-line forms) tests the characters before and after a place. So
+ * a piece is a list of items: a language, the contexts that may precede it and those that may follow
+ * it. A context is one of four: the text's edge, a line feed, a word character, any other. Joining
+ * pieces turns the conditions of one on the other into intersections, so no assertion remains:
  * (^a|b)c\b is one expression. */
 #ifndef QUOTH_GRAMMAR_REGEX_PIECE_H
 #define QUOTH_GRAMMAR_REGEX_PIECE_H
@@ -23,7 +25,7 @@ struct piece {
     uint32_t n;
     struct piece_item {
         uint8_t left,
-            right; /* CTX_*: may stand before, may follow; of the empty text both at the same place */
+            right; /* CTX_*: allowed before, allowed after; of the empty text both at the same place */
         uint32_t e;
     } v[PIECE_ITEMS_MAX];
 };
@@ -31,19 +33,18 @@ struct piece {
 /* Expressions, and the characters of each context. */
 struct pieces {
     struct exprs *x;
-    uint32_t
-        of[N_CONTEXT]; /* by the bit's number; of[0] is EXPR_EMPTY. Needed where an assertion is */
-    bool too_many;     /* sticky: more items or states than there is room for */
+    uint32_t of[N_CONTEXT]; /* by the bit's number; of[0] is EXPR_EMPTY. Needed for assertions */
+    bool too_many;          /* sticky: more items or states than the maximum */
 };
 
 struct piece piece_plain(uint32_t e);
-bool piece_is_plain(const struct piece *a); /* it asks nothing of what is around it */
-/* An assertion: the empty text between contexts. */
+bool piece_is_plain(const struct piece *a); /* Return whether it has no condition on its context. */
+/* Return an assertion: the empty text between contexts. */
 struct piece piece_between(uint8_t left, uint8_t right);
 struct piece piece_either(struct pieces *p, const struct piece *a, const struct piece *b);
 struct piece piece_join(struct pieces *p, const struct piece *a, const struct piece *b);
 struct piece piece_repeat(struct pieces *p, const struct piece *a, uint32_t min, uint32_t max);
-/* The texts that it matches from end to end. */
+/* Return the texts that it matches from end to end. */
 uint32_t piece_whole(struct pieces *p, const struct piece *a);
 
 #endif

@@ -1,4 +1,5 @@
-/* Goal: patterns mean what ECMA 262 and Rust's regex crate say. Method: cases by hand; the crate's own test files in ../shared/data. */
+/* Goal: patterns have their meaning in ECMA 262 and Rust's regex crate. Method: cases by hand; the
+ * crate's own test files in ../shared/data. */
 #include "regex.h"
 #include "../../tests/unit.h"
 
@@ -54,10 +55,9 @@ TEST(regex_patterns)
         for (int want = 1; want >= 0; want--)
             for (const char *t = want ? c[i].found : c[i].missed;; t++) {
                 size_t n = strcspn(t, "|");
-                bool skip =
-                    n == 0 && !t[0] &&
-                    (want ? c[i].found
-                          : c[i].missed)[0]; /* "a|" ends with an empty text only if it says so */
+                bool skip = n == 0 && !t[0] &&
+                            (want ? c[i].found : c[i].missed)
+                                [0]; /* "a|" ends with an empty text only if that is written */
                 if (!skip && expr_matches(&x, l.found, t, n) != want)
                     test_fail(__FILE__, __LINE__, "%s: \"%.*s\" is not %d", c[i].pattern, (int)n, t,
                               want);

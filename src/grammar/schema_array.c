@@ -76,7 +76,8 @@ static bool contains(struct work *w)
     return work_take(w, &f, ok);
 }
 
-/* The few values that every item must be one of, as an enum beside uniqueItems or below a $ref says; NULL: they are not so few. */
+/* Return the few values that every item must be one of, by an enum next to uniqueItems or below a
+ * $ref; NULL if there are many. */
 static const struct json *few_values(struct schema *s, uint32_t sub)
 {
     const struct json *items = sub_field(s, sub, "items");

@@ -1,7 +1,9 @@
-/* schema_form.c - forms: what literals say of arrays or objects, as alternatives without boolean operators; see schema.h.
+/* schema_form.c - forms: the conditions of literals on arrays or objects, as alternatives without
+ * boolean operators; see schema.h.
  *
- * A literal is a disjunction of forms (disjunctive normal form, for one type of value): a valid schema is the product of its keywords' forms,
- * an invalid one the sum of their negations. Here is the algebra; the keywords are in schema_logic.c, schema_array.c and schema_object.c. */
+ * A literal is a disjunction of forms (disjunctive normal form, for one type of value). A valid
+ * schema is the product of its keywords' forms, an invalid one the sum of their negations. This file
+ * has the algebra; the keywords are in schema_logic.c, schema_array.c and schema_object.c. */
 #include "schema_work.h"
 
 #include <stdlib.h>
@@ -113,7 +115,8 @@ static bool conjoin(struct schema *s, struct form *a, const struct form *b)
     return ok || (schema_ok(s) && schema_no_memory(s));
 }
 
-/* Add f and g (NULL: f alone) to `out` as one form, unless it has no value or another form says as much. */
+/* Add f and g (NULL: f alone) to `out` as one form, unless it has no value or another form has the
+ * same conditions. */
 static bool add_product(struct schema *s, struct forms *out, const struct form *f,
                         const struct form *g, bool prune)
 {
@@ -126,7 +129,8 @@ static bool add_product(struct schema *s, struct forms *out, const struct form *
     return ok && schema_ok(s);
 }
 
-/* a = a and b; b is emptied. What says nothing new is not multiplied out (schema_prune.c). */
+/* a = a and b; b is emptied. A form without new conditions is not multiplied out (schema_prune.c).
+ */
 bool forms_product(struct schema *s, struct forms *a, struct forms *b)
 {
     struct forms out = {0};
@@ -165,7 +169,7 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
     return forms_product(s, a, &b) && ok;
 }
 
-/* One member of a sum: a form that f describes, and what lit says of the whole value. */
+/* One member of a sum: a form that f describes, and the condition of lit on the whole value. */
 bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok)
 {
     if (ok) return forms_push(s, out, f);

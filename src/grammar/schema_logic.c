@@ -1,8 +1,8 @@
-/* schema_logic.c - what the keywords of every type say of arrays and objects, as forms: boolean operators, enum, const, and a whole schema;
- * see schema_form.c.
+/* schema_logic.c - the conditions of the keywords of every type on arrays and objects, as forms:
+ * boolean operators, enum, const, and a whole schema; see schema_form.c.
  *
- * unevaluatedItems and unevaluatedProperties need to know which subschemas are valid; below them (`exact`) anyOf is split into the sets of
- * its subschemas that are valid, the others being not. */
+ * unevaluatedItems and unevaluatedProperties depend on the subschemas that are valid. Below them
+ * (`exact`) anyOf is split into the sets of its subschemas that are valid while the others are not. */
 #include "schema_work.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ static bool product_of(struct schema *s, const struct json *list, uint32_t sub, 
     return ok;
 }
 
-/* The value is valid by the subschemas of `list` whose bits are set, and not by the others. Those that hold come first: most of what the
- * others' negations say follows from them. */
+/* Add the condition that the value is valid by the subschemas of `list` whose bits are set, and not
+ * by the others. The valid ones are first: most negations of the others follow from them. */
 static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        uint32_t bits, unsigned type, struct forms *out)
 {

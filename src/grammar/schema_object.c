@@ -87,7 +87,7 @@ static bool required(struct work *w)
         struct forms f = {0};
         if (!name) return schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected strings");
         uint32_t k = name_number(w->s, name, n);
-        if (w->negated && is_due(w->s, w->sub, name, n)) continue; /* properties says it */
+        if (w->negated && is_due(w->s, w->sub, name, n)) continue; /* implied by properties */
         ok = w->negated ? add_member(w->s, &f, false, k, LIT_FALSE)
                         : add_member(w->s, &f, true, k, LIT_TRUE);
         ok = work_take(w, &f, ok);
@@ -112,7 +112,7 @@ static bool properties(struct work *w)
         if (w->negated) {
             ok = lit == LIT_FALSE || add_member(s, &f, !is_due(s, w->sub, key, n), name, lit);
             ok = work_take(w, &f, ok);
-        } else { /* the atom is kept if it says nothing, because it is an order of names */
+        } else { /* an atom without a condition is kept, because it is an order of names */
             ok = vec_push(&all.member, ((struct name_atom){name, NONE, lit, NULL}));
             all.evaluated = expr_or(&s->m.x, all.evaluated, expr_bytes(&s->m.x, key, n));
         }

@@ -54,7 +54,8 @@ static void plan_sets(struct schema *s, const struct form *f, struct form_plan *
         }
 }
 
-/* The languages that tell other names apart, that of all names aside; *n of them, false: too many. */
+/* Return the languages that distinguish other names, except that of all names; *n of them. Returns
+ * false if they are too many. */
 static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang[CLASSES_MAX],
                            int *n)
 {

@@ -1,13 +1,15 @@
-/* schema_prune.c - which forms of a product need not be kept; see schema_form.c.
+/* schema_prune.c - removes forms of a product that are not needed; see schema_form.c.
  *
- * `oneOf` of n objects is n alternatives, each with the negations of all others, and a negation has a form for every keyword: without
- * pruning their number is exponential. Three things keep it small, none of which changes the set of values:
+ * `oneOf` of n objects is n alternatives, each with the negations of all others, and a negation has
+ * a form for every keyword: without pruning their number is exponential. Three kinds of forms are
+ * removed without a change of the set of values:
  *
- *   a form that cannot hold: a required member has no value           (the member that tells the alternatives apart is another one)
- *   a form that implies one of those it is multiplied with: it stays as it is                                      (the same reason)
- *   a form that says more than another one of the sum
+ *   a form without a value: a required member has none (another member distinguishes the alternatives)
+ *   a factor that the form implies: the form stays as it is (for the same reason)
+ *   a form that implies another one of the sum
  *
- * What is asked here must be cheap and must end: a clash of literals is one of types or of scalars, never a search among forms. */
+ * These tests must be cheap and must end: a clash of literals is one of types or of scalars, never a
+ * search among forms. */
 #include "schema_work.h"
 
 #include <string.h>
@@ -90,7 +92,7 @@ static bool is_required(const struct form *f, uint32_t name)
     return false;
 }
 
-/* What a form says of the member `name`. */
+/* Return the condition of a form on the member `name`. */
 static uint32_t member_set(struct schema *s, const struct form *f, uint32_t name)
 {
     uint32_t set = SET_ANY;
@@ -106,7 +108,7 @@ bool form_fails(struct schema *s, const struct form *f)
     return false;
 }
 
-/* Does every value of f have a member as the witness w asks for? */
+/* Return whether every value of f has a member that satisfies the witness w. */
 static bool has_witness(struct schema *s, const struct form *f, const struct name_atom *w)
 {
     for (size_t i = 0; i < f->required.n; i++) {
@@ -128,7 +130,7 @@ bool form_implies(struct schema *s, const struct form *f, const struct form *g)
 {
     if (g->item.n || g->count.n || g->unique != NONE || g->n_evaluated || g->required.n > 1 ||
         g->member.n > 1 || g->witness.n > 1 || g->evaluated != EXPR_EMPTY)
-        return false; /* only what a negated keyword says */
+        return false; /* only the condition of a negated keyword */
     if (!expr_spend(&s->m.x, 4 + (f->required.n + f->member.n) / 16)) return false;
     if (f->min < g->min || f->max > g->max) return false;
     if (g->required.n && !is_required(f, g->required.v[0])) return false;
@@ -152,7 +154,7 @@ static bool has_atoms(const struct name_atom *v, size_t n, const struct name_ato
     return true;
 }
 
-/* Does f say all that g says, word for word? */
+/* Return whether f has all conditions of g, in the same terms. */
 static bool implies(const struct form *f, const struct form *g)
 {
     if (g->min > f->min || g->max < f->max) return false;

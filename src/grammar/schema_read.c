@@ -1,7 +1,9 @@
-/* schema_read.c - the document: which values are subschemas, where they stand, and what references mean; see schema.h.
+/* schema_read.c - the document: its subschemas, their places, and the targets of references; see
+ * schema.h.
  *
- * Every keyword that holds subschemas is in one table, KEYWORD, which the walk over the document reads; keywords that are not in it,
- * nor read elsewhere, are annotations or unknown, which JSON Schema says to ignore. */
+ * Every keyword with subschemas is in one table, KEYWORD, which the walk over the document reads.
+ * Keywords that are not in it, nor read elsewhere, are annotations or unknown; JSON Schema requires
+ * to ignore them. */
 #include "schema.h"
 
 #include <stdarg.h>

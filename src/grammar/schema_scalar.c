@@ -1,6 +1,8 @@
-/* schema_scalar.c - null, booleans, numbers and strings: what a schema says of them is a regular language; see schema.h.
+/* schema_scalar.c - null, booleans, numbers and strings: the conditions of a schema on them are a
+ * regular language; see schema.h.
  *
- * Each type has a universe (all its values, in one spelling or, for strings, decoded), within which "not valid" is the complement. */
+ * Each type has a universe (all its values, in one spelling or, for strings, decoded), within which
+ * "not valid" is the complement. */
 #include "decimal.h"
 #include "format.h"
 #include "regex.h"
@@ -31,7 +33,8 @@ uint32_t lang_universe(struct schema *s, unsigned type)
     return *u;
 }
 
-/* The intersection of two languages within the universe of a type, which says nothing itself. */
+/* Return the intersection of two languages within the universe of a type, which is no condition
+ * itself. */
 static uint32_t both(struct schema *s, unsigned type, uint32_t a, uint32_t b)
 {
     uint32_t all = lang_universe(s, type);
@@ -122,7 +125,7 @@ static bool number_field(struct schema *s, uint32_t sub, const char *key, struct
            schema_fail(s, ERR_LIMIT, sub, key, "more than %d digits", DECIMAL_DIGITS_MAX);
 }
 
-/* Is every integer a multiple of d, and is nothing but integers asked for? */
+/* Return whether every integer is a multiple of d, and only integers are allowed. */
 static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decimal *d)
 {
     bool integer;
@@ -372,7 +375,7 @@ static uint32_t plain_number(struct schema *s, uint32_t e)
     if (regex_parse(x, whole, sizeof whole - 1, REGEX_ECMA, &w, NULL) ||
         regex_parse(x, small, sizeof small - 1, REGEX_ECMA, &m, NULL) ||
         regex_parse(x, broken, sizeof broken - 1, REGEX_ECMA, &b, NULL))
-        return e; /* no memory: x->failed says it */
+        return e; /* memory is exhausted: x->failed is set */
     uint32_t plain = expr_and(x, e, expr_alive(x, expr_and(x, e, b.whole)) ? m.whole : w.whole);
     return expr_alive(x, plain) ? plain : e;
 }

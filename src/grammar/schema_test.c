@@ -151,7 +151,8 @@ static void run_cases(struct schema *s, const struct json *tests, const char *na
     }
 }
 
-/* Folders and files of the suite that ask for what is an annotation here, or is not supported yet (issue F). */
+/* Folders and files of the suite that require annotations, or features that are not supported yet.
+ */
 static bool left_out(const char *file)
 {
     static const char *const part[] = {
@@ -260,7 +261,7 @@ TEST(schema_maskbench)
               n, t.compiled, t.wrong_accept, t.wrong_refuse, t.n_case);
 }
 
-/* ---- what the suites do not ask ---- */
+/* ---- cases that the suites lack ---- */
 
 TEST(schema_order_counts_and_unique_values)
 {

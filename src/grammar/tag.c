@@ -301,7 +301,8 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     return rc;
 }
 
-/* Unlike triggered tags, a dispatch does not look for the end of its tag: `excludes` can say it (as xgrammar has it). */
+/* Unlike triggered tags, a dispatch does not look for the end of its tag: `excludes` can set it (as
+ * in xgrammar). */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct part *out)
 {

@@ -49,7 +49,7 @@ static const struct json *resolve(struct xml *x, const struct json *sub)
     return ref ? NULL : sub;
 }
 
-/* Is a value of this schema a string? -1: it may be either, or is not said. */
+/* Return whether a value of this schema is a string; -1 if it may be either, or is unknown. */
 static int is_string(const struct json *sub)
 {
     const struct json *type = json_field(sub, "type"), *list = json_field(sub, "enum"),

@@ -1,13 +1,16 @@
-/* vocab.h - private to grammar: the byte strings of a tokenizer's tokens, ordered for masks. Made once per tokenizer, immutable.
+/* vocab.h - private to grammar: the byte strings of a tokenizer's tokens, ordered for masks. Made
+ * once per tokenizer, immutable.
  *
- * Most masks are asked for inside JSON strings, where nearly every token may come. So tokens are divided by what they do there:
+ * Most masks are needed inside JSON strings, where nearly every token is allowed. So tokens are
+ * divided by their effect there:
  *
- *   plain    whole characters that a JSON string holds as they are; by their number of characters
+ *   plain    whole characters that are unescaped in a JSON string; by their number of characters
  *   closing  plain characters, a quote, then anything: after the quote only the rest matters, and there are few different rests
  *   other    backslashes, control characters, pieces of characters
  *
- * A state that takes any plain character takes all plain tokens at once (a bit set), and of the closing ones only the
- * rests are walked (llguidance's slices are the idea; division at the quote is new). */
+ * A state that takes any plain character takes all plain tokens at once (a bit set), and of the
+ * closing ones only the rests are walked (llguidance's slices are the idea; division at the quote is
+ * new). */
 #ifndef QUOTH_GRAMMAR_VOCAB_H
 #define QUOTH_GRAMMAR_VOCAB_H
 
@@ -35,7 +38,7 @@ struct vocab {
         uint64_t *mask; /* owned; [n_word]: all tokens of the class */
         int n_char_max;
     } plain[PLAIN_CLASSES];
-    int n_closing_max;         /* characters before the quote of a closing token, at most */
+    int n_closing_max;         /* maximum of characters before the quote of a closing token */
     struct trie closing;       /* whole tokens */
     struct trie closing_rests; /* what follows the first quote; values are tokens */
     struct trie other;
@@ -43,13 +46,13 @@ struct vocab {
     uint32_t *end; /* owned: [n_vocab]; token i is bytes[end[i - 1] .. end[i]) */
 };
 
-/* Read n_vocab tokens; token(arg, id, &n) returns the bytes of a token, NULL or n = 0 for one that no text contains (special
- * tokens). false: no memory. */
+/* Read n_vocab tokens. token(arg, id, &n) returns the bytes of a token, NULL or n = 0 for one
+ * without text (special tokens). Returns false if memory is exhausted. */
 typedef const char *token_fn(const void *arg, int32_t id, size_t *n);
 bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg);
-void vocab_close(struct vocab *v); /* safe on a zeroed struct */
+void vocab_close(struct vocab *v); /* Safe on a zeroed struct. */
 
-/* Is there a token that begins with these bytes and is longer? */
+/* Return whether a longer token begins with these bytes. */
 bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n);
 
 static inline const char *vocab_bytes(const struct vocab *v, int32_t id, size_t *n)
