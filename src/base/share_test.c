@@ -213,7 +213,7 @@ static void drop_newest_loose(struct share_model *m, struct share *s, int id)
 }
 
 /* Make one request of a holder, with all its evictions. */
-static void ask(struct share_model *m, struct share *s, int id, double weight, int64_t n)
+static void acquire(struct share_model *m, struct share *s, int id, double weight, int64_t n)
 {
     struct model_holder *h = &m->at[id];
     uint64_t victim = 0;
@@ -273,7 +273,7 @@ static void simulate(uint64_t seed, int n_step, bool settles)
         double weight = (double)(1 << id % 4) / 2;
         if (rng_below(&rng, 5) < 3) {
             compare_room(&m, s, id, weight);
-            ask(&m, s, id, weight, 1 + (int64_t)rng_below(&rng, (uint64_t)item));
+            acquire(&m, s, id, weight, 1 + (int64_t)rng_below(&rng, (uint64_t)item));
         } else if (h->n_item > 0) {
             int i = (int)rng_below(&rng, (uint64_t)h->n_item);
             if (settles && rng_below(&rng, 2) && !h->item[i].settled) {
