@@ -27,12 +27,12 @@ struct figures {
 };
 
 /* Compute the threads' shares for runs that took `seconds` together. */
-static void count_threads(struct figures *f, const struct pool_stats *spent, int n_thread,
+static void count_threads(struct figures *f, const struct pool_stats *stats, int n_thread,
                           double seconds, double n_step)
 {
-    f->n_phase = (double)spent->n_phase / n_step;
-    f->serial = 1 - spent->run_us * 1e-6 / seconds;
-    f->idle = spent->run_us > 0 ? 1 - spent->work_us / (n_thread * spent->run_us) : 0;
+    f->n_phase = (double)stats->n_phase / n_step;
+    f->serial = 1 - stats->run_us * 1e-6 / seconds;
+    f->idle = stats->run_us > 0 ? 1 - stats->work_us / (n_thread * stats->run_us) : 0;
 }
 
 static int n_step(const struct bench_case *c, int n_row)
@@ -141,8 +141,8 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
     if (rc == 0) {
         struct figures f = figures_of(t, c, &seconds);
         f.before = before, f.after = after;
-        struct pool_stats spent = bench_model_threads(t->b);
-        count_threads(&f, &spent, session_n_thread(&t->s),
+        struct pool_stats stats = bench_model_threads(t->b);
+        count_threads(&f, &stats, session_n_thread(&t->s),
                       samples_mean(&seconds) * (double)seconds.n,
                       (double)seconds.n * n_step(c, model_batch_limits(t->s.model)->n_row));
         if (t->plan->as_json)

@@ -15,7 +15,7 @@
 struct bench_model {
     struct model *m;   /* borrowed */
     struct pool *pool; /* borrowed */
-    struct pool_stats spent;
+    struct pool_stats stats;
     struct bench_batch work;
     struct model_out out; /* output of the last step */
     int depth;            /* length of the prefix in the pages */
@@ -95,7 +95,7 @@ void bench_model_close(struct bench_model *b)
 
 struct pool_stats bench_model_threads(const struct bench_model *b)
 {
-    return b->spent;
+    return b->stats;
 }
 
 double bench_model_time(struct bench_model *b, const struct bench_case *c)
@@ -118,7 +118,7 @@ int bench_model_run(struct bench_model *b, const struct bench_case *c, int n_rep
     bench_model_time(b, &warm);
     struct pool_stats before = pool_stats(b->pool);
     for (int i = 0; i < n_repeat && ok; i++) ok = vec_push(seconds, bench_model_time(b, c));
-    b->spent = pool_stats_since(b->pool, &before);
+    b->stats = pool_stats_since(b->pool, &before);
     return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
 }
 

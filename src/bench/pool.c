@@ -124,17 +124,17 @@ static void measure_cost(struct pool *p, double rate, int n, double us)
 
 /* ---- beside another program ---- */
 
-enum { BESIDE_US = 1000000, BESIDE_CHUNK_US = 50, BESIDE_CHUNKS = 8 };
+enum { CONTENDED_US = 1000000, CONTENDED_CHUNK_US = 50, CONTENDED_CHUNKS = 8 };
 
 static double phases_per_s(struct pool *p, double rate)
 {
-    int n_burn = (int)(BESIDE_CHUNK_US * rate), n = 0;
+    int n_burn = (int)(CONTENDED_CHUNK_US * rate), n = 0;
     int64_t start = time_us(), now;
     do {
-        pool_run(p, burn_chunk, &n_burn, BESIDE_CHUNKS * pool_n_thread(p));
+        pool_run(p, burn_chunk, &n_burn, CONTENDED_CHUNKS * pool_n_thread(p));
         n++;
         now = time_us();
-    } while (now - start < BESIDE_US);
+    } while (now - start < CONTENDED_US);
     return n * 1e6 / (double)(now - start);
 }
 
@@ -153,7 +153,7 @@ static pid_t start_busy(int cpu)
 }
 
 /* Measure throughput while a program keeps one CPU busy, as a share of that without it. */
-static int measure_beside(struct pool *p, double rate, int cpu, struct err *e)
+static int measure_contended(struct pool *p, double rate, int cpu, struct err *e)
 {
     double idle = phases_per_s(p, rate);
     pid_t busy = start_busy(cpu);
@@ -183,7 +183,7 @@ static int measure(struct pool *p, struct err *e)
     measure_cost(p, rate, 1, 5);
     measure_cost(p, rate, 8, 5);
     for (int i = 0; i < c.n_cpu && i < 4 && rc == 0; i++)
-        rc = measure_beside(p, rate, c.cpu[i].cpu, e);
+        rc = measure_contended(p, rate, c.cpu[i].cpu, e);
     return rc;
 }
 

@@ -1,8 +1,8 @@
 /* reason.c - reasoning between the marks of a family (<think> and </think> here), ahead of everything else.
  *
- *   BEFORE --<think>--> INSIDE --</think>--> BEHIND (blanks dropped) --> AFTER: passed on
+ *   BEFORE --<think>--> INSIDE --</think>--> BLANKS (blanks dropped) --> AFTER: passed on
  *      \--anything else--------------------------------------------------^
- *      (</think> first: a prompt that skips reasoning; goes to BEHIND)
+ *      (</think> first: a prompt that skips reasoning; goes to BLANKS)
  *
  * Blanks around the reasoning and after </think> are dropped. A block that is never closed is
  * reasoning up to its first tool call: small models omit </think>. A call followed by </think> is a
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-enum { BEFORE, INSIDE, DRAFT, BEHIND, AFTER };
+enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
 static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 {
@@ -26,7 +26,7 @@ static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
         return blank + strlen(s->reason->open[0]);
     }
     if (text_begins(rest, n_rest, s->reason->close[0])) {
-        s->state = BEHIND;
+        s->state = BLANKS;
         return blank + strlen(s->reason->close[0]);
     }
     s->state = AFTER;
@@ -44,7 +44,7 @@ static void emit_part(struct stage *s, const char *text, size_t n)
 
 static size_t close_block(struct stage *s, const char *text, size_t at)
 {
-    s->state = BEHIND;
+    s->state = BLANKS;
     s->scan = (struct scan){0};
     if (at > space_back(text, at)) emit_part(s, text, at - space_back(text, at));
     return at + strlen(s->reason->close[0]);
@@ -107,7 +107,7 @@ static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
     return n;
 }
 
-static size_t step_behind(struct stage *s, const char *text, size_t n)
+static size_t step_blanks(struct stage *s, const char *text, size_t n)
 {
     size_t blank = space_front(text, n);
     if (blank < n) s->state = AFTER;
@@ -126,8 +126,8 @@ size_t reason_step(struct stage *s, const char *text, size_t n, bool end)
         return k == 0 && s->state == DRAFT ? step_draft(s, text, n, end) : k;
     case DRAFT:
         return step_draft(s, text, n, end);
-    case BEHIND:
-        return step_behind(s, text, n);
+    case BLANKS:
+        return step_blanks(s, text, n);
     default:
         parser_pass(s, text, n);
         return n;

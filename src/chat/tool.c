@@ -78,7 +78,7 @@ static size_t plain(struct stage *s, const char *text, size_t n)
 
 /* Set *at to the start of the next call, after a separator. Returns false if the text has no
  * separator. */
-static bool behind_separator(const struct tool_family *f, const char *text, size_t n, size_t *at)
+static bool after_separator(const struct tool_family *f, const char *text, size_t n, size_t *at)
 {
     *at = space_front(text, n);
     if (!f->separator || !text_begins(text + *at, n - *at, f->separator)) return false;
@@ -93,7 +93,7 @@ static size_t step_unmarked(struct stage *s, const char *text, size_t n, bool en
     size_t at = space_front(text, n), k;
     if (s->state == PLAIN) return content(s, text, n);
     if (s->state == GAP && at == n) return end ? n : 0;
-    if (s->state == GAP && !behind_separator(f, text, n, &at)) {
+    if (s->state == GAP && !after_separator(f, text, n, &at)) {
         if (!end && f->separator && text_may_begin(text + at, n - at, f->separator)) return 0;
         plain(s, text + at, n - at);
         return n;

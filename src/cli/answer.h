@@ -85,8 +85,8 @@ int answer_print_json(const struct answer *a, const struct chat_message *message
 struct view {
     /* painters of content and reasoning on a terminal; .out NULL: text is written unchanged */
     struct paint paint;
-    FILE *out, *aside;         /* for content and calls; for reasoning                   */
-    bool terminal, dim;        /* out is a terminal, and so is aside; it supports dim text */
+    FILE *out, *reasoning;     /* for content and calls; for reasoning                   */
+    bool terminal, dim;        /* out is a terminal, and so is reasoning; it supports dim text */
     bool begun, calling;       /* something was printed; a call's parenthesis is open    */
     enum chat_delta_kind kind; /* of the last printed delta                              */
     int i_call;

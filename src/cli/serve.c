@@ -243,7 +243,7 @@ static int serve_session(const struct session *s, const struct chat *chat, struc
 /* Return the last word of --served-model-name if it is a file, NULL if it is a name: the flag takes
  * words up to the next flag, as vLLM's, so in "--served-model-name NAME MODEL" it takes MODEL
  * too. */
-static const char *model_behind_names(void)
+static const char *model_after_names(void)
 {
     if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;
     return names.v[--names.n];
@@ -319,7 +319,7 @@ static int run(int n_arg, char **arg)
     struct net_keys k = {0};
     struct sample_params defaults;
     os_return_memory();
-    const char *named = n_arg ? arg[0] : model_flag ? model_flag : model_behind_names();
+    const char *named = n_arg ? arg[0] : model_flag ? model_flag : model_after_names();
     const char *model = named ? named : session_bundled(NULL, &e);
     int rc = model ? read_keys(&k, &e) : ERR_MISSING;
     if (rc == 0) rc = check_files(&e);

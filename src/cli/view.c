@@ -32,7 +32,7 @@ void view_begin(struct view *v)
 {
     bool terminal = isatty(STDOUT_FILENO);
     *v = (struct view){.out = stdout,
-                       .aside = terminal ? stdout : stderr,
+                       .reasoning = terminal ? stdout : stderr,
                        .terminal = terminal,
                        .dim = view_may_style(stdout)};
     if (terminal) v->paint = (struct paint){.out = stdout};
@@ -64,7 +64,7 @@ static void put_safely(FILE *out, const char *text, size_t n)
 
 static FILE *stream(const struct view *v)
 {
-    return v->begun && v->kind == CHAT_REASONING ? v->aside : v->out;
+    return v->begun && v->kind == CHAT_REASONING ? v->reasoning : v->out;
 }
 
 /* Write text wrapped at words; content as Markdown if the terminal has styles. */
@@ -105,10 +105,10 @@ static void leave(struct view *v)
 
 static void enter(struct view *v, const struct chat_delta *d)
 {
-    bool aside = v->begun && v->kind == CHAT_REASONING;
+    bool reasoning = v->begun && v->kind == CHAT_REASONING;
     leave(v);
     if (v->begun && v->last != '\n') put(v, "\n", 1);
-    if (aside && v->terminal) put(v, "\n", 1);
+    if (reasoning && v->terminal) put(v, "\n", 1);
     v->begun = true;
     v->kind = d->kind;
     v->i_call = d->i_call;
@@ -147,7 +147,7 @@ void view_text(void *view, const char *text, size_t n)
 void view_end(struct view *v)
 {
     leave(v);
-    if (v->last && v->last != '\n' && (v->terminal || stream(v) == v->aside)) put(v, "\n", 1);
+    if (v->last && v->last != '\n' && (v->terminal || stream(v) == v->reasoning)) put(v, "\n", 1);
     fflush(v->out);
     paint_deinit(&v->paint);
 }

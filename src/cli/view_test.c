@@ -37,7 +37,7 @@ static void expect_file(FILE *f, const char *want)
 TEST(view_of_a_terminal)
 {
     FILE *f = tmpfile();
-    struct view v = {.out = f, .aside = f, .terminal = true, .dim = true};
+    struct view v = {.out = f, .reasoning = f, .terminal = true, .dim = true};
     push_all(&v);
     expect_file(f, "\033[2mhmm\n\033[22m\nok \xE2\x90\x9B[31m\nf({\"a\":1})\ng({})\n");
     fclose(f);
@@ -45,13 +45,13 @@ TEST(view_of_a_terminal)
 
 TEST(view_of_a_pipe)
 {
-    FILE *f = tmpfile(), *aside = tmpfile();
-    struct view v = {.out = f, .aside = aside};
+    FILE *f = tmpfile(), *reasoning = tmpfile();
+    struct view v = {.out = f, .reasoning = reasoning};
     push_all(&v);
     expect_file(f, "ok \033[31m\nf({\"a\":1})\ng({})");
-    expect_file(aside, "hmm\n");
+    expect_file(reasoning, "hmm\n");
     fclose(f);
-    fclose(aside);
+    fclose(reasoning);
 }
 
 TEST(message_in_openai_form)

@@ -208,7 +208,7 @@ TEST(no_target_stops_prompts_altogether)
     EXPECT(p99(&course, 40) < 1.6);
 }
 
-TEST(without_a_target_prompts_get_all_they_ask_for)
+TEST(without_a_target_prompts_get_all_rows)
 {
     struct budget b;
     budget_init(&b, &(struct budget_options){.target_us = INFINITY});

@@ -241,7 +241,7 @@ static int rows_of_the_flood(struct crowd *c, int n, int *apart)
 
 /* A request of 128 choices alone has all of each step. Once another holder submits, it has half,
  * its sequences take turns, and some places stay free. */
-TEST(a_flood_has_half_of_the_steps_while_others_ask)
+TEST(a_flood_has_half_of_the_steps_while_others_submit)
 {
     static struct crowd c;
     struct err e;

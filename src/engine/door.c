@@ -1,7 +1,7 @@
 /* door.c - places in the queue and memory, divided among holders. See door.h. */
 #include "engine_impl.h"
 
-enum { HOLDERS_BESIDE = 4096, PART_RESERVED = 8, PART_ANSWERS = 4 };
+enum { EXTRA_HOLDERS = 4096, PART_RESERVED = 8, PART_ANSWERS = 4 };
 
 static int open_bytes(struct share **out, int64_t limit, int n_holder_max, struct err *e)
 {
@@ -12,7 +12,7 @@ static int open_bytes(struct share **out, int64_t limit, int n_holder_max, struc
 
 int door_open(struct door *d, const struct door_options *o, struct err *e)
 {
-    int n_holder = o->queue_max + HOLDERS_BESIDE;
+    int n_holder = o->queue_max + EXTRA_HOLDERS;
     *d = (struct door){.options = *o, .opened = true};
     pthread_mutex_init(&d->lock, NULL);
     struct share_options so = {.limit = o->queue_max, .n_holder_max = o->queue_max};

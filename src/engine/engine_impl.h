@@ -374,9 +374,9 @@ void state_fork(struct engine *en, struct seq *child, const struct seq *parent);
 int states_left(const struct engine *en, int n_running);
 int states_least(int n_seq); /* Return the slots that n_seq sequences need. */
 /* Return whether host memory has room for its state. */
-bool state_may_leave(const struct engine *en, const struct seq *s);
-void state_leave(struct engine *en, struct seq *s);
-void state_return(struct engine *en, struct seq *s);
+bool state_can_swap_out(const struct engine *en, const struct seq *s);
+void state_swap_out(struct engine *en, struct seq *s);
+void state_swap_in(struct engine *en, struct seq *s);
 void state_drop_host(struct engine *en, struct seq *s); /* Release its state in host memory. */
 
 /* ---- constraint.c ---- */

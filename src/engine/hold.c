@@ -300,7 +300,7 @@ static void swap_in(struct engine *en, struct seq *s)
     s->n_host = 0;
     en->n_swapped--;
     s->n_sealed = s->n_hole; /* sealed again once the copies are done */
-    state_return(en, s);
+    state_swap_in(en, s);
 }
 
 void hold_acquire(struct engine *en, struct seq *s)
@@ -352,7 +352,7 @@ static double swap_us(const struct engine *en, const struct seq *s)
 {
     const struct executor *x = &en->executor;
     int n = n_full(en, s) - s->n_hole;
-    if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_may_leave(en, s)) return -1;
+    if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_can_swap_out(en, s)) return -1;
     /* out now and in later, in addition to a copy on write of every sequence */
     const struct batch_limits *l = &en->batch.limits;
     int n_copy = n + (s->state_at >= 0);
@@ -375,7 +375,7 @@ static void swap_out(struct engine *en, struct seq *s)
         hold_copy(en, COPY_OUT, s->page[i], s->host[i]);
         s->n_host++;
     }
-    state_leave(en, s);
+    state_swap_out(en, s);
     drop_pages(en, s);
     s->n_page = n;
     en->n_swapped += s->n_host > 0;

@@ -62,7 +62,7 @@ TEST(policies_are_found_by_name)
     policy_close(NULL);
 }
 
-TEST(each_policy_orders_as_it_says)
+TEST(each_policy_orders_as_documented)
 {
     /* four entities of two shares; the first share has had two seconds of service before the others
      * arrive */

@@ -474,7 +474,7 @@ TEST(simulated_requests_get_their_own_answers)
 }
 
 /* A check that cannot fail checks nothing: wrong K and V are a wrong token. */
-TEST(the_simulation_notices_wrong_kv)
+TEST(the_simulation_detects_wrong_kv)
 {
     static struct sim s;
     struct way w = {
@@ -539,7 +539,7 @@ TEST(padding_writes_no_page_that_others_hold)
 /* Two pages of tokens with equal XXH3 hashes from seed 0, which a generalized birthday search finds
  * in a second (Wagner, 2002: eight lists of 2^18, one for each 16 bytes): the continuation of one
  * must not be found after the other. */
-TEST(pages_whose_tokens_hash_alike_are_told_apart)
+TEST(pages_whose_tokens_have_equal_hashes_differ)
 {
     enum { ROWS = 32 };
     static const int32_t stop[] = {-1}, alike[2][ROWS] = {

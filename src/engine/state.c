@@ -173,12 +173,12 @@ int states_least(int n_seq)
 
 /* ---- to host memory and back ---- */
 
-bool state_may_leave(const struct engine *en, const struct seq *s)
+bool state_can_swap_out(const struct engine *en, const struct seq *s)
 {
     return !en->states || s->state_at < 0 || en->state_spill.n_free > 0;
 }
 
-void state_leave(struct engine *en, struct seq *s)
+void state_swap_out(struct engine *en, struct seq *s)
 {
     if (!en->states || s->state_at < 0) return;
     s->host_state = spill_take(&en->state_spill);
@@ -186,7 +186,7 @@ void state_leave(struct engine *en, struct seq *s)
     drop(en, &s->state_at);
 }
 
-void state_return(struct engine *en, struct seq *s)
+void state_swap_in(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), n = s->n_kv / rows;
     if (s->host_state < 0) return;

@@ -226,7 +226,7 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     slow_close(&r);
 }
 
-TEST(stats_tell_how_old_pages_were_when_they_were_evicted)
+TEST(stats_have_the_age_of_evicted_pages)
 {
     struct slow_rig r;
     struct err e;

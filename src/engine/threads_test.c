@@ -130,7 +130,7 @@ TEST(text_is_made_and_read_on_clients_threads_alone)
     rig_close(&r);
 }
 
-TEST(who_does_not_read_stops_nobody_else_and_fills_no_more_than_a_queue)
+TEST(a_client_that_does_not_read_blocks_no_others_and_fills_one_queue)
 {
     if (!repo_path("models/quoth-tiny")) SKIP("the bundled model is not here");
     struct rig r;

@@ -52,7 +52,7 @@ static int64_t number(const struct json *event, const char *name)
 
 enum { ENGINE = 1, RUNNING, WAITING };
 
-TEST(trace_tells_when_each_request_waited_and_ran)
+TEST(trace_has_when_each_request_waited_and_ran)
 {
     const char *path = temp_path("trace.json");
     struct slow_rig r;

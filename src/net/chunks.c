@@ -23,8 +23,8 @@ static int64_t size_of(const char *line, bool whole)
 {
     int64_t v = 0;
     size_t n = strspn(line, "0123456789abcdefABCDEF");
-    const char *behind = line + n + strspn(line + n, " \t");
-    if (n == 0 || n > 15 || !(*behind == ';' || (whole && !*behind))) return -1;
+    const char *rest = line + n + strspn(line + n, " \t");
+    if (n == 0 || n > 15 || !(*rest == ';' || (whole && !*rest))) return -1;
     for (size_t i = 0; i < n; i++) {
         int c = line[i];
         v = v << 4 | (c <= '9' ? c - '0' : (c | 32) - 'a' + 10);

@@ -48,13 +48,13 @@ void lane_close(struct net *n)
  * turn->prev the last. With equal weights it goes to the end, so the walk is short. */
 static void turn_add(struct lane *lane, struct line *l, double weight)
 {
-    struct line *first = lane->turn, *behind = first ? first->prev : NULL;
+    struct line *first = lane->turn, *before = first ? first->prev : NULL;
     l->due = lane->now + 1 / weight;
-    while (behind && behind->due > l->due) behind = behind == first ? NULL : behind->prev;
-    l->next = behind ? behind->next : first ? first : l;
+    while (before && before->due > l->due) before = before == first ? NULL : before->prev;
+    l->next = before ? before->next : first ? first : l;
     l->prev = l->next == l ? l : l->next->prev;
     l->prev->next = l->next->prev = l;
-    if (!behind) lane->turn = l;
+    if (!before) lane->turn = l;
 }
 
 static void turn_drop(struct lane *lane, struct line *l)

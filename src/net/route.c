@@ -9,13 +9,13 @@
 static bool fits(const char *pattern, const char *path, const char **part, size_t *n_part)
 {
     *part = NULL;
-    const char *open = strchr(pattern, '{'), *behind = open ? strchr(open, '}') + 1 : NULL;
+    const char *open = strchr(pattern, '{'), *rest = open ? strchr(open, '}') + 1 : NULL;
     if (!open) return strcmp(pattern, path) == 0;
     size_t n = (size_t)(open - pattern);
     if (strncmp(pattern, path, n) != 0) return false;
     *part = path + n;
-    *n_part = *behind ? strcspn(*part, "/") : strlen(*part);
-    return *n_part > 0 && strcmp(*part + *n_part, behind) == 0;
+    *n_part = *rest ? strcspn(*part, "/") : strlen(*part);
+    return *n_part > 0 && strcmp(*part + *n_part, rest) == 0;
 }
 
 static bool answers(const char *route_method, const char *method)

@@ -298,7 +298,7 @@ static void guess_ends(struct tokenizer *t)
 }
 
 /* Read an optional configuration file. A missing file is no error, an unreadable one is. */
-static int read_beside(struct json **out, const char *dir, const char *name, struct err *e)
+static int read_sibling(struct json **out, const char *dir, const char *name, struct err *e)
 {
     char path[4096];
     *out = NULL;
@@ -309,8 +309,8 @@ static int read_beside(struct json **out, const char *dir, const char *name, str
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
 {
     struct json *config, *generation = NULL;
-    int rc = read_beside(&config, dir, "tokenizer_config.json", e);
-    if (rc == 0) rc = read_beside(&generation, dir, "generation_config.json", e);
+    int rc = read_sibling(&config, dir, "tokenizer_config.json", e);
+    if (rc == 0) rc = read_sibling(&generation, dir, "generation_config.json", e);
     if (rc == 0 && config) rc = read_config(t, config, e);
     if (rc != 0) err_prefix(e, rc, "%s/tokenizer_config.json", dir);
     if (rc == 0) {
