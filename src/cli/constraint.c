@@ -14,12 +14,12 @@ static bool object;
 static struct text_list choice;
 
 const struct option constraint_options[] = {
-    TEXT_OPTION("json-schema", "SCHEMA", &schema,
-                "hold the answer to a JSON Schema: a file, or its text"),
+    TEXT_OPTION("json-schema", "FILE", &schema,
+                "hold the answer to a JSON Schema; FILE may also be its text"),
     FLAG_OPTION("json-object", &object, "hold the answer to a JSON object of any kind"),
     TEXT_OPTION("regex", "RE", &regex, "hold the answer to a regular expression for the whole"),
-    TEXT_OPTION("grammar", "GRAMMAR", &grammar,
-                "hold the answer to a grammar in GBNF or Lark: a file, or its text"),
+    TEXT_OPTION("grammar", "FILE", &grammar,
+                "hold the answer to a grammar in GBNF or Lark; FILE may also be its text"),
     LIST_OPTION("choice", "A,B", &choice,
                 "hold the answer to one of these texts, or of a JSON list (may be repeated)"),
     OPTIONS_END,

@@ -21,7 +21,7 @@
 enum { INPUT_BYTES_MAX = 64 << 20 };
 
 static const char *regex, *gbnf_file, *lark_file, *tag_file, *start_rule, *choice, *tokenizer_path;
-static bool by_line, ordered, compact;
+static bool by_line, ordered, compact, closed;
 static int64_t limit_ms;
 
 static const struct option options[] = {
@@ -39,6 +39,8 @@ static const struct option options[] = {
                "the processor time that compiling, and each mask, may take (default: 1000)"),
     FLAG_OPTION("ordered", &ordered, "members in the schema's order, as answers are generated"),
     FLAG_OPTION("disable-any-whitespace", &compact, "no white space between JSON tokens"),
+    FLAG_OPTION("disable-additional-properties", &closed,
+                "no members beyond the schema's, unless it allows them"),
     FLAG_OPTION("jsonl", &by_line,
                 "one JSON request per line of standard input, one JSON answer per line"),
     OPTIONS_END,
@@ -137,6 +139,7 @@ static int open_one(struct grammar **g, enum grammar_kind kind, const char *text
     return grammar_open(g, kind, text, n,
                         &(struct grammar_options){.any_order = !ordered,
                                                   .no_white_space = compact,
+                                                  .no_additional = closed,
                                                   .limits.us_max = limit_ms * 1000,
                                                   .vocab = w->v,
                                                   .start = start_rule,
@@ -147,29 +150,47 @@ static int open_one(struct grammar **g, enum grammar_kind kind, const char *text
 
 /* ---- one request per line ---- */
 
+/* The keys of a request's constraints. */
+static const struct {
+    const char *key;
+    enum grammar_kind kind;
+} kinds[] = {{"schema", GRAMMAR_SCHEMA}, {"regex", GRAMMAR_REGEX}, {"gbnf", GRAMMAR_GBNF},
+             {"lark", GRAMMAR_LARK},     {"tag", GRAMMAR_TAG},     {"choice", GRAMMAR_CHOICE}};
+enum { N_KIND = sizeof kinds / sizeof *kinds };
+
+/* Find a request's constraint: *i, its kind. A misspelled key, or a second constraint, would be ignored silently. */
+static const struct json *find_constraint(const struct json *line, int *i, struct err *e)
+{
+    const struct json *found = NULL;
+    for (void *it = json_first(line); it; it = json_next(line, it)) {
+        const char *key = json_it_key(it, NULL);
+        int k = 0;
+        while (k < N_KIND && strcmp(key, kinds[k].key) != 0) k++;
+        if (k == N_KIND && strcmp(key, "texts") != 0)
+            return err_field(e, ERR_ARG, key, ": unknown field"), NULL;
+        if (k < N_KIND && found)
+            return err_field(e, ERR_ARG, key, ": must not come with %s", kinds[*i].key), NULL;
+        if (k < N_KIND) *i = k, found = json_it_value(it);
+    }
+    if (!found) err_set(e, ERR_FORMAT, "expected schema, regex, gbnf, lark, tag or choice");
+    return found;
+}
+
 static int open_line(struct grammar **g, const struct json *line, const struct words *w,
                      struct err *e)
 {
-    static const struct {
-        const char *key;
-        enum grammar_kind kind;
-    } kinds[] = {{"schema", GRAMMAR_SCHEMA}, {"regex", GRAMMAR_REGEX}, {"gbnf", GRAMMAR_GBNF},
-                 {"lark", GRAMMAR_LARK},     {"tag", GRAMMAR_TAG},     {"choice", GRAMMAR_CHOICE}};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        const struct json *v = json_field(line, kinds[i].key);
-        size_t n;
-        const char *text = json_text(v, &n);
-        if (!v) continue;
-        if (text && kinds[i].kind != GRAMMAR_CHOICE)
-            return open_one(g, kinds[i].kind, text, n, w, e);
-        struct buf b = {0};
-        json_put(&b, v);
-        int rc = b.failed ? err_memory(e, "a request", 0)
-                          : open_one(g, kinds[i].kind, b.data, b.n, w, e);
-        buf_deinit(&b);
-        return rc;
-    }
-    return err_set(e, ERR_FORMAT, "expected schema, regex, gbnf, lark, tag or choice");
+    int i = 0;
+    size_t n;
+    const struct json *v = find_constraint(line, &i, e);
+    const char *text = json_text(v, &n);
+    struct buf b = {0};
+    if (!v) return e->code;
+    if (text && kinds[i].kind != GRAMMAR_CHOICE) return open_one(g, kinds[i].kind, text, n, w, e);
+    json_put(&b, v);
+    int rc =
+        b.failed ? err_memory(e, "a request", 0) : open_one(g, kinds[i].kind, b.data, b.n, w, e);
+    buf_deinit(&b);
+    return rc;
 }
 
 static void put_verdict(struct buf *out, const struct verdict *v)
@@ -268,27 +289,50 @@ static int check_text(struct grammar *g, const struct words *w, const char *path
     return rc ? rc : v.accepted ? 0 : 1;
 }
 
+/* The constraint in place of a schema; *value NULL: none. Returns the number of such options. */
+static int option_constraint(enum grammar_kind *kind, const char **value, bool *is_file)
+{
+    const struct {
+        enum grammar_kind kind;
+        const char *value;
+        bool is_file;
+    } all[] = {{GRAMMAR_REGEX, regex, false},
+               {GRAMMAR_CHOICE, choice, false},
+               {GRAMMAR_GBNF, gbnf_file, true},
+               {GRAMMAR_LARK, lark_file, true},
+               {GRAMMAR_TAG, tag_file, true}};
+    int n = 0;
+    *value = NULL;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value)
+            n++, *kind = all[i].kind, *value = all[i].value, *is_file = all[i].is_file;
+    return n;
+}
+
 static int open_source(struct grammar **g, const char *schema, const struct words *w, struct err *e)
 {
     struct buf text = {0};
-    int rc = 0;
-    if (regex) return open_one(g, GRAMMAR_REGEX, regex, strlen(regex), w, e);
-    if (choice) return open_one(g, GRAMMAR_CHOICE, choice, strlen(choice), w, e);
-    rc = file_read(&text,
-                   gbnf_file   ? gbnf_file
-                   : lark_file ? lark_file
-                   : tag_file  ? tag_file
-                               : schema,
-                   INPUT_BYTES_MAX, e);
-    if (rc == 0)
-        rc = open_one(g,
-                      gbnf_file   ? GRAMMAR_GBNF
-                      : lark_file ? GRAMMAR_LARK
-                      : tag_file  ? GRAMMAR_TAG
-                                  : GRAMMAR_SCHEMA,
-                      text.data ? text.data : "", text.n, w, e);
+    const char *value;
+    enum grammar_kind kind = GRAMMAR_SCHEMA;
+    bool is_file = true;
+    if (option_constraint(&kind, &value, &is_file) == 0) value = schema;
+    if (!is_file) return open_one(g, kind, value, strlen(value), w, e);
+    int rc = file_read(&text, value, INPUT_BYTES_MAX, e);
+    if (rc == 0) rc = open_one(g, kind, text.data ? text.data : "", text.n, w, e);
     buf_deinit(&text);
     return rc;
+}
+
+/* Print what the mask before the first token costs, and how much it allows. */
+static int print_first_mask(struct grammar *g, const struct words *w, struct err *e)
+{
+    int n_vocab = tokenizer_n_vocab(w->t), n = 0;
+    int64_t start = time_thread_ns();
+    if (!grammar_mask(g, grammar_begin(g), w->mask)) return grammar_failure(g, e);
+    double us = (double)(time_thread_ns() - start) * 1e-3;
+    for (int id = 0; id < n_vocab; id++) n += (int)(w->mask[id >> 6] >> (id & 63) & 1);
+    printf("first mask: %.1f us, %d of %d tokens\n", us, n, n_vocab);
+    return 0;
 }
 
 static int check_one(int n_arg, char **arg, const struct words *w, struct err *e)
@@ -300,6 +344,7 @@ static int check_one(int n_arg, char **arg, const struct words *w, struct err *e
     int rc = open_source(&g, other ? NULL : arg[1], w, e);
     if (rc == 0 && !text)
         printf("can be kept; compiled in %.1f ms\n", (double)(time_thread_ns() - start) * 1e-6);
+    if (rc == 0 && !text && w->t) rc = print_first_mask(g, w, e);
     if (rc == 0 && text) rc = check_text(g, w, text, e);
     grammar_close(g);
     return rc;
@@ -310,11 +355,14 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct words w;
     struct buf text = {0};
-    bool other = regex || gbnf_file || lark_file || tag_file || choice;
-    if (n_arg < 1 || strcmp(arg[0], "check") != 0 || (!by_line && !other && n_arg < 2) ||
-        n_arg > 2 + !other)
+    enum grammar_kind kind;
+    const char *value;
+    bool is_file;
+    int n_option = option_constraint(&kind, &value, &is_file), n_text = n_arg - 1 - (n_option == 0);
+    bool wrong = n_arg < 1 || strcmp(arg[0], "check") != 0 || n_option > 1;
+    if (wrong || (by_line ? n_arg > 1 || n_option > 0 : n_text < 0 || n_text > 1))
         return fprintf(stderr, "quoth grammar: usage: quoth grammar check SCHEMA|--regex RE|--gbnf "
-                               "FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]\n"),
+                               "FILE|--lark FILE|--tag FILE|--choice LIST [TEXT], or --jsonl\n"),
                2;
     int rc = words_open(&w, &e);
     if (rc == 0 && by_line) {

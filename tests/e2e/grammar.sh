@@ -49,9 +49,17 @@ expect 'what cannot be kept in a schema, by its pointer' 1 '#/pattern: .*back re
 echo '{"items": {"$ref": "#/nowhere"}}' >schema
 expect 'a reference to nothing' 1 '#/items/\$ref: "#/nowhere" is not in this document' schema
 expect 'no constraint' 2 'usage'
+expect 'two constraints' 2 'usage' --regex a --gbnf list.gbnf
+expect 'a constraint beside --jsonl' 2 'usage' --regex a --jsonl
+expect 'the first mask, without a text' 0 '^first mask: [0-9.]+ us, 1 of [0-9]+ tokens' --regex 'q{9}' --tokenizer "$model"
+echo '{"properties": {"a": {}}}' >open
+echo '{"b": 1}' >other
+expect 'more members' 0 '^accepted' open other
+expect 'members of the schema alone' 1 'refused at byte 2' --disable-additional-properties open other
 
-printf '{"regex": "a|b", "texts": ["a", "c"]}\n{"regex": "(", "texts": []}\n' | "$QUOTH" grammar check --jsonl >got
-if grep -q '"accepted":true},{"accepted":false,"byte":0}' got && grep -q '^{"ok":false,"error":"' got; then
+printf '{"regex": "a|b", "texts": ["a", "c"]}\n{"regex": "(", "texts": []}\n{"regex": "a", "text": "a"}\n{"regex": "a", "gbnf": "b"}\n' | "$QUOTH" grammar check --jsonl >got
+if grep -q '"accepted":true},{"accepted":false,"byte":0}' got && grep -q '^{"ok":false,"error":"' got &&
+    grep -q '"error":"text: ' got && grep -q '"error":"gbnf: ' got; then
     echo "ok   grammar: a request per line"
 else
     echo "FAIL grammar: a request per line: $(cat got)"
