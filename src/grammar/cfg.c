@@ -252,7 +252,7 @@ int cfg_finish(struct cfg *g, struct err *e)
     if (rc == 0 && g->m.x.failed)
         rc = exprs_error(&g->m.x, &why), rc = err_set(e, rc, "grammar: %s", why.text);
     if (rc == 0 && (g->rule.n == 0 || !g->rule.v[0].productive))
-        rc = err_set(e, ERR_FORMAT, "grammar: no text matches it");
+        rc = err_set(e, ERR_FORMAT, "grammar: no text matches");
     return rc;
 }
 

@@ -80,5 +80,6 @@ int exprs_error(const struct exprs *x, struct err *why)
     case EXPR_TOO_DEEP:
         break;
     }
-    return err_set(why, ERR_LIMIT, "too large: too much is nested, or open at once");
+    return err_set(why, ERR_LIMIT,
+                   "too large: nested too deeply, or too many alternatives at once");
 }

@@ -74,7 +74,7 @@ static int read_hex(struct parser *p, int n, uint32_t *cp)
             return fail(p, ERR_FORMAT, "expected hexadecimal digits");
         *cp = *cp << 4 | (uint32_t)(digit ? c - '0' : low - 'a' + 10);
     }
-    return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "no such code point") : 0;
+    return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : 0;
 }
 
 static int read_char(struct parser *p, uint32_t *cp)
@@ -107,8 +107,7 @@ static int parse_text(struct parser *p, struct part *out)
     uint32_t cp, e = EXPR_EPSILON;
     int rc = 0;
     while (rc == 0 && !take(p, "\"")) {
-        rc = p->at < p->n ? read_char(p, &cp)
-                          : fail(p, ERR_FORMAT, "a text without its closing quote");
+        rc = p->at < p->n ? read_char(p, &cp) : fail(p, ERR_FORMAT, "expected a closing quote");
         if (rc == 0 && !vec_push(&v, cp)) rc = err_memory(p->e, "a grammar", 0);
     }
     for (size_t i = v.n; rc == 0 && i > 0; i--)
@@ -125,13 +124,13 @@ static int parse_class(struct parser *p, struct part *out)
     int rc = 0;
     while (rc == 0 && !take(p, "]")) {
         uint32_t lo, hi;
-        rc = p->at < p->n ? read_char(p, &lo) : fail(p, ERR_FORMAT, "a class without its ]");
+        rc = p->at < p->n ? read_char(p, &lo) : fail(p, ERR_FORMAT, "expected ]");
         hi = lo;
         if (rc == 0 && peek(p) == '-' && p->at + 1 < p->n && p->s[p->at + 1] != ']') {
             p->at++;
             rc = read_char(p, &hi);
         }
-        if (rc == 0 && lo > hi) rc = fail(p, ERR_FORMAT, "a range that descends");
+        if (rc == 0 && lo > hi) rc = fail(p, ERR_FORMAT, "range in descending order");
         if (rc == 0) charset_add(&c, lo, hi);
     }
     if (negated) charset_invert(&c);
@@ -166,10 +165,10 @@ static int parse_token(struct parser *p, bool negated, struct part *out)
 {
     size_t from = p->at - 1;
     const char *end = memchr(p->s + from, '>', p->n - from);
-    if (!end) return fail(p, ERR_FORMAT, "a token without its >");
+    if (!end) return fail(p, ERR_FORMAT, "expected >");
     p->at = (size_t)(end - p->s) + 1;
     int64_t id = gbnf_token_id(p->s + from, p->at - from, p->token, p->arg);
-    if (id < 0) return fail(p, ERR_FORMAT, "this tokenizer has no such token");
+    if (id < 0) return fail(p, ERR_FORMAT, "token not found in this tokenizer");
     *out = (struct part){false, gbnf_token_expr(&p->g->m.x, (uint32_t)id, negated)};
     return 0;
 }
@@ -180,7 +179,7 @@ static int parse_group(struct parser *p, struct part *out)
     skip_space(p, true);
     int rc = parse_either(p, out);
     skip_space(p, true);
-    if (rc == 0 && !take(p, ")")) rc = fail(p, ERR_FORMAT, "a group without its )");
+    if (rc == 0 && !take(p, ")")) rc = fail(p, ERR_FORMAT, "expected )");
     p->depth--;
     return rc;
 }
@@ -195,7 +194,7 @@ static int parse_atom(struct parser *p, struct part *out)
     if (take(p, "<")) return parse_token(p, false, out);
     size_t from = p->at;
     while (is_word(peek(p))) p->at++;
-    if (p->at == from) return fail(p, ERR_FORMAT, "expected a text, a class, a rule or a group");
+    if (p->at == from) return fail(p, ERR_FORMAT, "expected a string, a class, a rule or a group");
     *out = (struct part){true, cfg_rule_named(p->g, p->s + from, p->at - from)};
     return 0;
 }
@@ -222,9 +221,9 @@ static int read_counts(struct parser *p, uint32_t *min, uint32_t *max)
         skip_space(p, false);
     }
     if (!take(p, "}")) return fail(p, ERR_FORMAT, "expected }");
-    if (*max < *min) return fail(p, ERR_FORMAT, "a repetition that descends");
+    if (*max < *min) return fail(p, ERR_FORMAT, "repetition in descending order");
     return *min > REPEAT_MAX || (*max != EXPR_INF && *max > REPEAT_MAX)
-               ? fail(p, ERR_LIMIT, "a repetition above 10000")
+               ? fail(p, ERR_LIMIT, "repetition: must be at most 10000")
                : 0;
 }
 
@@ -243,7 +242,7 @@ static int parse_repeated(struct parser *p, struct part *out)
             break;
         if (rc == 0 && out->is_rule &&
             (min > RULE_REPEAT_MAX || (max != EXPR_INF && max > RULE_REPEAT_MAX)))
-            rc = fail(p, ERR_LIMIT, "a repetition of a rule above 2000");
+            rc = fail(p, ERR_LIMIT, "repetition of a rule: must be at most 2000");
         if (rc == 0) *out = cfg_repeat(p->g, *out, min, max);
     }
     return rc;
@@ -320,7 +319,7 @@ static int parse_rule(struct parser *p)
     uint32_t rule = cfg_rule_named(p->g, p->s + from, n);
     int rc = check_limits(p);
     if (rc != 0) return rc;
-    if (p->g->rule.v[rule].defined) return fail(p, ERR_FORMAT, "this rule is defined twice");
+    if (p->g->rule.v[rule].defined) return fail(p, ERR_FORMAT, "the rule is defined twice");
     skip_space(p, true);
     rc = parse_either(p, &body);
     if (rc == 0) cfg_add(p->g, rule, &body, 1);

@@ -152,7 +152,7 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     if (kind == GRAMMAR_OBJECT) text = object, n = sizeof object - 1;
     if (n > limit.n_text_max) {
         grammar_close(g);
-        return err_set(e, ERR_LIMIT, "a constraint of %zu bytes: the most is %zu", n,
+        return err_set(e, ERR_LIMIT, "the constraint has %zu bytes, more than %zu", n,
                        limit.n_text_max);
     }
     bool is_schema = kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT;

@@ -245,7 +245,8 @@ static int open_module(struct parser *p, const char *path, uint32_t *out)
     struct module m = {.path = path};
     for (*out = 0; *out < p->n_module; ++*out)
         if (p->module[*out].path && strcmp(p->module[*out].path, path) == 0) return 0;
-    if (p->n_module == N_MODULE_MAX) return fail(p, ERR_LIMIT, "more than 32 modules", "", 0);
+    if (p->n_module == N_MODULE_MAX)
+        return fail(p, ERR_LIMIT, "must import at most 32 modules", "", 0);
     if (strcmp(path, "common") == 0)
         m.s = COMMON, m.n = sizeof COMMON - 1;
     else if (strcmp(path, "unicode") == 0)
@@ -256,7 +257,7 @@ static int open_module(struct parser *p, const char *path, uint32_t *out)
         m.s = m.owned;
     }
     if (!m.s)
-        return fail(p, ERR_UNSUPPORTED, "only common and unicode can be imported here, not", path,
+        return fail(p, ERR_UNSUPPORTED, "only common and unicode can be imported here, got", path,
                     strlen(path));
     p->module[p->n_module] = m;
     return scan_module(p, p->n_module++);
@@ -368,12 +369,12 @@ static int scan_definition(struct parser *p)
         while (p->in.at < p->in.end && peek(p) != '}' && peek(p) != '\n') p->in.at++;
         if (!take(p, "}")) return bad(p, "parameters without their }");
         if (d.terminal)
-            return fail(p, ERR_UNSUPPORTED, "templates of terminals are not supported", "", 0);
+            return fail(p, ERR_UNSUPPORTED, "templates of terminals: not supported yet", "", 0);
     }
     if (take(p, "."))
         for (take(p, "-"); peek(p) >= '0' && peek(p) <= '9';) p->in.at++; /* a priority */
     skip_space(p, false);
-    if (peek(p) == '[') return fail(p, ERR_UNSUPPORTED, "attributes are not supported", "", 0);
+    if (peek(p) == '[') return fail(p, ERR_UNSUPPORTED, "attributes: not supported yet", "", 0);
     if (!take(p, ":")) return bad(p, "expected :");
     d.body = p->in.at;
     int rc = skip_body(p, &d.end);
@@ -407,7 +408,7 @@ static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy,
     struct exprs *x = &p->g->m.x;
     if (lazy && greedy)
         return fail(p, ERR_UNSUPPORTED,
-                    "lazy and greedy repetitions in one terminal are not supported", "", 0);
+                    "lazy and greedy repetitions in one terminal: not supported yet", "", 0);
     uint32_t any = expr_rep(x, expr_any_char(x), 1, EXPR_INF);
     if (lazy) e = expr_and(x, e, expr_not(x, expr_cat(x, e, any)));
     *out = (struct part){false, expr_cat(x, e, p->ignore)};
@@ -520,7 +521,7 @@ static int parse_regex(struct parser *p, struct part *out)
     struct regex_langs l;
     struct err e = {0};
     if (memchr(here(p)->s + flags, 'l', p->in.at - flags))
-        return fail(p, ERR_UNSUPPORTED, "the flag l is not supported", "", 0);
+        return fail(p, ERR_UNSUPPORTED, "flag l: not supported yet", "", 0);
     buf_addf(&b, "(?%.*s:", (int)(p->in.at - flags), here(p)->s + flags);
     buf_add(&b, here(p)->s + from, n);
     buf_add_char(&b, ')');
@@ -530,7 +531,7 @@ static int parse_regex(struct parser *p, struct part *out)
     if (rc && e.text[0]) return fail(p, rc, e.text, "", 0);
     if (rc) return rc;
     if (l.asserts)
-        return fail(p, ERR_UNSUPPORTED, "^, $ and \\b are not supported in a terminal", "", 0);
+        return fail(p, ERR_UNSUPPORTED, "^, $ and \\b in a terminal: not supported yet", "", 0);
     p->in.at += n + 1;
     while (peek(p) && strchr("imslux", peek(p))) p->in.at++;
     return finish_atom(p, l.whole, l.lazy, l.greedy, out);
@@ -600,7 +601,7 @@ static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct bindi
     *out = (struct part){true, cfg_rule_named(p->g, key.data, key.n)};
     buf_deinit(&key);
     if (p->g->rule.n == n_before) return 0;
-    if (n_before > N_RULE_MAX) return fail(p, ERR_LIMIT, "more than 100000 rules", "", 0);
+    if (n_before > N_RULE_MAX) return fail(p, ERR_LIMIT, "must have at most 100000 rules", "", 0);
     struct job j = {out->id, module, def, n_bound, NULL};
     if (n_bound) j.bound = arena_push(&p->g->arena, n_bound * sizeof *bound, 8);
     if ((n_bound && !j.bound) || !vec_push(&p->job, j)) return no_memory(p);
@@ -693,7 +694,7 @@ static int read_count(struct parser *p, uint32_t *n)
     for (*n = 0; peek(p) >= '0' && peek(p) <= '9' && *n <= REPEAT_MAX; p->in.at++)
         *n = *n * 10 + (uint32_t)(peek(p) - '0');
     if (p->in.at == from) return bad(p, "expected a number");
-    return *n > REPEAT_MAX ? fail(p, ERR_LIMIT, "a repetition above 2000", "", 0) : 0;
+    return *n > REPEAT_MAX ? fail(p, ERR_LIMIT, "repetition: must be at most 2000", "", 0) : 0;
 }
 
 static int parse_repeated(struct parser *p, struct part *out)
@@ -821,7 +822,7 @@ static int find_start(struct parser *p, uint32_t *def)
     *def = known ? *known : 0;
     if (known) return 0;
     if (p->o->start || p->module[0].def.n == 0)
-        return fail(p, ERR_FORMAT, "there is no rule", name, strlen(name));
+        return fail(p, ERR_FORMAT, "rule not found:", name, strlen(name));
     while (*def + 1 < p->module[0].def.n && p->module[0].def.v[*def].terminal) ++*def;
     if (p->module[0].def.v[*def].terminal) *def = 0;
     return 0;

@@ -104,15 +104,17 @@ static int read_code(struct parser *p, int n_digit, uint32_t *cp)
         int rc = read_hex(p, n_digit, n_digit, cp);
         uint32_t low;
         if (rc || *cp < 0xd800 || *cp > 0xdbff) return rc;
-        if (!next_is(p, "\\u")) return fail(p, ERR_UNSUPPORTED, "a lone surrogate");
+        if (!next_is(p, "\\u"))
+            return fail(p, ERR_UNSUPPORTED, "lone surrogate: not supported yet");
         if ((rc = read_hex(p, 4, 4, &low))) return rc;
-        if (low < 0xdc00 || low > 0xdfff) return fail(p, ERR_UNSUPPORTED, "a lone surrogate");
+        if (low < 0xdc00 || low > 0xdfff)
+            return fail(p, ERR_UNSUPPORTED, "lone surrogate: not supported yet");
         *cp = 0x10000 + ((*cp - 0xd800) << 10) + (low - 0xdc00);
         return 0;
     }
     int rc = read_hex(p, 1, 6, cp);
     if (rc == 0 && !next_is(p, "}")) rc = fail(p, ERR_FORMAT, "expected }");
-    return rc == 0 && *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "no such code point") : rc;
+    return rc == 0 && *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : rc;
 }
 
 static int add_property(struct parser *p, struct charset *s, bool negated)
@@ -135,7 +137,7 @@ static int add_property(struct parser *p, struct charset *s, bool negated)
         p->at++;
     }
     if (!charset_add_category(&c, &p->categories, name, n))
-        return fail(p, ERR_UNSUPPORTED, "only general categories are supported in \\p");
+        return fail(p, ERR_UNSUPPORTED, "\\p: must be a general category");
     if (negated) charset_invert(&c);
     charset_add_set(s, &c);
     charset_deinit(&c);
@@ -183,12 +185,12 @@ static int read_escape(struct parser *p, uint32_t *cp)
     if (at && c) return *cp = (uint32_t)to[at - from], 0;
     if (c == 'a' && p->dialect == REGEX_RUST) return *cp = 7, 0;
     if (c == '0' && !(more(p) && p->s[p->at] >= '0' && p->s[p->at] <= '9')) return *cp = 0, 0;
-    if (c >= '0' && c <= '9') return fail(p, ERR_UNSUPPORTED, "back references are not supported");
+    if (c >= '0' && c <= '9') return fail(p, ERR_UNSUPPORTED, "back references: not supported yet");
     if (c == 'x') return read_code(p, 2, cp);
     if (c == 'u') return read_code(p, 4, cp);
     if (c == 'U' && p->dialect == REGEX_RUST) return read_code(p, 8, cp);
     if (c == 'c' && more(p)) return *cp = (uint32_t)(p->s[p->at++] & 31), 0;
-    if (c == 'k') return fail(p, ERR_UNSUPPORTED, "back references are not supported");
+    if (c == 'k') return fail(p, ERR_UNSUPPORTED, "back references: not supported yet");
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
         return fail(p, ERR_FORMAT, "unknown escape");
     p->at--;
@@ -292,7 +294,7 @@ static int class_member(struct parser *p, struct charset *s)
     if (rc) return rc;
     if (!to_single)
         return charset_add(s, lo, lo), charset_add(s, '-', '-'), 0; /* [a-\d]: ECMA without u */
-    if (lo > hi) return fail(p, ERR_FORMAT, "a range that descends");
+    if (lo > hi) return fail(p, ERR_FORMAT, "range in descending order");
     charset_add(s, lo, hi);
     return 0;
 }
@@ -320,7 +322,7 @@ static int parse_class(struct parser *p, struct charset *s)
         }
     }
     if (rc == 0 && p->x->failed) rc = too_large(p);
-    if (rc == 0 && !next_is(p, "]")) rc = fail(p, ERR_FORMAT, "a class without its ]");
+    if (rc == 0 && !next_is(p, "]")) rc = fail(p, ERR_FORMAT, "expected ]");
     if (any_and) charset_intersect(s, &both);
     charset_deinit(&both);
     if (p->flags.fold) fold(p, s);
@@ -375,7 +377,7 @@ static int need_contexts(struct parser *p, bool ascii)
     if ((p->word == WORD_ASCII && ascii) || (p->word == WORD_UNICODE && !ascii)) return 0;
     if (p->word != WORD_UNKNOWN)
         return fail(p, ERR_UNSUPPORTED,
-                    "ASCII and Unicode word boundaries together are not supported");
+                    "ASCII and Unicode word boundaries together: not supported yet");
     p->word = ascii ? WORD_ASCII : WORD_UNICODE;
     charset_add(&line, '\n', '\n');
     charset_add_class(&word, &p->categories, 'w', !ascii);
@@ -484,7 +486,7 @@ static int parse_flags(struct parser *p, struct flags *f)
                      : c == 'x' ? &f->extended
                      : c == 'm' ? &f->multi_line
                                 : NULL;
-        if (c == 'R') return fail(p, ERR_UNSUPPORTED, "the flag R is not supported");
+        if (c == 'R') return fail(p, ERR_UNSUPPORTED, "flag R: not supported yet");
         if (c == '-' ? !on : !flag && c != 'u' && c != 'U')
             return fail(p, ERR_FORMAT, "unknown flag");
         if (c == '-')
@@ -496,7 +498,7 @@ static int parse_flags(struct parser *p, struct flags *f)
         any = c != '-';
     }
     p->any_bytes |= f->bytes;
-    if (!more(p)) return fail(p, ERR_FORMAT, "a group without its )");
+    if (!more(p)) return fail(p, ERR_FORMAT, "expected )");
     return any || p->s[p->at] == ':' ? 0 : fail(p, ERR_FORMAT, "expected flags");
 }
 
@@ -506,10 +508,10 @@ static int parse_group(struct parser *p, struct piece *out)
     struct flags outer = p->flags, inner = outer;
     int rc = 0;
     if (next_is(p, "?=") || next_is(p, "?!") || next_is(p, "?<=") || next_is(p, "?<!"))
-        return fail(p, ERR_UNSUPPORTED, "look-around is not supported");
+        return fail(p, ERR_UNSUPPORTED, "look-around: not supported yet");
     if (next_is(p, "?P<") || next_is(p, "?<")) {
         while (more(p) && p->s[p->at] != '>') p->at++;
-        if (!next_is(p, ">")) rc = fail(p, ERR_FORMAT, "a name without its >");
+        if (!next_is(p, ">")) rc = fail(p, ERR_FORMAT, "expected >");
     } else if (next_is(p, "?")) {
         rc = parse_flags(p, &inner);
         if (rc == 0 && next_is(p, ")")) { /* for the rest of the enclosing group */
@@ -524,7 +526,7 @@ static int parse_group(struct parser *p, struct piece *out)
     p->flags = inner;
     if (rc == 0) rc = parse_either(p, out);
     p->flags = outer;
-    if (rc == 0 && !next_is(p, ")")) rc = fail(p, ERR_FORMAT, "a group without its )");
+    if (rc == 0 && !next_is(p, ")")) rc = fail(p, ERR_FORMAT, "expected )");
     p->depth--;
     return rc;
 }
@@ -583,9 +585,9 @@ static int parse_repeated(struct parser *p, struct piece *out)
     uint32_t min, max;
     int rc = parse_atom(p, out);
     while (rc == 0 && read_quantifier(p, &min, &max)) {
-        if (max < min) return fail(p, ERR_FORMAT, "a repetition that descends");
+        if (max < min) return fail(p, ERR_FORMAT, "repetition in descending order");
         if (min > REPEAT_MAX || (max != EXPR_INF && max > REPEAT_MAX))
-            return fail(p, ERR_LIMIT, "a repetition above 100000");
+            return fail(p, ERR_LIMIT, "repetition: must be at most 100000");
         *out = piece_repeat(&p->pieces, out, min, max);
         bool lazy = next_is(p, "?"); /* the same texts */
         p->lazy |= lazy, p->greedy |= !lazy && min != max;
@@ -593,7 +595,7 @@ static int parse_repeated(struct parser *p, struct piece *out)
     }
     if (rc == 0 && p->x->failed) return too_large(p);
     if (rc == 0 && p->pieces.too_many)
-        return fail(p, ERR_UNSUPPORTED, "assertions in so many places are not supported");
+        return fail(p, ERR_UNSUPPORTED, "assertions in so many places: not supported yet");
     skip_extended(p);
     return rc;
 }
@@ -664,7 +666,7 @@ int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_diale
     for (int i = 0; i < 3; i++) charset_deinit(&p.unicode[i]);
     for (int i = 0; i < N_SET_KEPT; i++) charset_deinit(&p.kept[i].s);
     categories_deinit(&p.categories);
-    if (rc == 0 && more(&p)) rc = fail(&p, ERR_FORMAT, "a ) without its (");
+    if (rc == 0 && more(&p)) rc = fail(&p, ERR_FORMAT, "unexpected )");
     if (rc) return rc;
     uint32_t text = expr_rep(x, expr_any_char(x), 0, EXPR_INF);
     struct piece any = piece_plain(text), found = piece_join(&p.pieces, &any, &all);
@@ -674,6 +676,6 @@ int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_diale
     if (p.any_bytes)
         out->whole = expr_and(x, out->whole, text), out->found = expr_and(x, out->found, text);
     if (p.pieces.too_many)
-        return fail(&p, ERR_UNSUPPORTED, "assertions in so many places are not supported");
+        return fail(&p, ERR_UNSUPPORTED, "assertions in so many places: not supported yet");
     return x->failed ? too_large(&p) : 0;
 }

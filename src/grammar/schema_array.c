@@ -64,7 +64,7 @@ static bool contains(struct work *w)
         work_count(s, w->sub, "minContains", &min), work_count(s, w->sub, "maxContains", &max);
     if (s->exact > 0 && s->draft >= DRAFT_2020)
         return schema_fail(s, ERR_UNSUPPORTED, w->sub, "contains",
-                           "not supported below unevaluatedItems");
+                           "not supported yet below unevaluatedItems");
     uint32_t lit = lit_of(sub_of(s, j, w->sub, "contains"), false);
     bool ok = true;
     if (!w->negated) {
@@ -98,7 +98,7 @@ static bool unique_items(struct work *w)
     if (!json_bool(sub_field(s, w->sub, "uniqueItems"), false)) return true;
     if (w->negated)
         return schema_fail(s, ERR_UNSUPPORTED, w->sub, "uniqueItems",
-                           "its negation is not supported");
+                           "negation: not supported yet");
     struct form f = form_any(T_ARRAY);
     const struct json *values = few_values(s, w->sub);
     bool ok = schema_ok(s);

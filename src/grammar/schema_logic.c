@@ -59,7 +59,7 @@ static bool any_of(struct work *w)
     } else {
         if (json_count(list) > ANY_OF_EXACT_MAX)
             return schema_fail(s, ERR_UNSUPPORTED, w->sub, "anyOf",
-                               "more than %d schemas below an unevaluated keyword",
+                               "must have at most %d schemas below an unevaluated keyword",
                                ANY_OF_EXACT_MAX);
         for (uint32_t bits = 1; ok && bits < 1u << json_count(list); bits++)
             ok = add_subset(s, list, w->sub, "anyOf", bits, w->type, &f);
@@ -76,7 +76,7 @@ static bool one_of(struct work *w)
     bool ok = true;
     if (!list) return true;
     if (!w->negated && n > 32)
-        return schema_fail(s, ERR_UNSUPPORTED, w->sub, "oneOf", "more than 32 schemas");
+        return schema_fail(s, ERR_UNSUPPORTED, w->sub, "oneOf", "must have at most 32 schemas");
     if (!w->negated) {
         for (size_t i = 0; ok && i < n; i++)
             ok = add_subset(s, list, w->sub, "oneOf", 1u << i, w->type, &f);

@@ -81,7 +81,8 @@ static bool required(struct work *w)
         return w->s->draft == DRAFT_4 ||
                schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected a list");
     if (json_count(list) > NAMES_MAX)
-        return schema_fail(w->s, ERR_LIMIT, w->sub, "required", "more than %d names", NAMES_MAX);
+        return schema_fail(w->s, ERR_LIMIT, w->sub, "required", "must have at most %d names",
+                           NAMES_MAX);
     for (size_t i = 0; ok && i < json_count(list); i++) {
         const char *name = json_text(json_item(list, i), &n);
         struct forms f = {0};
@@ -103,7 +104,8 @@ static bool properties(struct work *w)
     size_t n;
     struct form all = form_any(T_OBJECT);
     if (json_count(p) > NAMES_MAX)
-        return schema_fail(s, ERR_LIMIT, w->sub, "properties", "more than %d names", NAMES_MAX);
+        return schema_fail(s, ERR_LIMIT, w->sub, "properties", "must have at most %d names",
+                           NAMES_MAX);
     for (void *it = json_first(p); ok && it; it = json_next(p, it)) {
         const char *key = json_it_key(it, &n);
         uint32_t name = name_number(s, key, n),

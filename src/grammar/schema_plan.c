@@ -147,7 +147,7 @@ static bool plan_array(struct schema *s, const struct form *f, struct form_plan 
         return schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
                            "more than %d conditions on counts of items", COUNTS_MAX);
     if (f->unique != NONE && f->max > 1)
-        return schema_fail(s, ERR_UNSUPPORTED, f->unique, "uniqueItems", "is not supported");
+        return schema_fail(s, ERR_UNSUPPORTED, f->unique, "uniqueItems", "not supported yet");
     p->n_item = f->max == NONE ? f->min : f->max;
     for (size_t k = 0; f->max == NONE && k < f->item.n; k++) {
         uint32_t border = f->item.v[k].to == NONE ? f->item.v[k].from : f->item.v[k].to;

@@ -286,7 +286,7 @@ bool schema_read(struct schema *s)
     s->resource.v[0].sub = s->sub.n > 1 ? 1 : 0;
     if (!draft_ok)
         return schema_fail(s, ERR_UNSUPPORTED, s->resource.v[0].sub, "$schema",
-                           "\"%.100s\" is not one of json-schema.org's drafts", dialect);
+                           "must be one of json-schema.org's drafts, got \"%.100s\"", dialect);
     return true;
 }
 
@@ -346,7 +346,7 @@ unsigned sub_types(struct schema *s, uint32_t sub, bool *integer)
         size_t k = 0;
         while (name && k < sizeof types / sizeof *types && strcmp(types[k].name, name) != 0) k++;
         if (!name || k == sizeof types / sizeof *types) {
-            schema_fail(s, ERR_FORMAT, sub, "type", "%s is not a type", name ? name : "this");
+            schema_fail(s, ERR_FORMAT, sub, "type", "unknown type %s", name ? name : "this");
             return 0;
         }
         all |= types[k].bits;
@@ -450,11 +450,11 @@ uint32_t sub_target(struct schema *s, uint32_t sub)
         bool dynamic = k == 1 && fragment && count_dynamic(s, fragment + 1) > 1;
         if (dynamic || (k == 2 && s->resource.n > 1))
             return schema_fail(s, ERR_UNSUPPORTED, sub, key[k],
-                               "a dynamic reference with several targets is not supported"),
+                               "a dynamic reference with several targets: not supported yet"),
                    NONE;
         uint32_t target = find_target(s, sub, ref);
         if (target == NONE && s->rc == 0)
-            schema_fail(s, ERR_UNSUPPORTED, sub, key[k], "\"%s\" is not in this document", ref);
+            schema_fail(s, ERR_UNSUPPORTED, sub, key[k], "\"%s\" not found in this document", ref);
         return target;
     }
     return NONE;

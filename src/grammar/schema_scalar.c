@@ -92,7 +92,7 @@ static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v,
         return expr_bytes(x, t, n);
     }
     if (!schema_decimal(s, v, &d))
-        return schema_fail(s, ERR_LIMIT, sub, NULL, "a number of more than %d digits",
+        return schema_fail(s, ERR_LIMIT, sub, NULL, "numbers must have at most %d digits",
                            DECIMAL_DIGITS_MAX),
                EXPR_EMPTY;
     return number_equal(x, &d, s->scientific);
@@ -122,7 +122,7 @@ static bool number_field(struct schema *s, uint32_t sub, const char *key, struct
         return schema_fail(s, ERR_FORMAT, sub, key, "expected a number, got %s",
                            json_kind_name(json_kind(j)));
     return schema_decimal(s, j, d) ||
-           schema_fail(s, ERR_LIMIT, sub, key, "more than %d digits", DECIMAL_DIGITS_MAX);
+           schema_fail(s, ERR_LIMIT, sub, key, "must have at most %d digits", DECIMAL_DIGITS_MAX);
 }
 
 /* Return whether every integer is a multiple of d, and only integers are allowed. */
@@ -201,7 +201,7 @@ static uint32_t lang_content(struct schema *s, uint32_t sub)
     if (s->draft != DRAFT_7 || !s->opt.check_format) return lang_universe(s, T_STRING);
     if (type && strcmp(type, "application/json") == 0)
         schema_fail(s, ERR_UNSUPPORTED, sub, "contentMediaType",
-                    "JSON in a string is not supported");
+                    "JSON in a string: not supported yet");
     if (!encoding || strcmp(encoding, "base64") != 0) return lang_universe(s, T_STRING);
     return lang_pattern(s, sub, "contentEncoding", base64, sizeof base64 - 1);
 }

@@ -59,7 +59,7 @@ static int need_text(struct tag_parser *p, const struct json *j, const char *key
                      size_t *n)
 {
     *text = json_text(json_field(j, key), n);
-    return *text ? 0 : tag_fail(p, ERR_FORMAT, "expected a string in \"%s\"", key);
+    return *text ? 0 : tag_fail(p, ERR_FORMAT, "%s: expected a string", key);
 }
 
 static struct part text_part(struct tag_parser *p, const char *text, size_t n)
@@ -75,10 +75,10 @@ static int read_strings(struct tag_parser *p, const struct json *list, const cha
     size_t count = one ? 1 : json_count(list), n;
     *out = EXPR_EMPTY;
     if (list && !one && json_kind(list) != JK_LIST)
-        return tag_fail(p, ERR_FORMAT, "expected strings in \"%s\"", key);
+        return tag_fail(p, ERR_FORMAT, "%s: expected strings", key);
     for (size_t i = 0; i < count; i++) {
         const char *text = json_text(one ? list : json_item(list, i), &n);
-        if (!text) return tag_fail(p, ERR_FORMAT, "expected a string in \"%s\"", key);
+        if (!text) return tag_fail(p, ERR_FORMAT, "%s: expected a string", key);
         *n_empty += n == 0;
         if (n > 0) *out = expr_or(&p->g->m.x, *out, expr_bytes(&p->g->m.x, text, n));
     }
@@ -92,7 +92,7 @@ static int read_token(struct tag_parser *p, const struct json *j, uint32_t *id)
     int64_t found =
         name ? (p->o->token ? p->o->token(p->o->token_arg, name, n) : -1) : json_int(j, -1);
     if (found < 0 || found > INT32_MAX)
-        return tag_fail(p, ERR_FORMAT, "this tokenizer has no such token");
+        return tag_fail(p, ERR_FORMAT, "token not found in this tokenizer");
     *id = (uint32_t)found;
     return 0;
 }
@@ -133,12 +133,12 @@ static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t e
     uint32_t excluded;
     int n_empty = 0, rc = check_keys(p, j, "type excludes max_tokens max_chars ");
     if (rc == 0 && json_field(j, "max_tokens") && json_kind(json_field(j, "max_tokens")) != JK_NULL)
-        rc = tag_fail(p, ERR_UNSUPPORTED, "max_tokens is not supported; max_chars is");
+        rc = tag_fail(p, ERR_UNSUPPORTED, "max_tokens: not supported yet; available: max_chars");
     if (rc == 0) rc = read_strings(p, json_field(j, "excludes"), "excludes", &excluded, &n_empty);
     if (rc) return rc;
     uint32_t e = tag_text_without(x, expr_or(x, excluded, ends));
     int64_t most = json_int(json_field(j, "max_chars"), -1);
-    if (most > 1000000) return tag_fail(p, ERR_LIMIT, "max_chars above 1000000");
+    if (most > 1000000) return tag_fail(p, ERR_LIMIT, "max_chars: must be at most 1000000");
     if (most >= 0) e = expr_and(x, e, expr_rep(x, expr_any_char(x), 0, (uint32_t)most));
     *out = (struct part){false, e};
     return 0;
@@ -248,7 +248,8 @@ static int tags_after(struct tag_parser *p, const struct json *j, const char *tr
         rc = tag_up(p, at_item, parse_tag(p, json_item(tags, i), n, &one));
         if (rc == 0 && !vec_push(&v, one)) rc = err_memory(p->e, "a grammar", 0);
     }
-    if (rc == 0 && v.n == 0) rc = tag_fail(p, ERR_FORMAT, "no tag begins with \"%.60s\"", trigger);
+    if (rc == 0 && v.n == 0)
+        rc = tag_fail(p, ERR_FORMAT, "trigger \"%.60s\": must begin a tag", trigger);
     if (rc == 0) *out = cfg_either(p->g, v.v, v.n);
     vec_deinit(&v);
     return tag_up(p, at, rc);
@@ -289,7 +290,7 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     d.loop = !once;
     for (size_t i = 0; rc == 0 && i < json_count(triggers); i++) {
         const char *t = json_text(json_item(triggers, i), &n);
-        if (n == 0) return tag_fail(p, ERR_FORMAT, "an empty trigger");
+        if (n == 0) return tag_fail(p, ERR_FORMAT, "triggers: must not be empty");
         rc = tags_after(p, j, t, n, &then);
         if (rc == 0) dispatch_add(p, &d, t, n, then);
     }
@@ -419,9 +420,9 @@ static int parse_schema(struct tag_parser *p, const struct json *j, struct part 
     int rc = check_keys(p, j, "type json_schema style any_order max_whitespace_cnt excludes ");
     if (rc == 0 && !schema) rc = tag_fail(p, ERR_FORMAT, "expected \"json_schema\"");
     if (rc == 0 && json_count(excludes) > 0)
-        rc = tag_fail(p, ERR_UNSUPPORTED, "excludes within JSON are not supported");
+        rc = tag_fail(p, ERR_UNSUPPORTED, "excludes within JSON: not supported yet");
     if (rc == 0 && json_int(json_field(j, "max_whitespace_cnt"), -1) >= 0)
-        rc = tag_fail(p, ERR_UNSUPPORTED, "max_whitespace_cnt is not supported");
+        rc = tag_fail(p, ERR_UNSUPPORTED, "max_whitespace_cnt: not supported yet");
     if (rc == 0 && style && strcmp(style, "json") != 0) return tag_xml(p, schema, style, out);
     json_put(&b, schema);
     if (rc == 0 && b.failed) rc = err_memory(p->e, "a schema", 0);
@@ -481,7 +482,7 @@ static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min,
     if (rc == 0 && (min < 0 || max < -1 || (max >= 0 && max < min)))
         rc = tag_fail(p, ERR_FORMAT, "expected min and max, or max -1");
     if (rc == 0 && (min > REPEAT_MAX || max > REPEAT_MAX))
-        rc = tag_fail(p, ERR_LIMIT, "a repetition above %d", REPEAT_MAX);
+        rc = tag_fail(p, ERR_LIMIT, "repetition: must be at most %d", REPEAT_MAX);
     if (rc == 0) rc = parse_member(p, j, "content", ends, out);
     if (rc == 0) *out = cfg_repeat(p->g, *out, (uint32_t)min, max < 0 ? EXPR_INF : (uint32_t)max);
     return rc;
@@ -509,7 +510,7 @@ static int parse_type(struct tag_parser *p, const struct json *j, const char *ty
     if (strcmp(type, "exclude_token") == 0) return parse_exclude_token(p, j, out);
     if (strcmp(type, "qwen_xml_parameter") == 0)
         return tag_xml(p, json_field(j, "json_schema"), "qwen_xml", out);
-    return tag_fail(p, ERR_UNSUPPORTED, "the type \"%.60s\" is not supported", type);
+    return tag_fail(p, ERR_UNSUPPORTED, "type \"%.60s\": not supported yet", type);
 }
 
 static int parse_format(struct tag_parser *p, const struct json *j, uint32_t ends, struct part *out)
@@ -561,7 +562,7 @@ static int parse_old(struct tag_parser *p, const struct json *j, struct part *ou
     buf_add_text(&b, "]}");
     if (rc == 0 && b.failed) rc = err_memory(p->e, "a grammar", 0);
     if (rc == 0 && json_parse(&made, b.data, b.n, NULL, p->e))
-        rc = tag_fail(p, ERR_FORMAT, "structures: a schema is not JSON, or triggers are missing");
+        rc = tag_fail(p, ERR_FORMAT, "structures: expected schemas in JSON, and triggers");
     if (rc == 0) rc = parse_format(p, made, EXPR_EMPTY, out);
     json_drop(made);
     buf_deinit(&b);

@@ -84,7 +84,7 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
         while (i < sizeof known / sizeof *known && strcmp(known[i], key) != 0) i++;
         if (i == sizeof known / sizeof *known)
             return tag_fail(p, ERR_UNSUPPORTED,
-                            "\"%.40s\" of a string is not supported in the style %s", key,
+                            "\"%.40s\" of a string: not supported yet in the style %s", key,
                             x->style->name);
     }
     const struct json *list = json_field(sub, "enum"), *one = json_field(sub, "const");
@@ -106,7 +106,7 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
     int64_t min = json_int(json_field(sub, "minLength"), 0),
             max = json_int(json_field(sub, "maxLength"), -1);
     if (min < 0 || min > 100000 || max > 100000)
-        return tag_fail(p, ERR_LIMIT, "a length above 100000");
+        return tag_fail(p, ERR_LIMIT, "length: must be at most 100000");
     if (min > 0 || max >= 0)
         *out = expr_and(
             e, *out,
@@ -148,12 +148,13 @@ static int member(struct xml *x, const char *key, size_t n_key, const struct jso
     struct part value = {0}, v[3];
     if (json_kind(what) != JK_OBJECT)
         return tag_fail(x->p, ERR_UNSUPPORTED,
-                        "the parameter \"%.60s\" needs a schema that is an object here", key);
+                        "parameter \"%.60s\": expected a schema that is an object", key);
     int text = is_string(what), rc = 0;
     if (text < 0)
-        return tag_fail(x->p, ERR_UNSUPPORTED,
-                        "is the parameter \"%.60s\" a string? the style %s must know its type", key,
-                        s->name);
+        return tag_fail(
+            x->p, ERR_UNSUPPORTED,
+            "parameter \"%.60s\": expected a type, string or another; the style %s depends on it",
+            key, s->name);
     rc = text ? string_value(x, what, &value.id) : json_value(x, sub, &value);
     if (rc) return rc;
     uint32_t head = expr_cat(e, text_expr(x, s->open),
@@ -191,15 +192,15 @@ static int check_object(struct xml *x)
         while (i < sizeof known / sizeof *known && strcmp(known[i], key) != 0) i++;
         if (i == sizeof known / sizeof *known)
             return tag_fail(x->p, ERR_UNSUPPORTED,
-                            "\"%.40s\" of an object is not supported in the style %s", key,
+                            "\"%.40s\" of an object: not supported yet in the style %s", key,
                             x->style->name);
     }
     const struct json *required = json_field(x->schema, "required");
     for (size_t i = 0; i < json_count(required); i++) {
         const char *name = json_text(json_item(required, i), NULL);
         if (!name || !json_field(json_field(x->schema, "properties"), name))
-            return tag_fail(x->p, ERR_UNSUPPORTED, "the required parameter \"%.60s\" has no schema",
-                            name ? name : "");
+            return tag_fail(x->p, ERR_UNSUPPORTED,
+                            "required parameter \"%.60s\": expected a schema", name ? name : "");
     }
     return 0;
 }
@@ -209,10 +210,9 @@ int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, 
     struct xml x = {.p = p, .schema = schema};
     for (size_t i = 0; i < sizeof STYLES / sizeof *STYLES; i++)
         if (strcmp(STYLES[i].name, style) == 0) x.style = &STYLES[i];
-    if (!x.style)
-        return tag_fail(p, ERR_UNSUPPORTED, "the style \"%.40s\" is not supported", style);
+    if (!x.style) return tag_fail(p, ERR_UNSUPPORTED, "style \"%.40s\": not supported yet", style);
     if (json_kind(schema) != JK_OBJECT)
-        return tag_fail(p, ERR_UNSUPPORTED, "the style %s is of objects", style);
+        return tag_fail(p, ERR_UNSUPPORTED, "style %s: expected an object", style);
     struct byteset space = {{0}};
     for (const char *c = " \t\r\n"; *c; c++) byteset_add(&space, (uint8_t)*c);
     x.space = expr_rep(&p->g->m.x, expr_set(&p->g->m.x, &space), 0, EXPR_INF);

@@ -271,7 +271,7 @@ def refusals():
         refused("guided_regex", chat=chat, says="response_format", guided_regex="a", response_format={"type": "json_object"})
         refused("grammar", chat=chat, says="guided_json", guided_json={}, grammar='root ::= "a"')
         refused("ignore_eos", chat=chat, guided_regex="a", ignore_eos=True)
-        refused("guided_regex", chat=chat, says="the most is", guided_regex="a" * (5 << 20))
+        refused("guided_regex", chat=chat, says="more than", guided_regex="a" * (5 << 20))
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
     refused("guided_regex", says="tools", guided_regex="a", tools=[tool])
     ask(tiny, guided_regex="a", tools=[tool], tool_choice="none")
