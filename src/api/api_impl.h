@@ -99,6 +99,16 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e);
 void part_event(struct part *p, const struct event *ev);
 void part_deinit(struct part *p); /* Free a part that is not running. Safe on a zeroed one. */
 
+/* A constraint that a body's field requests. */
+struct constraint_spec {
+    /* static: the body's field, and the place in it ("" or ".json_schema.schema") for errors */
+    const char *field, *place;
+    enum grammar_kind kind;
+    const char *text; /* [n], borrowed */
+    size_t n;
+    struct grammar_options options;
+};
+
 struct api_call {
     const struct api *api; /* borrowed */
     const struct dialect *dialect;
@@ -107,6 +117,7 @@ struct api_call {
     struct sample_lists *sample_lists; /* a reference: engine data shared by all its requests */
     struct constraint *constraint;     /* owned: constraint of the answers; NULL: none */
     const char *constraint_field;      /* static: name of the field that requested it */
+    struct constraint_spec spec;       /* of the constraint; text in the arena; field NULL: none */
     struct queue *bell;                /* borrowed; NULL: none */
     int64_t n_byte;                    /* bytes reserved with the engine ... */
     uint64_t share_id;                 /* ... for this holder */
@@ -125,8 +136,9 @@ struct api_call {
     const char *tool_parser, *reasoning_parser;
     /* owned: tools of the request, for their schemas; NULL: no calls are read */
     struct json *tools;
-    bool one_tool_call, no_reasoning;
-    char *begun; /* arena: the part of the answer that the prompt contains */
+    bool one_tool_call, no_reasoning, requests_reasoning;
+    struct chat_expected expected; /* facts about a constrained text, for its parser */
+    char *begun;                   /* arena: the part of the answer that the prompt contains */
     size_t n_begun;
     struct text_span
         echoed; /* arena: text of the last message, emitted before the generated text */
@@ -153,22 +165,35 @@ int read_prompt_logprobs(struct api_call *c, struct request *r, const struct jso
 
 /* ---- constrain.c ---- */
 
-struct constraint_spec {
-    /* static: the body's field, and the place in it ("" or ".json_schema.schema") for errors */
-    const char *field, *place;
-    enum grammar_kind kind;
-    const char *text; /* [n], borrowed for the call */
-    size_t n;
-    struct grammar_options options;
-};
-/* Compile the constraint of the answers: once per call, on the calling thread, within the limits.
- */
+/* Set the constraint of the answers, c->spec. ERR_ARG: there is another one. */
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e);
-/* Compile the constraint in a JSON value: a string is used as it is, another value as JSON text. */
+/* Set the constraint in a JSON value: a string is used as it is, another value as JSON text. */
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e);
+/* Compile a constraint into c->constraint: once per call, on the calling thread, within the limits.
+ * The error names neither field nor place. */
+int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why);
+/* Compile c->spec, if there is one, as the constraint of the whole text of each answer. */
+int call_hold_text(struct api_call *c, struct err *e);
 /* Give each request its fork of the constraint. */
 int call_hold_requests(struct api_call *c, struct err *e);
+/* Check that all numbers of a schema are exact. */
+int check_numbers(const struct json *schema, struct err *e);
+
+/* ---- hold.c: messages held to a constraint, or to calls ---- */
+
+/* Calls that the tools of a request allow and require. */
+struct tools_spec {
+    struct chat_tool *tool; /* arena [n]: functions that may be called */
+    size_t n;
+    bool must, one; /* the answer consists of calls; has at most one call */
+    /* static: the field that requires calls to have these names, and the arguments of their schema;
+     * NULL: calls are not constrained */
+    const char *field;
+};
+/* Constrain the messages of a call by c->spec and its tools: to reasoning, calls and content as of
+ * chat_answer_tag. After the parsers and the prompt are read. */
+int call_hold_message(struct api_call *c, const struct tools_spec *tools, struct err *e);
 
 /* ---- prompt.c ---- */
 

@@ -215,7 +215,104 @@ TEST(api_accepts_strict_tools_with_auto)
     accepted(&rig, CHAT,
              "{" USER ",'max_tokens':1,'tool_choice':'auto'," TOOL(",'strict':false") "}");
     refused(&rig, CHAT, "{" USER "," TOOL(",'strict':'yes'") "}", "tools");
-    refused(&rig, CHAT, "{" USER ",'tool_choice':'required'," TOOL("") "}", "tool_choice");
+    refused(&rig, CHAT,
+            "{" USER
+            ",'tools':[{'type':'function','function':{'name':'f','strict':true,'parameters':"
+            "{'properties':{'a':{'type':'strin'}}}}}]}",
+            "tools");
+    rig_close(&rig);
+}
+
+#define FUNCTION(name, more)                                                                       \
+    "{'type':'function','function':{'name':'" name                                                 \
+    "','parameters':{'type':'object','properties':{'city':{'enum':['Paris','Rome']}},"             \
+    "'required':['city'],'additionalProperties':false}" more "}}"
+#define TOOLS   "'tools':[" FUNCTION("f", "") "," FUNCTION("g", "") "]"
+#define NAMED   "{'type':'function','function':{'name':'g'}}"
+#define ALLOWED "{'type':'allowed_tools','allowed_tools':{'mode':'required','tools':[" NAMED "]}}"
+
+/* Expect calls that match their schema, whole and in pieces; `only`: the function of each, or NULL. */
+static void calls(struct rig *r, const char *body, const char *only, size_t n_max)
+{
+    struct json *got = post(r, CHAT, body);
+    const struct json *list = at(got, "choices.0.message.tool_calls");
+    size_t n = json_count(list);
+    if (n == 0 || n > n_max || strcmp(text_at(got, "choices.0.finish_reason"), "tool_calls") != 0)
+        test_fail(__FILE__, __LINE__, "%s: %zu calls, %s", body, n, text_at(got, "message"));
+    for (size_t i = 0; i < n; i++) {
+        const char *name = text_at(json_item(list, i), "function.name");
+        const char *arguments = text_at(json_item(list, i), "function.arguments");
+        if (only && strcmp(name, only) != 0) test_fail(__FILE__, __LINE__, "%s: %s", body, name);
+        if (strcmp(arguments, "{\"city\":\"Paris\"}") != 0)
+            EXPECT_TEXT(arguments, "{\"city\":\"Rome\"}");
+    }
+    json_drop(got);
+}
+
+TEST(api_forces_calls)
+{
+    NEED(rig_open(&rig));
+    calls(&rig, "{" USER ",'temperature':0,'tool_choice':'required'," TOOLS "}", NULL, 9);
+    calls(&rig,
+          "{" USER ",'temperature':1,'seed':1,'chat_template_kwargs':{'enable_thinking':false},'"
+          "parallel_tool_calls':false,'tool_choice':'required'," TOOLS "}",
+          NULL, 1);
+    calls(&rig,
+          "{" USER ",'temperature':2,'seed':2,'chat_template_kwargs':{'enable_thinking':false},'"
+          "tool_choice':" NAMED "," TOOLS "}",
+          "g", 1);
+    calls(&rig,
+          "{" USER ",'temperature':0,'parallel_tool_calls':false,'tool_choice':" ALLOWED "," TOOLS
+          "}",
+          "g", 1);
+    calls(&rig,
+          "{" USER ",'temperature':0,'tool_choice':'required','response_format':{'type':"
+          "'json_object'}," TOOLS "}",
+          NULL, 9);
+    accepted(&rig, CHAT, "{" USER ",'tools':[" FUNCTION("f", ",'strict':true") "]}");
+    accepted(&rig, CHAT,
+             "{" USER ",'max_tokens':9,'response_format':{'type':'json_object'}," TOOLS "}");
+    rig_close(&rig);
+}
+
+TEST(api_refuses_choices_of_tools_by_place)
+{
+    NEED(rig_open(&rig));
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'required'}", "tool_choice");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'any'," TOOLS "}", "tool_choice");
+    refused(&rig, CHAT,
+            "{" USER ",'tool_choice':{'type':'function','function':{'name':'h'}}," TOOLS "}",
+            "tool_choice");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':{'type':'function'}," TOOLS "}", "tool_choice");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':{'type':'custom'}," TOOLS "}", "tool_choice");
+    refused(&rig, CHAT,
+            "{" USER ",'tool_choice':{'type':'allowed_tools','allowed_tools':{'tools':[" NAMED
+            "]}}," TOOLS "}",
+            "tool_choice");
+    refused(&rig, CHAT,
+            "{" USER
+            ",'tool_choice':{'type':'allowed_tools','allowed_tools':{'mode':'auto'}}," TOOLS "}",
+            "tool_choice");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'required','guided_regex':'a'," TOOLS "}",
+            "guided_regex");
+    refused(&rig, CHAT, "{" USER ",'guided_regex':'a'," TOOLS "}", "guided_regex");
+    refused(&rig, CHAT,
+            "{" USER
+            ",'tool_choice':'required','tools':[" FUNCTION("f", "") "," FUNCTION("f", "") "]}",
+            "tools");
+    refused(&rig, CHAT,
+            "{" USER ",'tool_choice':'required','tools':[{'type':'function','function':{'name':'f',"
+            "'parameters':{'type':'array'}}}]}",
+            "tools");
+    refused(&rig, CHAT,
+            "{" USER ",'tool_choice':'required','tools':[{'type':'function','function':{'name':'f',"
+            "'parameters':[]}}]}",
+            "tools");
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'required','ignore_eos':true," TOOLS "}",
+            "ignore_eos");
+    rig.chat.tool_parser = NULL;
+    rig.chat.calls_as_content = true;
+    refused(&rig, CHAT, "{" USER ",'tool_choice':'required'," TOOLS "}", "tool_choice");
     rig_close(&rig);
 }
 
@@ -253,8 +350,7 @@ TEST(api_refuses_tools_without_a_parser)
     rig_close(&rig);
 }
 
-/* Goal: a constraint covers the content, so the prompt must not begin the reasoning, and no calls
- * are parsed. */
+/* Goal: a constraint covers the content; reasoning that the prompt begins is free up to its end. */
 TEST(api_constraints_are_not_of_reasoning)
 {
     static const char opens[] = "{% for m in messages %}{{ m.content }}{% endfor %}{% if "
@@ -267,11 +363,16 @@ TEST(api_constraints_are_not_of_reasoning)
     const char *parser = rig.chat.reasoning_parser;
     rig.chat.reasoning_parser = "think";
     NEED_OK(template_open(&rig.chat.t, opens, strlen(opens), &e), &e);
-    refused(&rig, CHAT, "{" USER ",'guided_choice':['yes']}", "guided_choice");
-    accepted(&rig, CHAT, "{" USER ",'max_tokens':1}");
+    struct json *got =
+        post(&rig, CHAT, "{" USER ",'guided_choice':[' yes'],'max_tokens':60,'temperature':1}");
+    if (strcmp(text_at(got, "choices.0.finish_reason"), "stop") == 0)
+        EXPECT_TEXT(text_at(got, "choices.0.message.content"), " yes");
+    else
+        EXPECT_INT(json_count(at(got, "choices")), 1);
+    json_drop(got);
     template_close(rig.chat.t);
     NEED_OK(template_open(&rig.chat.t, closes, strlen(closes), &e), &e);
-    struct json *got = post(&rig, CHAT, "{" USER ",'guided_choice':['<think>no</think>yes']}");
+    got = post(&rig, CHAT, "{" USER ",'guided_choice':['<think>no</think>yes']}");
     EXPECT_TEXT(text_at(got, "choices.0.message.content"), "<think>no</think>yes");
     json_drop(got);
     template_close(rig.chat.t);

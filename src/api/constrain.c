@@ -7,16 +7,28 @@
 
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e)
 {
-    if (c->constraint)
+    if (c->spec.field)
         return err_field(e, ERR_ARG, spec->field, ": must not come with another constraint, %s",
-                         c->constraint_field);
+                         c->spec.field);
+    c->spec = *spec;
+    c->spec.text = arena_text(&c->arena, spec->n ? spec->text : "", spec->n);
+    return c->spec.text ? 0 : err_memory(e, "a constraint", spec->n);
+}
+
+int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why)
+{
     struct words *words = c->api->session->words;
-    struct err why = {0};
-    int rc = words ? held_open(&c->constraint, words, spec->kind, spec->text, spec->n,
-                               &spec->options, &why)
-                   : err_set(&why, ERR_UNSUPPORTED, "this endpoint has no model");
     c->constraint_field = spec->field;
-    return rc ? err_field(e, rc, spec->field, "%s: %s", spec->place, why.text) : 0;
+    return words ? held_open(&c->constraint, words, spec->kind, spec->text, spec->n, &spec->options,
+                             why)
+                 : err_set(why, ERR_UNSUPPORTED, "this endpoint has no model");
+}
+
+int call_hold_text(struct api_call *c, struct err *e)
+{
+    struct err why = {0};
+    int rc = c->spec.field ? call_compile(c, &c->spec, &why) : 0;
+    return rc ? err_field(e, rc, c->spec.field, "%s: %s", c->spec.place, why.text) : 0;
 }
 
 /* Check that a request may have the constraint of a field. */
@@ -45,6 +57,8 @@ int api_hold(struct request *r, const struct api *a, const struct json *body, st
 {
     struct api_call c = {.api = a};
     int rc = openai_read_format(&c, body, e);
+    if (rc == 0) rc = call_hold_text(&c, e);
+    arena_deinit(&c.arena);
     r->constraint = c.constraint;
     return rc == 0 && c.constraint ? check_held(r, c.constraint_field, e) : rc;
 }
@@ -53,7 +67,7 @@ int api_hold(struct request *r, const struct api *a, const struct json *body, st
 
 /* Reject whole numbers beyond 64 bits: they may have lost digits when the body was read, which
  * would change the schema. */
-static int check_numbers(const struct json *j, struct err *e)
+int check_numbers(const struct json *j, struct err *e)
 {
     int rc = 0;
     if (json_kind(j) == JK_REAL && fabs(json_real(j, 0)) >= 0x1p63)

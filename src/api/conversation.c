@@ -26,32 +26,36 @@ int read_messages(struct api_call *c, struct part *p, const struct json *body, s
     return rc;
 }
 
-static void note_reasoning(void *out, const struct chat_delta *d)
+static void note_content(void *out, const struct chat_delta *d)
 {
-    *(bool *)out |= d->kind == CHAT_REASONING;
+    *(bool *)out |= d->kind == CHAT_CONTENT;
 }
 
-int begins_reasoning(const struct api_call *c, bool *out, struct err *e)
+int begun_place(const struct api_call *c, enum chat_place *out, bool *content, struct err *e)
 {
     struct chat_parser *parser;
-    *out = false;
     int rc = chat_parser_open(
         &parser, &(struct chat_parser_options){.reasoning_parser = c->api->chat->reasoning_parser},
         e);
     if (rc != 0) return rc;
-    if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
-    chat_parser_push(parser, "{}", 2, note_reasoning, out); /* kind of text without marks */
-    chat_parser_finish(parser, note_reasoning, out);
+    *content = false;
+    if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, note_content, content);
+    *out = chat_parser_place(parser);
     if (chat_parser_failed(parser)) rc = err_memory(e, "a prompt", c->n_begun);
     chat_parser_close(parser);
     return rc;
 }
 
-static int parser_open(struct chat_parser **p, const struct api_call *c, struct err *e)
+/* Open a parser of a choice, behind the prompt's part of the answer. */
+static int open_parser(const struct api_call *c, struct chat_parser **out, struct err *e)
 {
-    const struct chat_parser_options o = {
-        .tool_parser = c->tool_parser, .reasoning_parser = c->reasoning_parser, .tools = c->tools};
-    return chat_parser_open(p, &o, e);
+    const struct chat_parser_options o = {.tool_parser = c->tool_parser,
+                                          .reasoning_parser = c->reasoning_parser,
+                                          .tools = c->tools,
+                                          .expected = c->expected};
+    int rc = chat_parser_open(out, &o, e);
+    if (rc == 0 && c->n_begun) chat_parser_push(*out, c->begun, c->n_begun, NULL, NULL);
+    return rc;
 }
 
 /* ---- a whole message ---- */
@@ -63,9 +67,8 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
     if (c->echoed.n)
         chat_message_add(m, &(struct chat_delta){
                                 .kind = CHAT_CONTENT, .text = c->echoed.text, .n = c->echoed.n});
-    int rc = parser_open(&parser, c, e);
+    int rc = open_parser(c, &parser, e);
     if (rc != 0) return rc;
-    if (c->n_begun) chat_parser_push(parser, c->begun, c->n_begun, NULL, NULL);
     if (a->text.n) chat_parser_push(parser, a->text.data, a->text.n, chat_message_add, m);
     chat_parser_finish(parser, chat_message_add, m);
     bool whole = !chat_parser_failed(parser) && !m->failed;
@@ -78,9 +81,7 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
 bool choice_begin(const struct api_call *c, struct choice *a)
 {
     if (a->parser) return !chat_parser_failed(a->parser);
-    if (parser_open(&a->parser, c, NULL) != 0) return false;
-    if (c->n_begun) chat_parser_push(a->parser, c->begun, c->n_begun, NULL, NULL);
-    return !chat_parser_failed(a->parser);
+    return open_parser(c, &a->parser, NULL) == 0 && !chat_parser_failed(a->parser);
 }
 
 struct emitter {

@@ -72,8 +72,9 @@ int call_own(struct api_call *c, size_t size, struct err *e);
 
 /* Make the part's prompt from a conversation: `messages` and related fields (api_render). */
 int read_messages(struct api_call *c, struct part *p, const struct json *body, struct err *e);
-/* Return whether the prompt ends inside the model's reasoning, so that the answer begins there. */
-int begins_reasoning(const struct api_call *c, bool *out, struct err *e);
+/* Get the place in a message at which the answer begins. *content: the prompt contains some of the
+ * message's content. */
+int begun_place(const struct api_call *c, enum chat_place *out, bool *content, struct err *e);
 /* Return the answer as a message in the zeroed *m, which the caller frees. An incomplete answer
  * gives an incomplete message. Contains hidden reasoning and calls, too. */
 int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,

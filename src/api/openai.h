@@ -36,6 +36,9 @@ extern const char openai_no_memory[]; /* dialect.no_memory */
 int openai_read(struct api_call *c, const struct json *body, struct err *e);
 /* Read the constraint of the answers. Call after the parts exist. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
+/* tools, tool_choice, parallel_tool_calls; c->tool_parser. */
+int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
+                      struct err *e);
 /* dialect.put, put_end and put_error */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 void openai_put_end(const struct api_call *c, struct buf *b);

@@ -8,72 +8,15 @@
 
 /* ---- the body ---- */
 
-/* Check a tool. `strict` is accepted: with tool_choice "auto" the model decides, and agents send it
- * with every tool. Arguments are not constrained by the schema yet (docs/api.md). */
-static int check_tools(const struct json *tools, struct err *e)
+/* Return true if the request or the server's options turn reasoning on. */
+static bool requests_reasoning(const struct api_call *c, const struct json *body)
 {
-    for (size_t i = 0; i < json_count(tools); i++) {
-        const struct json *tool = json_item(tools, i), *function = json_field(tool, "function");
-        const char *type = json_text(json_field(tool, "type"), NULL);
-        if (!type || strcmp(type, "function") != 0)
-            return err_field(e, ERR_UNSUPPORTED, "tools", "[%zu].type: must be \"function\"", i);
-        if (!json_text(json_field(function, "name"), NULL))
-            return err_field(e, ERR_ARG, "tools", "[%zu].function.name: expected a string", i);
-        const struct json *strict = body_field(function, "strict");
-        if (strict && json_kind(strict) != JK_BOOL)
-            return err_field(e, ERR_ARG, "tools", "[%zu].function.strict: expected true or false",
-                             i);
-    }
-    return 0;
-}
-
-/* Check that tools reach the prompt, and calls their parser. A template may read variables of the
- * request instead of `tools` (SmolLM3's xml_tools). */
-static int check_tools_kept(const struct api_call *c, const struct json *body, struct err *e)
-{
-    const struct chat *chat = c->api->chat;
-    if (!c->tool_parser && !chat->calls_as_content)
-        return err_field(
-            e, ERR_UNSUPPORTED, "tools",
-            ": no parser for the tool calls of this model's chat template; choose one "
-            "with --tool-call-parser (a wrong name lists them; none: calls stay content), "
-            "or send tool_choice \"none\"");
-    if (!template_caps(chat->t)->tools && !chat->kwargs &&
-        json_count(body_field(body, "chat_template_kwargs")) == 0)
-        return err_field(
-            e, ERR_UNSUPPORTED, "tools",
-            ": not supported by this model's chat template; choose another with --chat-template");
-    return 0;
-}
-
-/* Keep the tools: the parser needs their schemas until the call ends. */
-static int keep_tools(struct api_call *c, const struct json *tools, struct err *e)
-{
-    struct buf text = {0};
-    json_put(&text, tools);
-    int rc = text.failed ? err_memory(e, "tools", text.n)
-                         : json_parse(&c->tools, text.data, text.n, NULL, e);
-    buf_deinit(&text);
-    return rc;
-}
-
-static int read_tool_choice(struct api_call *c, const struct json *body, struct err *e)
-{
-    const struct json *choice = body_field(body, "tool_choice"), *tools = body_field(body, "tools");
-    const char *word = json_text(choice, NULL);
-    bool none = word && strcmp(word, "none") == 0, parallel = true;
-    if (choice && !none && !(word && strcmp(word, "auto") == 0))
-        return err_field(e, ERR_UNSUPPORTED, "tool_choice",
-                         ": only \"auto\" and \"none\" are supported");
-    int rc = check_tools(tools, e);
-    if (rc == 0) rc = body_flag(body, "parallel_tool_calls", &parallel, e);
-    const struct chat *chat = c->api->chat;
-    bool wanted = json_count(tools) > 0 && !none;
-    c->tool_parser = wanted ? chat->tool_parser : NULL;
-    c->one_tool_call = !parallel;
-    if (rc == 0 && wanted) rc = check_tools_kept(c, body, e);
-    if (rc == 0 && c->tool_parser) rc = keep_tools(c, tools, e);
-    return rc;
+    const struct json *kwargs = body_field(body, "chat_template_kwargs");
+    const char *effort = json_text(body_field(body, "reasoning_effort"), NULL);
+    if (!kwargs) kwargs = c->api->chat->kwargs;
+    return json_bool(body_field(kwargs, "enable_thinking"), false) ||
+           json_bool(body_field(kwargs, "thinking"), false) ||
+           (effort && strcmp(effort, "none") != 0);
 }
 
 /* Set whether reasoning is parsed and returned; reasoning_format as llama.cpp's server has it. */
@@ -89,6 +32,7 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
                        ": must be \"none\", \"auto\" or \"deepseek\"");
     c->reasoning_parser = none ? NULL : c->api->chat->reasoning_parser;
     c->no_reasoning = !include;
+    c->requests_reasoning = requests_reasoning(c, body);
     return rc;
 }
 
@@ -143,25 +87,9 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-/* Check that the constraint covers the content, which is the model's whole output. */
-static int hold_content(struct api_call *c, struct err *e)
-{
-    bool reasons = false;
-    if (c->tool_parser)
-        return err_field(e, ERR_UNSUPPORTED, c->constraint_field,
-                         ": not beside tools yet; send tool_choice \"none\", or no tools");
-    int rc = begins_reasoning(c, &reasons, e);
-    if (rc == 0 && reasons)
-        rc = err_field(e, ERR_UNSUPPORTED, c->constraint_field,
-                       ": the prompt begins the model's reasoning, and a constraint on what comes "
-                       "behind it cannot be kept yet; "
-                       "chat_template_kwargs may turn it off (enable_thinking)");
-    c->reasoning_parser = NULL;
-    return rc;
-}
-
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
+    struct tools_spec tools = {0};
     int rc = openai_read(c, body, e);
     if (rc == 0) rc = call_parts(c, 1, e);
     struct part *p = c->part;
@@ -169,12 +97,12 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = read_max_tokens(c, p->request, body, e);
     if (rc == 0) rc = read_chat_logprobs(c, p->request, body, e);
     if (rc == 0) rc = read_messages(c, p, body, e);
-    if (rc == 0) rc = read_tool_choice(c, body, e);
+    if (rc == 0) rc = openai_read_tools(c, &tools, body, e);
     if (rc == 0) rc = read_reasoning(c, body, e);
     if (rc == 0) rc = check_modalities(body, e);
     if (rc == 0) rc = read_echo(c, body, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
-    if (rc == 0 && c->constraint) rc = hold_content(c, e);
+    if (rc == 0) rc = call_hold_message(c, &tools, e);
     /* in some models the marks of reasoning and calls are special tokens */
     if (rc == 0 && (c->tool_parser || c->reasoning_parser)) p->reply.keep_marks = true;
     return rc;

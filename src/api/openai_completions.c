@@ -32,7 +32,8 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
         rc = err_field(e, ERR_UNSUPPORTED, "suffix", ": not supported yet");
     if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
     if (rc == 0) rc = read_prompts(c, body, open_part, e);
-    return rc ? rc : openai_read_format(c, body, e);
+    if (rc == 0) rc = openai_read_format(c, body, e);
+    return rc ? rc : call_hold_text(c, e);
 }
 
 static const struct answer_log nothing;

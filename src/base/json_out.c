@@ -112,6 +112,12 @@ void out_null(struct json_out *o, const char *key)
     buf_add(o->b, "null", 4);
 }
 
+void out_raw(struct json_out *o, const char *key, const char *text, size_t n)
+{
+    place(o, key);
+    buf_add(o->b, text, n);
+}
+
 void out_key(struct json_out *o, const char *text, size_t n)
 {
     if (o->more) buf_add_char(o->b, ',');

@@ -43,6 +43,8 @@ void out_double(struct json_out *o, const char *key, double x); /* json_put_real
 void out_float(struct json_out *o, const char *key, float x);   /* json_put_float */
 void out_flag(struct json_out *o, const char *key, bool x);
 void out_null(struct json_out *o, const char *key);
+/* Append n bytes of JSON: one value. */
+void out_raw(struct json_out *o, const char *key, const char *text, size_t n);
 /* Append any text as a member's key; its value is the next call, with a NULL key. */
 void out_key(struct json_out *o, const char *text, size_t n);
 

@@ -126,12 +126,21 @@ struct chat_delta {
 };
 typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
 
+/* What the text of a message is held to (chat_answer_tag), so that it need not be guessed. */
+struct chat_expected {
+    bool closed; /* reasoning ends at its mark alone */
+    bool either; /* the message is calls, or content: not both */
+    /* borrowed: the text between reasoning and content, other blanks are content; NULL: any */
+    const char *gap;
+};
+
 struct chat_parser_options {
     /* rows of parser.def or their other names; NULL: that part is not parsed and stays content */
     const char *tool_parser, *reasoning_parser;
     /* The request's tools, borrowed until the parser is closed: some families write arguments as
      * raw text, whose type is in the tool's schema. NULL: unknown, a value is JSON if it can be. */
     const struct json *tools;
+    struct chat_expected expected; /* zeroed: nothing is known of the text */
 };
 
 /* Open a parser. Returns ERR_ARG, with the list of names, for an unknown one. One thread at a
@@ -146,6 +155,15 @@ void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_de
 /* End the text: emits everything pending. */
 void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx);
 
+/* Return the part of a message that the text pushed so far ends in. */
+enum chat_place {
+    CHAT_BEFORE,    /* reasoning may begin          */
+    CHAT_INSIDE,    /* reasoning                    */
+    CHAT_AFTER,     /* content or calls             */
+    CHAT_UNDECIDED, /* what may be part of a mark of reasoning */
+};
+enum chat_place chat_parser_place(const struct chat_parser *p);
+
 /* Return true if memory ran out: the deltas emitted since chat_parser_open are incomplete. */
 bool chat_parser_failed(const struct chat_parser *p);
 
@@ -156,6 +174,49 @@ const char *chat_reasoning_parsers(int i);
 /* Return the parser that fits a template's conventions, or NULL. Static strings. */
 const char *chat_tool_parser_of(const struct template *t);
 const char *chat_reasoning_parser_of(const struct template *t);
+
+/* ---- the grammar of an answer ---- */
+
+/* A function that may be called. */
+struct chat_tool {
+    const char *name; /* borrowed [n_name] */
+    size_t n_name;
+    const char *schema; /* borrowed [n_schema]: JSON Schema of its arguments; NULL: any object */
+    size_t n_schema;
+    size_t i; /* its place in the request's tools, for errors */
+};
+
+/* What an answer may be: reasoning as `place` allows, then calls, content or free text with calls in it. */
+struct chat_answer {
+    const struct template *t;                   /* borrowed; NULL: none */
+    const char *tool_parser, *reasoning_parser; /* NULL: none */
+    enum chat_place place;        /* of the prompt's part of the answer; not CHAT_UNDECIDED */
+    const struct chat_tool *tool; /* borrowed [n_tool] */
+    size_t n_tool;                /* 0: no calls */
+    bool one_call;
+    bool
+        no_text; /* calls, or content if there is one; otherwise free text, with calls wherever a mark of one is */
+    const char
+        *content; /* borrowed [n_content]: a structural tag's format of the content; NULL: none */
+    size_t n_content;
+    const char *gap; /* as in struct chat_expected */
+    /* Return the length of the special token at the front of text[0, n), 0 if it begins with none: such a token has no other spelling. */
+    size_t (*special)(const void *arg, const char *text, size_t n);
+    const void *special_arg;
+};
+
+/* Append the structural tag (grammar.h, GRAMMAR_TAG) of an answer. The texts of calls are those of the parser's family.
+ * ERR_ARG, ERR_UNSUPPORTED: the family cannot write what "tools" or "tool_choice" requires. */
+int chat_answer_tag(struct buf *out, const struct chat_answer *a, struct err *e);
+
+/* Return what the parser of such an answer may rely on. */
+struct chat_expected chat_answer_expected(const struct chat_answer *a);
+
+/* Return whether a mark begins the calls of a parser's family; otherwise a message that is one may also be JSON. */
+bool chat_calls_are_marked(const char *tool_parser);
+
+/* Return the blanks that the template writes between reasoning and content. Static, or valid as long as t. */
+const char *chat_reasoning_gap(const struct template *t, const char *reasoning_parser);
 
 /* A whole message, collected by chat_message_add. Zeroed is empty. */
 struct chat_call {

@@ -84,6 +84,7 @@ int chat_parser_open(struct chat_parser **out, const struct chat_parser_options 
     const struct stage both = {.tools = tools >= 0 ? tool_families[tools] : NULL,
                                .reason = reasoning >= 0 ? reason_families[reasoning] : NULL,
                                .schemas = o->tools,
+                               .expected = o->expected,
                                .parser = p};
     p->reasoning = p->tools = both;
     p->reasoning.step = both.reason ? reason_step : NULL;
@@ -121,6 +122,25 @@ const char *chat_reasoning_parser_of(const struct template *t)
     for (int i = 0; i < N_REASON; i++)
         if (opens && strstr(opens, reason_families[i]->open[0])) return reason_families[i]->name;
     return NULL;
+}
+
+const struct tool_family *tool_family_of(const char *name)
+{
+    int at;
+    find(&at, chat_tool_parsers, N_TOOL, "tool-call", name, NULL);
+    return at >= 0 ? tool_families[at] : NULL;
+}
+
+const struct reason_family *reason_family_of(const char *name)
+{
+    int at;
+    find(&at, chat_reasoning_parsers, N_REASON, "reasoning", name, NULL);
+    return at >= 0 ? reason_families[at] : NULL;
+}
+
+enum chat_place chat_parser_place(const struct chat_parser *p)
+{
+    return p->reasoning.step ? reason_place(&p->reasoning) : CHAT_AFTER;
 }
 
 /* ---- deltas ---- */

@@ -134,9 +134,15 @@ struct stage {
     int state;
     size_t n_emitted; /* bytes of the current part emitted so far */
     struct scan scan;
+    struct chat_expected expected;
 };
 
 step_fn tool_step, reason_step;
+enum chat_place reason_place(const struct stage *s); /* of a reasoning stage */
+
+/* The family of a name of parser.def; NULL: there is none. */
+const struct tool_family *tool_family_of(const char *name);
+const struct reason_family *reason_family_of(const char *name);
 
 /* Return whether text[0, n), which begins with s->tools->begin, is a call. Used by the reasoning
  * stage, because a call may come without the mark that ends the reasoning. s->scan is zero for a

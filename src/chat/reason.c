@@ -80,7 +80,7 @@ static size_t step_mark(struct stage *s, const struct tool_family *tools, const 
 static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *tools = s->tools;
-    const char *mark = tools ? tools->begin[0] : NULL;
+    const char *mark = tools && !s->expected.closed ? tools->begin[0] : NULL;
     const char *call = mark ? memmem(text, n, mark, strlen(mark)) : NULL;
     size_t before = call ? (size_t)(call - text) : n;
     const char *p = memmem(text, before, s->reason->close[0], strlen(s->reason->close[0]));
@@ -107,12 +107,33 @@ static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
     return n;
 }
 
-static size_t step_blanks(struct stage *s, const char *text, size_t n)
+/* Consume the expected gap if the text begins with it. */
+static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
 {
+    const char *gap = s->expected.gap;
+    if (text_may_begin(text, n, gap) && !end) return 0;
+    s->state = AFTER;
+    size_t k = text_begins(text, n, gap) ? strlen(gap) : 0;
+    parser_pass(s, text + k, n - k);
+    return n;
+}
+
+static size_t step_blanks(struct stage *s, const char *text, size_t n, bool end)
+{
+    if (s->expected.gap) return step_gap(s, text, n, end);
     size_t blank = space_front(text, n);
     if (blank < n) s->state = AFTER;
     if (blank == 0) parser_pass(s, text, n);
     return blank ? blank : n;
+}
+
+enum chat_place reason_place(const struct stage *s)
+{
+    const char *text = s->held.n ? s->held.data : "";
+    size_t n = s->held.n;
+    if (s->state == BEFORE) return space_front(text, n) < n ? CHAT_UNDECIDED : CHAT_BEFORE;
+    if (s->state != INSIDE && s->state != DRAFT) return CHAT_AFTER;
+    return text_partial(text, n, s->reason->close[0]) ? CHAT_UNDECIDED : CHAT_INSIDE;
 }
 
 size_t reason_step(struct stage *s, const char *text, size_t n, bool end)
@@ -127,7 +148,7 @@ size_t reason_step(struct stage *s, const char *text, size_t n, bool end)
     case DRAFT:
         return step_draft(s, text, n, end);
     case BLANKS:
-        return step_blanks(s, text, n);
+        return step_blanks(s, text, n, end);
     default:
         parser_pass(s, text, n);
         return n;

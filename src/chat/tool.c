@@ -5,6 +5,8 @@
  * A call ends with its body, so an end mark inside an argument, or a missing one, is harmless.
  * Blanks around calls are dropped. Text that only resembles a call is content, unchanged.
  *
+ * If a message is calls or content, but not both (struct chat_expected), content makes the rest PLAIN.
+ *
  * Without `begin` a message consists only of calls: TEXT --body--> GAP --separator, body--> GAP;
  * any other text makes the rest PLAIN. */
 #include "chat/parser_impl.h"
@@ -15,6 +17,7 @@ enum { TEXT, CLOSE, GAP, PLAIN };
 
 static size_t content(struct stage *s, const char *text, size_t n)
 {
+    if (s->expected.either) s->state = PLAIN;
     parser_emit(s, CHAT_CONTENT, text, n);
     return n;
 }
@@ -110,6 +113,7 @@ size_t tool_step(struct stage *s, const char *text, size_t n, bool end)
 {
     size_t k = 0;
     if (!s->tools->begin[0]) return step_unmarked(s, text, n, end);
+    if (s->state == PLAIN) return content(s, text, n);
     if (s->state == CLOSE) k = step_close(s, text, n, end);
     if (k == 0 && s->state == GAP) k = step_gap(s, text, n, end);
     if (k == 0 && s->state == TEXT) k = step_text(s, text, n, end);

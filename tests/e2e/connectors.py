@@ -20,8 +20,8 @@ TALK = [{"role": "system", "content": "You are kind."}, {"role": "user", "conten
 SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Get the weather of a city", "parameters": SHAPE}}
 SUNNY = '{"weather": "sunny", "temperature": 21}'
-MESSAGES, FORMATS, RESPONSES, ANTHROPIC, OLLAMA, RERANK, TGI = (
-    "images", "F: forced tools", "G: Responses", "G: Anthropic", "G: Ollama", "G: rerank", "G: TGI")
+MESSAGES, RESPONSES, ANTHROPIC, OLLAMA, RERANK, TGI = (
+    "images", "G: Responses", "G: Anthropic", "G: Ollama", "G: rerank", "G: TGI")
 REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "endpoint \"/")  # by the server, not by a client that changed
 failed = 0
 
@@ -120,11 +120,11 @@ def openai():
         asked = [a.chat.completions.create(model=MODEL, messages=ASK, temperature=0, max_tokens=20) for _ in range(32)]
         assert len({x.choices[0].message.content for x in await asyncio.gather(*asked)}) == 1
 
-    @row("tool_choice required", waits=FORMATS)
+    @row("tool_choice required")
     def _():
         chat(tools=[TOOL], tool_choice="required")
 
-    @row("tool_choice with a name", waits=FORMATS)
+    @row("tool_choice with a name")
     def _():
         chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "get_weather"}})
 
@@ -263,8 +263,8 @@ def langchain():
         raises("NotFoundError", lambda: model(model="gpt-9").invoke(SUM))
 
     ann = "My name is Ann. I am 42. Answer as JSON."
-    for method, waits in (("json_schema", None), ("function_calling", FORMATS)):
-        @row(f"with_structured_output {method}", waits=waits)
+    for method in ("json_schema", "function_calling"):
+        @row(f"with_structured_output {method}")
         def _():
             assert model().with_structured_output(person(), method=method).invoke(ann)
 
@@ -275,7 +275,7 @@ def langchain():
         except Exception as e:
             assert type(e).__name__ == "LengthFinishReasonError", e
 
-    @row("tool_choice any", waits=FORMATS)
+    @row("tool_choice any")
     def _():
         model().bind_tools([TOOL], tool_choice="any").invoke(WEATHER)
 
@@ -306,7 +306,7 @@ def llamaindex():
     def _():
         assert len(OpenAILikeEmbedding(model_name=MODEL, api_base=URL, api_key=KEY).get_text_embedding("a")) > 8
 
-    @row("as_structured_llm", waits=FORMATS)
+    @row("as_structured_llm")
     def _():
         llm.as_structured_llm(person()).complete("My name is Ann, 42.")
 
@@ -315,8 +315,8 @@ def instructor():
     import instructor as package
     import openai as client
 
-    for mode, waits in (("TOOLS", FORMATS), ("JSON_SCHEMA", None)):
-        @row(f"mode {mode}", waits=waits)
+    for mode in ("TOOLS", "JSON_SCHEMA"):
+        @row(f"mode {mode}")
         def _():
             c = package.from_openai(client.OpenAI(base_url=URL, api_key=KEY, max_retries=0), mode=getattr(package.Mode, mode))
             c.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "My name is Ann. I am 42 years old."}],
@@ -361,7 +361,7 @@ def pydantic_ai():
             return SUNNY
         assert agent.run_sync(WEATHER).output and called
 
-    @row("output_type", waits=FORMATS)
+    @row("output_type")
     def _():
         Agent(model, output_type=person(), model_settings=cold).run_sync("My name is Ann. I am 42 years old.")
 
@@ -416,7 +416,7 @@ def smolagents():
         errors = [str(s.error) for s in made.memory.steps if getattr(s, "error", None)]
         assert not any("400" in e for e in errors), errors
 
-    @row("ToolCallingAgent", waits=FORMATS)
+    @row("ToolCallingAgent")
     def _():
         agent(ToolCallingAgent)
 

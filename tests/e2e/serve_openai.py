@@ -225,8 +225,10 @@ def tools():
     strict = {**TOOL, "function": {**TOOL["function"], "strict": True}}
     assert chat(**{**body, "tools": [strict]}).choices[0].message.tool_calls == whole.message.tool_calls or calls
     refused(lambda: chat(tools=[{"type": "custom", "custom": {"name": "x"}}]), "tools")
-    refused(lambda: chat(tools=[TOOL], tool_choice="required"), "tool_choice")
-    refused(lambda: chat(tools=[TOOL], tool_choice={"type": "function", "function": {"name": "get_weather"}}), "tool_choice")
+    for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+        forced = chat(tools=[TOOL], tool_choice=choice, parallel_tool_calls=False).choices[0]
+        assert [c.function.name for c in forced.message.tool_calls] == ["get_weather"] and forced.finish_reason == "tool_calls", forced
+    refused(lambda: chat(tool_choice="required"), "tool_choice")
 
 
 def embeddings():

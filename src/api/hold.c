@@ -1,0 +1,241 @@
+/* hold.c - constraints of messages: the grammar of a whole answer with the model's reasoning, calls
+ * and content (chat_answer_tag).
+ *
+ * Reasoning that the prompt begins is free up to its closing mark. If the model would have to begin
+ * it, the request must turn it on: otherwise a model that seldom reasons would do so whenever the
+ * constraint excludes its usual first token. Constraints other than on JSON start at the first byte,
+ * because a text that they allow may begin with the mark of reasoning. */
+#include "dialect.h"
+
+#include <string.h>
+
+static bool is_json(const struct constraint_spec *spec)
+{
+    return spec->kind == GRAMMAR_SCHEMA || spec->kind == GRAMMAR_OBJECT;
+}
+
+/* ---- content, as a format of a structural tag ---- */
+
+static int put_schema(struct json_out *o, const char *text, size_t n, struct err *why)
+{
+    struct json *schema = NULL;
+    struct buf b = {0};
+    int rc = json_parse(&schema, text, n, NULL, why);
+    if (rc == 0) rc = check_numbers(schema, why);
+    if (rc == 0) json_put(&b, schema);
+    out_word(o, "type", "json_schema");
+    out_raw(o, "json_schema", b.data ? b.data : "", b.n);
+    if (rc == 0 && b.failed) rc = err_memory(why, "a schema", n);
+    json_drop(schema);
+    buf_deinit(&b);
+    return rc;
+}
+
+static int put_choice(struct json_out *o, const char *text, size_t n, struct err *why)
+{
+    struct json *list = NULL;
+    int rc = json_parse(&list, text, n, NULL, why);
+    out_word(o, "type", "or");
+    out_list(o, "elements");
+    for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
+        size_t n_one = 0;
+        const char *one = json_text(json_item(list, i), &n_one);
+        if (!one) rc = err_set(why, ERR_FORMAT, "item %zu: expected a string", i);
+        out_object(o, NULL);
+        out_word(o, "type", "const_string");
+        out_text(o, "value", one, n_one);
+        out_end(o);
+    }
+    out_end(o);
+    json_drop(list);
+    return rc;
+}
+
+/* Put the members of a structural tag's format. */
+static int put_tag(struct json_out *o, const char *text, size_t n, struct err *why)
+{
+    struct json *tag = NULL;
+    int rc = json_parse(&tag, text, n, NULL, why);
+    if (rc == 0) rc = check_numbers(tag, why);
+    const struct json *format = json_field(tag, "format");
+    if (!format) format = tag;
+    if (rc == 0 && !json_field(format, "type"))
+        rc = err_set(why, ERR_UNSUPPORTED, "a structural tag after reasoning needs a \"type\"");
+    for (void *it = json_first(format); rc == 0 && it; it = json_next(format, it)) {
+        size_t n_key;
+        const char *key = json_it_key(it, &n_key);
+        struct buf value = {0};
+        json_put(&value, json_it_value(it));
+        out_key(o, key, n_key);
+        out_raw(o, NULL, value.data ? value.data : "", value.n);
+        if (value.failed) rc = err_memory(why, "a grammar", value.n);
+        buf_deinit(&value);
+    }
+    json_drop(tag);
+    return rc;
+}
+
+static int put_content(struct buf *b, const struct constraint_spec *spec, struct err *why)
+{
+    static const char object[] = "{\"type\":\"object\"}";
+    struct json_out o = {.b = b};
+    int rc = 0;
+    out_object(&o, NULL);
+    if (spec->kind == GRAMMAR_OBJECT) {
+        rc = put_schema(&o, object, sizeof object - 1, why);
+    } else if (spec->kind == GRAMMAR_SCHEMA) {
+        rc = put_schema(&o, spec->text, spec->n, why);
+    } else if (spec->kind == GRAMMAR_CHOICE) {
+        rc = put_choice(&o, spec->text, spec->n, why);
+    } else if (spec->kind == GRAMMAR_TAG) {
+        rc = put_tag(&o, spec->text, spec->n, why);
+    } else if (spec->kind == GRAMMAR_LARK) {
+        rc = err_set(why, ERR_UNSUPPORTED, "a Lark grammar cannot follow reasoning yet");
+    } else {
+        bool regex = spec->kind == GRAMMAR_REGEX;
+        out_word(&o, "type", regex ? "regex" : "grammar");
+        out_text(&o, regex ? "pattern" : "grammar", spec->text, spec->n);
+    }
+    out_end(&o);
+    if (rc == 0 && b->failed) rc = err_memory(why, "a grammar", b->n);
+    return rc;
+}
+
+/* ---- the grammar ---- */
+
+static size_t special_token(const void *tokenizer, const char *text, size_t n)
+{
+    enum { SPECIAL_BYTE_MAX = 64 };
+    for (size_t k = n < SPECIAL_BYTE_MAX ? n : SPECIAL_BYTE_MAX; k > 0; k--) {
+        int32_t id = tokenizer_find(tokenizer, text, k);
+        if (id >= 0 && (tokenizer_is_special(tokenizer, id) || tokenizer_is_eog(tokenizer, id)))
+            return k;
+    }
+    return 0;
+}
+
+/* Compile an answer's tag. The error has a field only if chat_answer_tag fails. */
+static int compile(struct api_call *c, const struct chat_answer *a, const char *field,
+                   struct err *why)
+{
+    struct buf b = {0};
+    int rc = chat_answer_tag(&b, a, why);
+    struct constraint_spec tag = {
+        .field = field, .kind = GRAMMAR_TAG, .text = b.data, .n = b.n, .options = c->spec.options};
+    if (rc == 0) rc = call_compile(c, &tag, why);
+    buf_deinit(&b);
+    return rc;
+}
+
+static void drop(struct api_call *c)
+{
+    if (c->constraint) c->constraint->op->close(c->constraint);
+    c->constraint = NULL;
+}
+
+/* Return the error of compiling a tool's arguments alone, 0 if there is none. */
+static int refuse_tool(struct api_call *c, const struct chat_answer *a, const struct chat_tool *t,
+                       struct err *e)
+{
+    struct constraint_spec schema = {
+        .kind = GRAMMAR_SCHEMA, .text = t->schema, .n = t->n_schema, .options = c->spec.options};
+    struct chat_answer one = *a;
+    struct err why = {0};
+    if (!t->schema) return 0;
+    one.tool = t, one.n_tool = 1, one.content = NULL;
+    int rc = call_compile(c, &schema, &why);
+    drop(c);
+    if (rc == 0) rc = compile(c, &one, "tools", &why);
+    drop(c);
+    return rc ? err_field(e, rc, "tools", "[%zu].function.parameters: %s", t->i, why.text) : 0;
+}
+
+/* Find the cause of a failure: the constraint, the schema of a tool, or only all of them together. */
+static int refuse(struct api_call *c, const struct chat_answer *a, const char *field, int code,
+                  const struct err *why, struct err *e)
+{
+    if (why->field[0]) return *e = *why, code;
+    int rc = a->content ? call_hold_text(c, e) : 0;
+    drop(c);
+    for (size_t i = 0; rc == 0 && i < a->n_tool; i++) rc = refuse_tool(c, a, &a->tool[i], e);
+    return rc ? rc : err_field(e, code, field, ": %s", why->text);
+}
+
+/* ---- a message ---- */
+
+/* Check that the constraint and the tools can be combined. */
+static int check_together(const struct api_call *c, const struct tools_spec *tools, struct err *e)
+{
+    const struct constraint_spec *spec = &c->spec;
+    bool unmarked = c->tool_parser && !chat_calls_are_marked(c->tool_parser);
+    if (!spec->field || !c->tool_parser) return 0;
+    if (tools->must && strcmp(spec->field, "response_format") != 0)
+        return err_field(e, ERR_ARG, spec->field,
+                         ": must not come with another constraint, tool_choice");
+    if (!is_json(spec))
+        return err_field(e, ERR_UNSUPPORTED, spec->field,
+                         ": must be a constraint on JSON if there are tools; send tool_choice "
+                         "\"none\", or no tools");
+    if (unmarked && !tools->must)
+        return err_field(e, ERR_UNSUPPORTED, spec->field,
+                         ": not beside tools, whose calls this model writes as JSON without a "
+                         "mark; send tool_choice \"none\" or \"required\"");
+    return 0;
+}
+
+/* Set the place at which the answer begins. */
+static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, struct err *e)
+{
+    bool begun = false, calls = a->n_tool && a->no_text;
+    int rc = begun_place(c, &a->place, &begun, e);
+    if (rc != 0) return rc;
+    if (a->place == CHAT_UNDECIDED)
+        return err_field(e, ERR_UNSUPPORTED, "continue_final_message",
+                         ": the message ends within a mark of reasoning, and is held to %s",
+                         c->spec.field ? c->spec.field : "tools");
+    if (begun && calls && (c->spec.field || !chat_calls_are_marked(a->tool_parser)))
+        return err_field(e, ERR_UNSUPPORTED, "continue_final_message",
+                         ": the message has content, and calls cannot follow it here");
+    bool may_reason = c->reasoning_parser && !any_text && (c->requests_reasoning || !a->no_text);
+    if (a->place == CHAT_BEFORE && !may_reason) a->place = CHAT_AFTER;
+    return 0;
+}
+
+static int hold(struct api_call *c, const struct chat_answer *a, const char *field, struct err *e)
+{
+    struct err why = {0};
+    c->expected = chat_answer_expected(a);
+    int rc = compile(c, a, field, &why);
+    return rc ? refuse(c, a, field, rc, &why, e) : 0;
+}
+
+int call_hold_message(struct api_call *c, const struct tools_spec *tools, struct err *e)
+{
+    const struct chat *chat = c->api->chat;
+    bool content = c->spec.field && !tools->must, any_text = content && !is_json(&c->spec);
+    struct chat_answer a = {.t = chat->t,
+                            .tool_parser = chat->tool_parser,
+                            .reasoning_parser = chat->reasoning_parser,
+                            .one_call = tools->one,
+                            .no_text = tools->must || content,
+                            .special = special_token,
+                            .special_arg = c->api->session->tokenizer};
+    struct buf b = {0};
+    struct err why = {0};
+    int rc = check_together(c, tools, e);
+    bool callable = c->tool_parser || tools->must;
+    if (callable && (tools->field || content)) a.tool = tools->tool, a.n_tool = tools->n;
+    if (rc != 0 || (!content && a.n_tool == 0)) return rc;
+    rc = find_place(c, &a, any_text, e);
+    if (a.n_tool == 0 && a.place == CHAT_AFTER) c->reasoning_parser = NULL;
+    if (rc != 0 || (a.n_tool == 0 && a.place == CHAT_AFTER)) return rc ? rc : call_hold_text(c, e);
+    if (any_text) a.gap = chat_reasoning_gap(chat->t, chat->reasoning_parser);
+    if (content && put_content(&b, &c->spec, &why) != 0) {
+        rc = err_field(e, why.code, c->spec.field, "%s: %s", c->spec.place, why.text);
+    } else {
+        if (content) a.content = b.data, a.n_content = b.n;
+        rc = hold(c, &a, tools->field ? tools->field : c->spec.field, e);
+    }
+    buf_deinit(&b);
+    return rc;
+}
