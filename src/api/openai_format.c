@@ -97,18 +97,20 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
 /* ---- structured_outputs ---- */
 
 static const struct kind {
-    const char *name,
-        *old; /* a member of structured_outputs; the older field of the body (NULL: none) */
+    const char *name; /* member of structured_outputs */
+    const char *old;  /* field of the body with the same meaning */
     enum grammar_kind kind;
     enum form form;
 } kinds[] = {{"json", "guided_json", GRAMMAR_SCHEMA, FORM_SCHEMA},
              {"regex", "guided_regex", GRAMMAR_REGEX, FORM_TEXT},
              {"choice", "guided_choice", GRAMMAR_CHOICE, FORM_LIST},
              {"grammar", "guided_grammar", GRAMMAR_GBNF, FORM_TEXT},
-             {"structural_tag", NULL, GRAMMAR_TAG, FORM_TAG},
+             {"structural_tag", "structural_tag", GRAMMAR_TAG, FORM_TAG},
              {"json_schema", "json_schema", GRAMMAR_SCHEMA,
               FORM_SCHEMA}, /* llama.cpp's, a field of the body only */
-             {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT}};
+             {"grammar", "grammar", GRAMMAR_GBNF, FORM_TEXT},
+             {"regex", "regex", GRAMMAR_REGEX, FORM_TEXT}, /* SGLang's */
+             {"grammar", "ebnf", GRAMMAR_GBNF, FORM_TEXT}};
 enum { N_MEMBER = 5, N_KIND = sizeof kinds / sizeof *kinds };
 
 /* Check the members that change the form of JSON, have no effect, or are unknown. */
@@ -179,7 +181,6 @@ int openai_read_format(struct api_call *c, const struct json *body, struct err *
 {
     int rc = read_format(c, body, e);
     if (rc == 0) rc = read_structured(c, body, e);
-    for (int i = 0; rc == 0 && i < N_KIND; i++)
-        if (kinds[i].old) rc = read_alone(c, &kinds[i], body, e);
+    for (int i = 0; rc == 0 && i < N_KIND; i++) rc = read_alone(c, &kinds[i], body, e);
     return rc;
 }

@@ -129,7 +129,8 @@ def every_field():
                                         ({"response_format": {"type": "structural_tag", **old}}, triggered, 0), ({"guided_json": PERSON}, is_json(PERSON), 1),
                                         ({"guided_regex": regex}, matches, 1), ({"guided_choice": choice}, among, 1),
                                         ({"guided_grammar": gbnf}, balanced, 0), ({"json_schema": PERSON}, is_json(PERSON), 1),
-                                        ({"grammar": gbnf}, balanced, 0)):
+                                        ({"grammar": gbnf}, balanced, 0), ({"ebnf": gbnf}, balanced, 0),
+                                        ({"regex": regex}, matches, 1), ({"structural_tag": json.dumps(tag)}, tagged, 1)):
                 holds(same_streamed(tiny, chat, temperature=temperature, **field), judge, least if temperature else 0)
 
 
@@ -258,6 +259,8 @@ def refusals():
         refused("grammar", chat=chat, grammar="x ::= y")
         refused("grammar", chat=chat, says="not defined: Y", grammar="start: Y")
         refused("json_schema", chat=chat, json_schema=["a"])
+        refused("regex", chat=chat, says="guided_choice", guided_choice=["a"], regex="a")
+        refused("guided_whitespace_pattern", chat=chat, guided_json={}, guided_whitespace_pattern=" ")
         refused("structured_outputs", chat=chat, says="got 2", structured_outputs={"regex": "a", "choice": ["a"]})
         refused("structured_outputs", chat=chat, says="got 0", structured_outputs={"disable_any_whitespace": True})
         refused("structured_outputs", chat=chat, says=".structural_tag", structured_outputs={"structural_tag": "{}"})
