@@ -243,8 +243,11 @@ static void calls(struct rig *r, const char *body, const char *only, size_t n_ma
         const char *name = text_at(json_item(list, i), "function.name");
         const char *arguments = text_at(json_item(list, i), "function.arguments");
         if (only && strcmp(name, only) != 0) test_fail(__FILE__, __LINE__, "%s: %s", body, name);
-        if (strcmp(arguments, "{\"city\":\"Paris\"}") != 0)
-            EXPECT_TEXT(arguments, "{\"city\":\"Rome\"}");
+        struct json *read = NULL; /* their spelling is the model's */
+        NEED(json_parse(&read, arguments, strlen(arguments), NULL, NULL) == 0);
+        EXPECT(json_count(read) == 1);
+        if (strcmp(text_at(read, "city"), "Paris") != 0) EXPECT_TEXT(text_at(read, "city"), "Rome");
+        json_drop(read);
     }
     json_drop(got);
 }

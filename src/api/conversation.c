@@ -49,9 +49,14 @@ int begun_place(const struct api_call *c, enum chat_place *out, bool *content, s
 /* Open a parser of a choice, behind the prompt's part of the answer. */
 static int open_parser(const struct api_call *c, struct chat_parser **out, struct err *e)
 {
-    const struct chat_parser_options o = {.tool_parser = c->tool_parser,
+    /* Without calls, a family may still have marks around content. A constraint is the content as
+     * it is. */
+    bool plain = !c->tool_parser && !c->constraint;
+    const struct chat_parser_options o = {.tool_parser =
+                                              plain ? c->api->chat->tool_parser : c->tool_parser,
                                           .reasoning_parser = c->reasoning_parser,
                                           .tools = c->tools,
+                                          .no_calls = plain,
                                           .expected = c->expected};
     int rc = chat_parser_open(out, &o, e);
     if (rc == 0 && c->n_begun) chat_parser_push(*out, c->begun, c->n_begun, NULL, NULL);

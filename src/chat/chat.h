@@ -140,6 +140,9 @@ struct chat_parser_options {
     /* The request's tools, borrowed until the parser is closed: some families write arguments as
      * raw text, whose type is in the tool's schema. NULL: unknown, a value is JSON if it can be. */
     const struct json *tools;
+    /* Calls are content; of the tool parser only the marks that its family puts around content
+     * are read. */
+    bool no_calls;
     struct chat_expected expected; /* zeroed: nothing is known of the text */
 };
 

@@ -166,14 +166,33 @@ FUZZ(conversation)
     json_drop(j);
 }
 
+static const char tools_text[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{\"s\":{\"type\":\"string\"},\"i\":{\"type\":\"integer\"},\"o\":{\"$ref\":\"#"
+    "\"},"
+    "\"u\":{\"anyOf\":[{\"type\":\"array\",\"items\":{\"$ref\":\"#/properties/"
+    "s\"}},{\"$ref\":\"#\"}]"
+    "}}}}}]";
+
+/* The first two bytes choose the families. */
 static void read_output(struct chat_message *m, const char *text, size_t n, size_t n_piece)
 {
+    static struct json *tools;
     struct chat_parser *p = NULL;
-    if (chat_parser_open(
-            &p, &(struct chat_parser_options){.tool_parser = "hermes", .reasoning_parser = "think"},
-            NULL) != 0)
-        abort();
-    for (size_t i = 0; i < n; i += n_piece)
+    struct err e;
+    int n_tool = 0, n_reason = 0;
+    while (chat_tool_parsers(n_tool + 1)) n_tool++;
+    while (chat_reasoning_parsers(n_reason + 1)) n_reason++;
+    if (!tools) json_parse(&tools, tools_text, strlen(tools_text), NULL, &e);
+    size_t head = n < 2 ? n : 2;
+    struct chat_parser_options o = {
+        .tool_parser = head ? chat_tool_parsers((unsigned char)text[0] % n_tool) : NULL,
+        .reasoning_parser =
+            head == 2 ? chat_reasoning_parsers((unsigned char)text[1] % n_reason) : NULL,
+        .tools = n % 2 ? tools : NULL,
+        .no_calls = n % 7 == 0};
+    if (chat_parser_open(&p, &o, NULL) != 0) abort();
+    for (size_t i = head; i < n; i += n_piece)
         chat_parser_push(p, text + i, n_piece < n - i ? n_piece : n - i, chat_message_add, m);
     chat_parser_finish(p, chat_message_add, m);
     chat_parser_close(p);
@@ -184,15 +203,113 @@ static bool differs(const struct buf *a, const struct buf *b)
     return a->n != b->n || (a->n > 0 && memcmp(a->data, b->data, a->n) != 0);
 }
 
+/* Fragments of the families' syntax reach deeper than random bytes. */
+static void add_mark(struct buf *b, uint8_t c)
+{
+    static const char *const marks[] = {"<tool_call>",
+                                        "</tool_call>",
+                                        "{\"name\": \"f\", ",
+                                        "\"arguments\": {",
+                                        "\"a\": 1",
+                                        "}",
+                                        "]",
+                                        "[",
+                                        "<function=f>\n",
+                                        "<parameter=s>\n",
+                                        "\n</parameter>\n",
+                                        "</function>",
+                                        "<parameter=u>",
+                                        "</parameter>",
+                                        "f",
+                                        "<arg_key>i</arg_key>",
+                                        "<arg_value>",
+                                        "</arg_value>",
+                                        "<invoke name=\"f\">",
+                                        "</invoke>",
+                                        "<parameter name=\"i\">",
+                                        "<minimax:tool_call>",
+                                        "]<]minimax[>[",
+                                        "<tool_call>]<]minimax[>[<invoke name=\"f\">",
+                                        "]<]minimax[>[<u>",
+                                        "]<]minimax[>[</u>",
+                                        "]<]minimax[>[<item>",
+                                        "]<]minimax[>[</item>",
+                                        "<｜DSML｜invoke name=\"f\">",
+                                        "<｜DSML｜parameter name=\"s\" string=\"true\">",
+                                        "</｜DSML｜parameter>",
+                                        "<｜tool▁call▁begin｜>",
+                                        "function<｜tool▁sep｜>",
+                                        "<｜tool▁sep｜>",
+                                        "```json\n",
+                                        "```",
+                                        "<|tool_call_begin|>functions.f:0",
+                                        "<|tool_call_argument_begin|>",
+                                        "<|START_ACTION|>",
+                                        "{\"tool_call_id\": \"0\", \"tool_name\": \"f\", ",
+                                        "<|START_TEXT|>",
+                                        "<|tool_call>call:f{",
+                                        "s:",
+                                        "<|\"|>",
+                                        ",",
+                                        "}<tool_call|>",
+                                        "<|tool_call_start|>[",
+                                        "f(s=",
+                                        "'a'",
+                                        "\"\"\"",
+                                        "\\u00e9",
+                                        "\\x41",
+                                        "True",
+                                        "{'k': (1, 2)}",
+                                        ")",
+                                        "functools[",
+                                        "[TOOL_CALLS]",
+                                        "[ARGS]",
+                                        "[CALL_ID]",
+                                        ">>>",
+                                        "all\n",
+                                        "<function name=\"f\"><param name=\"s\">",
+                                        "<![CDATA[",
+                                        "]]>",
+                                        "<|channel|>analysis",
+                                        "<|channel|>final",
+                                        "<|message|>",
+                                        " to=functions.f",
+                                        "<|end|>",
+                                        "<|start|>assistant",
+                                        "<think>",
+                                        "</think>",
+                                        "[THINK]",
+                                        "[/THINK]",
+                                        "<|channel>thought\n",
+                                        "<channel|>",
+                                        "<|START_THINKING|>",
+                                        "<|END_THINKING|>",
+                                        "; ",
+                                        "\n"};
+    buf_add_text(b, marks[c % (sizeof marks / sizeof *marks)]);
+}
+
 FUZZ(chat_parse)
 {
     struct chat_message whole = {0}, cut = {0};
-    read_output(&whole, (const char *)data, n, n + 1);
-    read_output(&cut, (const char *)data, n, 1 + n % 5);
+    struct buf text = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (i >= 2 && ((data[i] < 0x20 && data[i] != '\n') || data[i] >= 0x7F))
+            add_mark(&text, data[i]);
+        else
+            buf_add_char(&text, (char)data[i]);
+    }
+    read_output(&whole, text.n ? text.data : "", text.n, text.n + 1);
+    read_output(&cut, text.n ? text.data : "", text.n, 1 + n % 5);
     if (differs(&whole.content, &cut.content) || differs(&whole.reasoning, &cut.reasoning) ||
         whole.n_call != cut.n_call)
         abort();
+    for (size_t i = 0; i < whole.n_call; i++)
+        if (strcmp(whole.call[i].name, cut.call[i].name) != 0 ||
+            differs(&whole.call[i].arguments, &cut.call[i].arguments))
+            abort();
     if (whole.n_call > 0) fuzz_accepted();
     chat_message_deinit(&whole);
     chat_message_deinit(&cut);
+    buf_deinit(&text);
 }

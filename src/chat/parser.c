@@ -6,6 +6,7 @@
 
 #include "base/names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,15 @@
 enum { HELD_BYTE_MAX = 4 << 20, PIECE_BYTE_MAX = 64 << 10 };
 
 struct chat_parser {
-    struct stage reasoning, tools;
+    struct stage reasoning, tools, trial;
     chat_delta_fn *fn; /* callback of the call in progress */
     void *ctx;
     int n_call;
     bool failed;
+    /* a delta that is not emitted yet: the pieces of one push are put together */
+    struct chat_delta pending; /* text NULL: none */
+    char name[NAME_ROOM], id[NAME_ROOM];
+    struct buf text;
 };
 
 static const struct tool_family *const tool_families[] = {
@@ -43,52 +48,85 @@ enum {
 
 /* ---- the table ---- */
 
-/* Find a name among the first n. Sets *at to its position, -1 if name is NULL; or returns
- * ERR_ARG. */
-static int find(int *at, name_fn *names, int n, const char *what, const char *name, struct err *e)
+const struct tool_family *tool_family_of(const char *name)
 {
-    struct buf known = {0};
-    *at = -1;
-    for (int i = 0; name && i < n; i++) {
-        if (strcmp(names(i), name) == 0) *at = i;
-        buf_addf(&known, "%s%s", i ? ", " : "", names(i));
+    for (int i = 0; name && i < N_TOOL; i++) {
+        if (strcmp(name, tool_families[i]->name) == 0) return tool_families[i];
+        for (const char *const *a = tool_families[i]->alias; *a; a++)
+            if (strcmp(name, *a) == 0) return tool_families[i];
     }
-    bool ok = !name || *at >= 0;
-    if (!ok)
-        err_set(e, ERR_ARG, "%s parser \"%.60s\" not found; available: %s", what, name, known.data);
-    buf_deinit(&known);
-    return ok ? 0 : ERR_ARG;
+    return NULL;
+}
+
+const struct reason_family *reason_family_of(const char *name)
+{
+    for (int i = 0; name && i < N_REASON; i++) {
+        if (strcmp(name, reason_families[i]->name) == 0) return reason_families[i];
+        for (const char *const *a = reason_families[i]->alias; *a; a++)
+            if (strcmp(name, *a) == 0) return reason_families[i];
+    }
+    return NULL;
+}
+
+/* Return the i-th other name of all families, counted from 0, then "none", then NULL. */
+static const char *tool_alias(int i)
+{
+    for (int k = 0; k < N_TOOL; k++)
+        for (const char *const *a = tool_families[k]->alias; *a; a++)
+            if (i-- == 0) return *a;
+    return i == 0 ? "none" : NULL;
+}
+
+static const char *reason_alias(int i)
+{
+    for (int k = 0; k < N_REASON; k++)
+        for (const char *const *a = reason_families[k]->alias; *a; a++)
+            if (i-- == 0) return *a;
+    return i == 0 ? "none" : NULL;
 }
 
 const char *chat_tool_parsers(int i)
 {
-    return i < N_TOOL ? tool_families[i]->name : i == N_TOOL ? "none" : NULL;
+    return i < N_TOOL ? tool_families[i]->name : tool_alias(i - N_TOOL);
 }
 
 const char *chat_reasoning_parsers(int i)
 {
-    return i < N_REASON ? reason_families[i]->name : i == N_REASON ? "none" : NULL;
+    return i < N_REASON ? reason_families[i]->name : reason_alias(i - N_REASON);
+}
+
+static int unknown(const char *what, const char *name, name_fn *names, int n, struct err *e)
+{
+    struct buf known = {0};
+    for (int i = 0; i < n; i++) buf_addf(&known, "%s%s", i ? ", " : "", names(i));
+    int rc = err_set(e, ERR_ARG, "%s parser \"%.60s\" not found; available: %s", what, name,
+                     known.data ? known.data : "");
+    buf_deinit(&known);
+    return rc;
 }
 
 int chat_parser_open(struct chat_parser **out, const struct chat_parser_options *o, struct err *e)
 {
-    int tools, reasoning;
+    const struct tool_family *tools = tool_family_of(o->tool_parser);
+    const struct reason_family *reason = reason_family_of(o->reasoning_parser);
     *out = NULL;
-    int rc = find(&tools, chat_tool_parsers, N_TOOL, "tool-call", o->tool_parser, e);
-    if (rc == 0)
-        rc =
-            find(&reasoning, chat_reasoning_parsers, N_REASON, "reasoning", o->reasoning_parser, e);
-    if (rc != 0) return rc;
+    if (o->tool_parser && !tools)
+        return unknown("tool-call", o->tool_parser, chat_tool_parsers, N_TOOL, e);
+    if (o->reasoning_parser && !reason)
+        return unknown("reasoning", o->reasoning_parser, chat_reasoning_parsers, N_REASON, e);
     struct chat_parser *p = calloc(1, sizeof *p);
     if (!p) return err_memory(e, "a chat parser", sizeof *p);
-    const struct stage both = {.tools = tools >= 0 ? tool_families[tools] : NULL,
-                               .reason = reasoning >= 0 ? reason_families[reasoning] : NULL,
+    const struct stage both = {.tools = tools,
+                               .reason = reason,
                                .schemas = o->tools,
+                               .no_calls = o->no_calls,
                                .expected = o->expected,
-                               .parser = p};
+                               .parser = p,
+                               .trial = &p->trial};
     p->reasoning = p->tools = both;
-    p->reasoning.step = both.reason ? reason_step : NULL;
-    p->tools.step = both.tools ? tool_step : NULL;
+    if (tools) p->tools.step = tools->step ? tools->step : tool_step;
+    if (reason && !(tools && tools->step))
+        p->reasoning.step = reason->step ? reason->step : reason_step;
     *out = p;
     return 0;
 }
@@ -98,20 +136,25 @@ void chat_parser_close(struct chat_parser *p)
     if (!p) return;
     buf_deinit(&p->reasoning.held);
     buf_deinit(&p->tools.held);
+    buf_deinit(&p->text);
     free(p);
 }
 
-static bool has_all(const struct template *t, const char *const text[4])
+static bool has_all(const struct template *t, const char *const *text, int n)
 {
-    for (int i = 0; i < 4 && text[i]; i++)
+    for (int i = 0; i < n && text[i]; i++)
         if (!strstr(template_source(t), text[i])) return false;
     return true;
 }
 
 const char *chat_tool_parser_of(const struct template *t)
 {
-    for (int i = 0; i < N_TOOL; i++)
-        if (has_all(t, tool_families[i]->has)) return tool_families[i]->name;
+    for (int i = 0; i < N_TOOL; i++) {
+        const struct tool_family *f = tool_families[i];
+        if (f->has[0] && has_all(t, f->has, 4) &&
+            !(f->lacks && strstr(template_source(t), f->lacks)))
+            return f->name;
+    }
     return NULL;
 }
 
@@ -119,50 +162,70 @@ const char *chat_reasoning_parser_of(const struct template *t)
 {
     const char *opens, *closes;
     template_thinking(t, &opens, &closes);
-    for (int i = 0; i < N_REASON; i++)
-        if (opens && strstr(opens, reason_families[i]->open[0])) return reason_families[i]->name;
+    for (int i = 0; i < N_REASON; i++) {
+        const struct reason_family *f = reason_families[i];
+        bool fits = f->has[0] ? has_all(t, f->has, 3) : opens && strstr(opens, f->open[0]);
+        if (fits) return f->name;
+    }
     return NULL;
-}
-
-const struct tool_family *tool_family_of(const char *name)
-{
-    int at;
-    find(&at, chat_tool_parsers, N_TOOL, "tool-call", name, NULL);
-    return at >= 0 ? tool_families[at] : NULL;
-}
-
-const struct reason_family *reason_family_of(const char *name)
-{
-    int at;
-    find(&at, chat_reasoning_parsers, N_REASON, "reasoning", name, NULL);
-    return at >= 0 ? reason_families[at] : NULL;
 }
 
 enum chat_place chat_parser_place(const struct chat_parser *p)
 {
-    return p->reasoning.step ? reason_place(&p->reasoning) : CHAT_AFTER;
+    return p->reasoning.step == reason_step ? reason_place(&p->reasoning) : CHAT_AFTER;
 }
 
 /* ---- deltas ---- */
 
-void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n)
+static void flush(struct chat_parser *p)
 {
-    struct chat_parser *p = s->parser;
-    if (n > 0 && p->fn && !p->failed)
-        p->fn(p->ctx, &(struct chat_delta){.kind = kind, .text = text, .n = n});
+    struct chat_delta *d = &p->pending;
+    if (!d->text) return;
+    d->text = p->text.data ? p->text.data : "";
+    d->n = p->text.n;
+    p->failed |= p->text.failed;
+    if (p->fn && !p->failed) p->fn(p->ctx, d);
+    *d = (struct chat_delta){0};
+    buf_clear(&p->text);
 }
 
-void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments,
-                      size_t n)
+/* Add text to the pending delta, which is another one if it cannot continue. */
+static void add(struct chat_parser *p, enum chat_delta_kind kind, int i_call, const char *text,
+                size_t n)
+{
+    struct chat_delta *d = &p->pending;
+    if (!p->fn || p->failed || n == 0) return;
+    if (d->text && (d->kind != kind || d->i_call != i_call)) flush(p);
+    *d = (struct chat_delta){
+        .kind = kind, .i_call = i_call, .text = "", .name = d->name, .id = d->id};
+    buf_add(&p->text, text, n);
+}
+
+void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n)
+{
+    if (!s->silent) add(s->parser, kind, 0, text, n);
+}
+
+void parser_emit_call(struct stage *s, const char *name, const char *id)
 {
     struct chat_parser *p = s->parser;
-    struct chat_delta d = {.kind = CHAT_CALL,
-                           .text = arguments,
-                           .n = n,
-                           .i_call = p->n_call++,
-                           .name = name,
-                           .id = id};
-    if (p->fn && !p->failed) p->fn(p->ctx, &d);
+    if (s->silent) return;
+    flush(p);
+    snprintf(p->name, sizeof p->name, "%s", name);
+    snprintf(p->id, sizeof p->id, "%s", id ? id : "");
+    p->pending = (struct chat_delta){.kind = CHAT_CALL,
+                                     .text = "",
+                                     .i_call = p->n_call++,
+                                     .name = p->name,
+                                     .id = id ? p->id : NULL};
+    if (!p->fn) p->pending = (struct chat_delta){0};
+}
+
+void parser_emit_arguments(struct stage *s, const char *text, size_t n)
+{
+    struct chat_parser *p = s->parser;
+    s->call.emitted |= n > 0;
+    if (!s->silent) add(p, CHAT_CALL, p->n_call - 1, text, n);
 }
 
 void parser_no_memory(struct stage *s)
@@ -184,7 +247,6 @@ static void stage_drain(struct stage *s, bool end)
     if (at == 0) return;
     memmove(s->held.data, s->held.data + at, s->held.n - at);
     s->held.n -= at;
-    if (end) s->scan = (struct scan){0};
 }
 
 /* Run a stage on more text. Held text that exceeds the limit is decided as if the output ended
@@ -222,6 +284,7 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
     else
         stage_push(&p->tools, text, n, false);
     if (end) stage_push(&p->tools, "", 0, true);
+    flush(p);
 }
 
 /* Split long texts: the held-back text is limited, the pushed text is not. */
@@ -235,46 +298,6 @@ void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_de
 void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx)
 {
     parser_feed(p, "", 0, true, fn, ctx);
-}
-
-/* ---- text helpers ---- */
-
-bool text_begins(const char *text, size_t n, const char *mark)
-{
-    size_t n_mark = strlen(mark);
-    return n >= n_mark && memcmp(text, mark, n_mark) == 0;
-}
-
-bool text_may_begin(const char *text, size_t n, const char *mark)
-{
-    return n < strlen(mark) && memcmp(text, mark, n) == 0;
-}
-
-size_t text_partial(const char *text, size_t n, const char *mark)
-{
-    size_t k = strlen(mark) - 1;
-    for (k = k < n ? k : n; k > 0; k--)
-        if (memcmp(text + n - k, mark, k) == 0) return k;
-    return 0;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-size_t space_front(const char *text, size_t n)
-{
-    size_t k = 0;
-    while (k < n && is_blank(text[k])) k++;
-    return k;
-}
-
-size_t space_back(const char *text, size_t n)
-{
-    size_t k = 0;
-    while (k < n && is_blank(text[n - 1 - k])) k++;
-    return k;
 }
 
 /* ---- a whole message ---- */

@@ -79,13 +79,14 @@ struct tool_family {
     const char *alias[6]; /* other names of it                                              */
     const char *has[4];   /* texts that must all be in the source of a template of this family */
     const char *lacks;    /* and one that must not; NULL: none                              */
-    /* marks around all calls of a message, optional in reading if there is `begin`; NULL: none */
-    const char *section_begin, *section_end;
+    /* marks around all calls of a message, each optional if there is `begin` */
+    const char *section_begin, *section_end[3];
     /* marks before each call, every one is accepted. "": none, at the start of a
      * message or after a separator. [0] NULL: none, a call follows section_begin. */
     const char *begin[3];
     struct call_body body[3]; /* accepted forms, up to CALL_FORM_END            */
-    const char *end;          /* mark after the body, optional in reading; NULL: none       */
+    const char *end
+        [3]; /* marks after the body, each optional; the first one ends arguments of CALL_MARKED */
     const char *separator;    /* mark between two calls, optional in reading; NULL: none     */
     bool start_only;          /* calls begin at the start of the message only               */
     bool keep_blank;          /* blanks between content and a call belong to the content    */
@@ -117,11 +118,44 @@ struct reason_family {
 
 enum verdict { CALL_NO, CALL_MAYBE, CALL_YES }; /* MAYBE: more text is needed; never at the end */
 
-/* Resumable search for the end of a JSON value. */
-struct scan {
-    size_t at;
-    int depth;
+enum { NAME_ROOM = 512, LITERAL_DEPTH_MAX = 64 };
+
+/* Resumable search for the name of a call in a JSON object (tool_head.c). */
+struct head_scan {
+    const struct call_body *body; /* that the search is for                      */
+    size_t begin;                 /* where its text begins behind the first mark */
+    size_t at, key, n_key, name, n_name, id, n_id;
+    int part, depth;
     bool quoted;
+};
+
+/* A value in the text, read piece by piece. Zero before it. */
+struct value {
+    int part, depth;
+    size_t at;            /* bytes of unread text that are known to be inside of it */
+    bool quoted, escaped; /* in a JSON string, behind its backslash                 */
+    char quote;           /* literals: that of the string; 0: none                  */
+    bool triple;          /* of three quotes                                        */
+    /* literals: kind and state of the open levels, outermost first */
+    struct {
+        bool map, any;
+        unsigned char phase;
+    } level[LITERAL_DEPTH_MAX + 1];
+};
+
+/* The call that is being read. Zero before it. */
+struct call {
+    const struct call_body *body;
+    int part;                  /* of its arguments */
+    const struct json *schema; /* borrowed: of the arguments; NULL: unknown */
+    const struct json *type;   /* borrowed: of the current argument         */
+    struct value value;
+    size_t n_argument;
+    bool emitted; /* something of the arguments was emitted */
+    bool wanted;  /* OBJECT: the current member has the arguments */
+    bool is_json; /* MARKED: the mark before the value declares it to be JSON */
+    bool done;
+    char key[NAME_ROOM];
 };
 
 struct stage {
@@ -133,39 +167,106 @@ struct stage {
     struct buf held;
     int state;
     size_t n_emitted; /* bytes of the current part emitted so far */
-    struct scan scan;
+    bool no_calls;    /* only marks are removed from content */
+    bool silent;      /* nothing is emitted: a trial */
+    bool any_call;    /* one was emitted, or would have been */
+    bool in_section;
     struct chat_expected expected;
+    struct head_scan head;
+    struct call call;
+    struct stage *trial; /* reasoning stage: that of a call that may be a draft ... */
+    size_t n_tried;      /* ... the bytes that it has read, behind ...              */
+    size_t n_blank;      /* ... so many blanks                                      */
 };
 
-step_fn tool_step, reason_step;
+step_fn tool_step, reason_step, harmony_step;
 enum chat_place reason_place(const struct stage *s); /* of a reasoning stage */
 
-/* The family of a name of parser.def; NULL: there is none. */
+/* Return the family of a name or another name of it; NULL: there is none. */
 const struct tool_family *tool_family_of(const char *name);
 const struct reason_family *reason_family_of(const char *name);
 
-/* Return whether text[0, n), which begins with s->tools->begin, is a call. Used by the reasoning
- * stage, because a call may come without the mark that ends the reasoning. s->scan is zero for a
- * new text and resumes after more bytes of one text. On YES, s->scan.at is the call's length. */
-enum verdict tool_is_call(struct stage *s, const char *text, size_t n, bool end);
+/* Whether text[0, n) of a message without mark of the reasoning's end begins with a call. Used by
+ * the reasoning stage, because a call may come without that mark. `trial` is a stage of the tools
+ * with `silent`, zero otherwise for a new text; *at: bytes of the text that it has read.
+ * CALL_MAYBE: more text is needed. CALL_YES: a call began; tool_call_ended returns whether it was
+ * read to its end. */
+enum verdict tool_is_call(struct stage *trial, size_t *at, const char *text, size_t n, bool end);
+bool tool_call_ended(const struct stage *trial);
+/* Return the offset of the first text in text[0, n) that may begin a call by its marks; n: none. */
+size_t tool_find(const struct tool_family *f, const char *text, size_t n);
 
-/* tool_body.c: parse a call of the stage's family from text[0, n), which begins after its mark and
- * blanks. YES: *n_used bytes were the call; NO: at least *n_used bytes are no call. report: also emit
- * it. s->scan as in tool_is_call. */
-enum verdict tool_body(struct stage *s, const char *text, size_t n, bool report, size_t *n_used);
+/* The front of a call. */
+struct head {
+    char name[NAME_ROOM], id[NAME_ROOM]; /* id "": none */
+    size_t n_used; /* bytes before the arguments; 0 in forms whose text is read again */
+    bool empty;    /* an empty list of calls */
+};
+
+/* tool_head.c: read the front of a call of s->tools from text[0, n), up to its name. On YES, *body
+ * is its form. */
+enum verdict call_head(struct stage *s, const char *text, size_t n, bool end, struct head *h,
+                       const struct call_body **body);
+
+/* The same of the next call in a list of form s->call.body. */
+enum verdict call_item(struct stage *s, const char *text, size_t n, bool end, struct head *h);
+
+/* tool_arguments.c: begin the call of a head: emits its name. */
+void call_begin(struct stage *s, const struct call_body *body, const struct head *h);
+/* Read on in the call, and emit its arguments. Sets s->call.done behind its last byte. */
+size_t call_step(struct stage *s, const char *text, size_t n, bool end);
+
+/* tool_value.c: each reads the front of text[0, n), emits the value as JSON in pieces, and returns
+ * the bytes consumed; value->part is VALUE_END behind the last one. */
+enum { VALUE_BEGIN, VALUE_END = -1 };
+/* a JSON value; a string's text is emitted without its quotes, which models put around arguments */
+size_t value_json(struct stage *s, const char *text, size_t n, bool end, bool wanted);
+/* a literal of Python, or with the body's string_mark and bare keys */
+size_t value_literal(struct stage *s, const char *text, size_t n, bool end);
+int hex_value(const char *text, int n); /* of at most 7 digits; -1: there is another character */
+/* Emit the escaped inside of a JSON string. */
+void value_text(struct stage *s, const char *text, size_t n);
+/* Emit a whole raw text with the type of s->call.type. */
+void value_typed(struct stage *s, const char *text, size_t n);
+/* Return whether a value of the current argument is a string for certain. */
+bool value_is_text(const struct stage *s);
+
+/* schema.c: the types that a schema allows. */
+enum {
+    TYPE_NULL = 1,
+    TYPE_BOOL = 2,
+    TYPE_NUMBER = 4,
+    TYPE_TEXT = 8,
+    TYPE_LIST = 16,
+    TYPE_OBJECT = 32,
+    TYPE_ANY = 63
+};
+unsigned schema_types(const struct json *root, const struct json *schema);
+/* Return the schema of a member, or of a list's items (key NULL). NULL: unknown. */
+const struct json *schema_member(const struct json *root, const struct json *schema,
+                                 const char *key, size_t n_key);
+/* Return the parameters of a function among a request's tools; NULL: unknown. */
+const struct json *schema_of_tool(const struct json *tools, const char *name);
+bool schema_has_tool(const struct json *tools, const char *name);
 
 void parser_emit(struct stage *s, enum chat_delta_kind kind, const char *text, size_t n);
-void parser_emit_call(struct stage *s, const char *name, const char *id, const char *arguments,
-                      size_t n);
+void parser_emit_call(struct stage *s, const char *name, const char *id);
+/* Emit a piece of the arguments of the last call. */
+void parser_emit_arguments(struct stage *s, const char *text, size_t n);
 void parser_no_memory(struct stage *s); /* disables further deltas */
 void parser_pass(struct stage *s, const char *text,
                  size_t n); /* from the reasoning stage to the tools */
 
-/* Append the value of member `key` of the JSON object call[0, n), which json_parse accepts, if it
- * contains an integer beyond int64. Otherwise returns false and appends nothing. */
-bool digits_kept(struct buf *out, const char *call, size_t n, const char *key);
+/* Return the length of the JSON string at text[0], with its quotes. 0: more text is needed. */
+size_t string_len(const char *text, size_t n);
+bool in_name(char c); /* letters, digits, "_-./" */
 
 /* Helpers on text[0, n). */
+/* Match a mark at the front, with other blanks than its own: YES and the bytes in *used, or MAYBE
+ * if all of the text may be its beginning. Blanks at the mark's ends do not count. */
+enum verdict mark_at(const char *mark, const char *text, size_t n, size_t *used);
+/* Return the offset of the first place where mark_at is not NO; n: none. */
+size_t mark_find(const char *mark, const char *text, size_t n);
 bool text_begins(const char *text, size_t n, const char *mark);
 /* Return whether all of text[0, n) may be the beginning of mark. True for n = 0. */
 bool text_may_begin(const char *text, size_t n, const char *mark);
@@ -173,5 +274,6 @@ bool text_may_begin(const char *text, size_t n, const char *mark);
 size_t text_partial(const char *text, size_t n, const char *mark);
 size_t space_front(const char *text, size_t n); /* blanks, tabs, newlines at the front */
 size_t space_back(const char *text, size_t n);  /* blanks, tabs, newlines at the end   */
+bool is_blank(char c);
 
 #endif

@@ -14,24 +14,29 @@
 
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
+/* Match one of a family's marks at text[0]. */
+static enum verdict any_mark(const char *const *mark, int n_mark, const char *text, size_t n,
+                             size_t *used)
+{
+    for (int i = 0; i < n_mark && mark[i]; i++) {
+        enum verdict v = mark_at(mark[i], text, n, used);
+        if (v != CALL_NO) return v;
+    }
+    return CALL_NO;
+}
+
 static size_t step_before(struct stage *s, const char *text, size_t n, bool end)
 {
-    size_t blank = space_front(text, n), n_rest = n - blank;
-    const char *rest = text + blank;
-    if (!end && (text_may_begin(rest, n_rest, s->reason->open[0]) ||
-                 text_may_begin(rest, n_rest, s->reason->close[0])))
-        return 0;
-    if (text_begins(rest, n_rest, s->reason->open[0])) {
-        s->state = INSIDE;
-        return blank + strlen(s->reason->open[0]);
-    }
-    if (text_begins(rest, n_rest, s->reason->close[0])) {
-        s->state = BLANKS;
-        return blank + strlen(s->reason->close[0]);
-    }
-    s->state = AFTER;
-    parser_pass(s, text, n);
-    return n;
+    const struct reason_family *f = s->reason;
+    size_t blank = space_front(text, n), used;
+    enum verdict open = any_mark(f->open, 3, text + blank, n - blank, &used);
+    if (open == CALL_MAYBE && !end) return 0;
+    if (open == CALL_YES) return s->state = INSIDE, blank + used;
+    enum verdict close = any_mark(f->close, 3, text + blank, n - blank, &used);
+    if (close == CALL_MAYBE && !end) return 0;
+    if (close == CALL_YES) return s->state = BLANKS, blank + used;
+    s->state = f->begun ? INSIDE : AFTER;
+    return 0;
 }
 
 /* Emit text of the block, without the block's leading blanks. */
@@ -42,12 +47,29 @@ static void emit_part(struct stage *s, const char *text, size_t n)
     s->n_emitted += n - blank;
 }
 
-static size_t close_block(struct stage *s, const char *text, size_t at)
+/* Return the offset of the first mark of the end, and its length in *used. Without one, the bytes
+ * that are certainly before it, and *used is 0. */
+static size_t find_close(const struct stage *s, const char *text, size_t n, size_t *used)
+{
+    size_t at = n, k;
+    *used = 0;
+    for (int i = 0; i < 3 && s->reason->close[i]; i++) {
+        const char *mark = s->reason->close[i];
+        size_t found = mark_find(mark, text, n);
+        if (found >= at) continue;
+        at = found;
+        *used = mark_at(mark, text + at, n - at, &k) == CALL_YES ? k : 0;
+    }
+    return at;
+}
+
+static size_t close_block(struct stage *s, const char *text, size_t at, size_t n_close)
 {
     s->state = BLANKS;
-    s->scan = (struct scan){0};
+    s->n_tried = 0;
     if (at > space_back(text, at)) emit_part(s, text, at - space_back(text, at));
-    return at + strlen(s->reason->close[0]);
+    s->n_emitted = 0;
+    return at + n_close;
 }
 
 /* Emit text[0, n) without the blanks at its end, which are consumed with the following text. */
@@ -58,51 +80,60 @@ static size_t emit_trimmed(struct stage *s, const char *text, size_t n)
     return n;
 }
 
+/* Read on in the call at text[0]. */
+static enum verdict try_call(struct stage *s, const char *text, size_t n, bool end)
+{
+    if (s->n_tried == 0) *s->trial = (struct stage){.tools = s->tools, .schemas = s->schemas};
+    s->trial->silent = true;
+    s->trial->parser = s->parser;
+    return tool_is_call(s->trial, &s->n_tried, text, n, end);
+}
+
 /* Handle the mark of a call at text[at]. */
-static size_t step_mark(struct stage *s, const struct tool_family *tools, const char *text,
-                        size_t n, size_t at, bool end)
+static size_t step_mark(struct stage *s, const char *text, size_t n, size_t at, bool end)
 {
     size_t n_used = emit_trimmed(s, text, at);
     if (n_used > 0) return n_used;
-    switch (tool_is_call(s, text + at, n - at, end)) {
+    switch (try_call(s, text + at, n - at, end)) {
     case CALL_MAYBE:
         return 0;
     case CALL_NO:
-        s->scan = (struct scan){0};
-        return emit_trimmed(s, text, at + strlen(tools->begin[0]));
+        s->n_tried = 0;
+        return emit_trimmed(s, text, at + 1);
     default:
         s->state = DRAFT;
-        s->scan.at += at;
+        s->n_blank = at;
         return 0;
     }
 }
 
 static size_t step_inside(struct stage *s, const char *text, size_t n, bool end)
 {
-    const struct tool_family *tools = s->tools;
-    const char *mark = tools && !s->expected.closed ? tools->begin[0] : NULL;
-    const char *call = mark ? memmem(text, n, mark, strlen(mark)) : NULL;
-    size_t before = call ? (size_t)(call - text) : n;
-    const char *p = memmem(text, before, s->reason->close[0], strlen(s->reason->close[0]));
-    if (p) return close_block(s, text, (size_t)(p - text));
-    if (call) return step_mark(s, tools, text, n, before, end);
+    size_t n_close, close = find_close(s, text, n, &n_close);
+    bool calls = s->tools && !s->no_calls && !s->expected.closed;
+    size_t call = calls ? tool_find(s->tools, text, n) : n;
+    if (n_close > 0 && close <= call) return close_block(s, text, close, n_close);
+    if (call < close) return step_mark(s, text, n, call, end);
     if (end) return emit_trimmed(s, text, n), n;
-    size_t kept = text_partial(text, n, s->reason->close[0]);
-    size_t kept_call = mark ? text_partial(text, n, mark) : 0;
-    return emit_trimmed(s, text, n - (kept > kept_call ? kept : kept_call));
+    return emit_trimmed(s, text, close);
 }
 
-/* Handle a held text that begins with a call, or with blanks and a call. No </think> begins before
- * scan.at, except in the call itself. */
+/* Handle a held text that begins with a call, or with blanks and a call. No mark of the end begins
+ * before n_tried, except in the call itself. */
 static size_t step_draft(struct stage *s, const char *text, size_t n, bool end)
 {
-    const char *p =
-        memmem(text + s->scan.at, n - s->scan.at, s->reason->close[0], strlen(s->reason->close[0]));
-    if (p) return close_block(s, text, (size_t)(p - text));
-    s->scan.at = n - text_partial(text + s->scan.at, n - s->scan.at, s->reason->close[0]);
+    size_t blank = s->n_blank, n_close, at = blank + s->n_tried;
+    if (!tool_call_ended(s->trial)) {
+        try_call(s, text + blank, n - blank, end);
+        at = blank + s->n_tried;
+        if (!tool_call_ended(s->trial) && !end) return 0;
+        if (!tool_call_ended(s->trial)) at = blank; /* the text was cut off */
+    }
+    size_t close = at + find_close(s, text + at, n - at, &n_close);
+    if (n_close > 0) return close_block(s, text, close, n_close);
+    s->n_tried = close - blank;
     if (!end) return 0;
     s->state = AFTER;
-    size_t blank = space_front(text, n);
     parser_pass(s, text + blank, n - blank);
     return n;
 }
@@ -113,9 +144,7 @@ static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
     const char *gap = s->expected.gap;
     if (text_may_begin(text, n, gap) && !end) return 0;
     s->state = AFTER;
-    size_t k = text_begins(text, n, gap) ? strlen(gap) : 0;
-    parser_pass(s, text + k, n - k);
-    return n;
+    return text_begins(text, n, gap) ? strlen(gap) : 0;
 }
 
 static size_t step_blanks(struct stage *s, const char *text, size_t n, bool end)
@@ -123,34 +152,63 @@ static size_t step_blanks(struct stage *s, const char *text, size_t n, bool end)
     if (s->expected.gap) return step_gap(s, text, n, end);
     size_t blank = space_front(text, n);
     if (blank < n) s->state = AFTER;
-    if (blank == 0) parser_pass(s, text, n);
-    return blank ? blank : n;
+    return blank;
 }
 
 enum chat_place reason_place(const struct stage *s)
 {
     const char *text = s->held.n ? s->held.data : "";
-    size_t n = s->held.n;
+    size_t n = s->held.n, used;
     if (s->state == BEFORE) return space_front(text, n) < n ? CHAT_UNDECIDED : CHAT_BEFORE;
     if (s->state != INSIDE && s->state != DRAFT) return CHAT_AFTER;
-    return text_partial(text, n, s->reason->close[0]) ? CHAT_UNDECIDED : CHAT_INSIDE;
+    return find_close(s, text, n, &used) < n ? CHAT_UNDECIDED : CHAT_INSIDE;
 }
 
-size_t reason_step(struct stage *s, const char *text, size_t n, bool end)
+/* Pass content on, without the marks that do not belong there. */
+static size_t step_after(struct stage *s, const char *text, size_t n, bool end)
 {
-    size_t k = 0;
+    const struct reason_family *f = s->reason;
+    const char *const marks[] = {f->again ? f->open[0] : NULL, f->drop[0], f->drop[1], f->drop[2],
+                                 f->drop[3]};
+    size_t at = n, used = 0;
+    enum verdict v = CALL_NO;
+    for (int i = 0; i < 5; i++) {
+        size_t k, found = marks[i] ? mark_find(marks[i], text, n) : n;
+        if (found >= at) continue;
+        at = found;
+        v = mark_at(marks[i], text + at, n - at, &k);
+        used = v == CALL_YES ? k : 0;
+        s->state = v == CALL_YES && i == 0 ? INSIDE : AFTER;
+    }
+    if (at == n || (v == CALL_MAYBE && end)) {
+        parser_pass(s, text, n);
+        return n;
+    }
+    parser_pass(s, text, at);
+    return at + used;
+}
+
+static size_t step_once(struct stage *s, const char *text, size_t n, bool end)
+{
     switch (s->state) {
     case BEFORE:
         return step_before(s, text, n, end);
     case INSIDE:
-        k = step_inside(s, text, n, end);
-        return k == 0 && s->state == DRAFT ? step_draft(s, text, n, end) : k;
+        return step_inside(s, text, n, end);
     case DRAFT:
         return step_draft(s, text, n, end);
     case BLANKS:
         return step_blanks(s, text, n, end);
     default:
-        parser_pass(s, text, n);
-        return n;
+        return step_after(s, text, n, end);
+    }
+}
+
+size_t reason_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    for (;;) {
+        int state = s->state;
+        size_t k = step_once(s, text, n, end);
+        if (k > 0 || s->state == state) return k;
     }
 }

@@ -2,4 +2,9 @@
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_think = {
-    .name = "think", .open = {"<think>"}, .close = {"</think>"}};
+    .name = "think",
+    .alias = {"deepseek_r1", "deepseek_v3", "qwen3", "glm45", "kimi_k2", "minimax_m2",
+              "nemotron_v3", "olmo3", "step3", "step3p5", "holo2", "minimax_m2_append_think"},
+    .open = {"<think>"},
+    .close = {"</think>"},
+};

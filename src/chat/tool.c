@@ -1,121 +1,264 @@
 /* tool.c - content and tool calls, in the format of the family's description (parser_impl.h).
  *
- *   TEXT --begin, body--> CLOSE --end, or none--> GAP (blanks dropped) --> TEXT
+ *   START, TEXT --marks and name of a call--> CALL --its end--> CLOSE --end, or none--> GAP
+ *                                                                 GAP --call--> CALL
+ *                                                                 GAP --other--> TEXT
  *
- * A call ends with its body, so an end mark inside an argument, or a missing one, is harmless.
- * Blanks around calls are dropped. Text that only resembles a call is content, unchanged.
- *
- * If a message is calls or content, but not both (struct chat_expected), content makes the rest PLAIN.
- *
- * Without `begin` a message consists only of calls: TEXT --body--> GAP --separator, body--> GAP;
- * any other text makes the rest PLAIN. */
+ * The end of a call is that of its arguments, so an end mark inside an argument, or a missing one,
+ * is harmless. Blanks around calls are dropped. Text that only resembles a call is content,
+ * unchanged. If a message is calls or content, but not both (struct chat_expected), content makes
+ * the rest PLAIN. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
-enum { TEXT, CLOSE, GAP, PLAIN };
+enum { START, TEXT, CALL, CLOSE, GAP, PLAIN };
 
 static size_t content(struct stage *s, const char *text, size_t n)
 {
-    if (s->expected.either) s->state = PLAIN;
+    if (n > 0 && s->expected.either) s->state = PLAIN;
     parser_emit(s, CHAT_CONTENT, text, n);
+    s->n_emitted += n;
     return n;
 }
 
-enum verdict tool_is_call(struct stage *s, const char *text, size_t n, bool end)
+/* ---- the beginning of a call ---- */
+
+/* The front of a text that may be a call. */
+struct opening {
+    struct head head;
+    const struct call_body *body;
+    size_t n; /* bytes up to the body, or up to the arguments */
+    bool in_section;
+};
+
+/* Return whether a call without any mark may have this name: it is one of the request's. */
+static bool is_tool(const struct stage *s, const char *name)
 {
-    size_t begin = strlen(s->tools->begin[0]), k;
-    begin += space_front(text + begin, n - begin);
-    if (begin >= n) return end ? CALL_NO : CALL_MAYBE;
-    enum verdict v = tool_body(s, text + begin, n - begin, false, &k);
-    if (v == CALL_YES) s->scan.at = begin + k;
-    return v == CALL_MAYBE && end ? CALL_NO : v;
+    return json_count(s->schemas) == 0 || schema_has_tool(s->schemas, name);
 }
 
-/* Handle the mark of a call at text[at]; the blanks before it are not emitted yet. */
-static size_t step_call(struct stage *s, const char *text, size_t n, size_t at, bool end)
+/* Return whether the head is that of content. */
+static bool is_content(const struct stage *s, const struct head *h)
 {
-    size_t begin = at + strlen(s->tools->begin[0]), k;
-    begin += space_front(text + begin, n - begin);
-    if (begin >= n) return end ? content(s, text, n) : 0;
-    enum verdict v = tool_body(s, text + begin, n - begin, true, &k);
-    if (v == CALL_MAYBE) return end ? content(s, text, n) : 0;
-    s->scan = (struct scan){0};
-    if (v == CALL_NO) return content(s, text, begin + k);
-    s->state = s->tools->end ? CLOSE : GAP;
-    return begin + k;
+    return s->tools->content_name && strcmp(h->name, s->tools->content_name) == 0;
+}
+
+/* Try section mark and mark, each "" for none, at text[0]. */
+static enum verdict try_marks(struct stage *s, const char *section, const char *mark,
+                              const char *text, size_t n, bool end, struct opening *o)
+{
+    const char *marks[2] = {section, mark};
+    size_t at = 0, used;
+    for (int i = 0; i < 2; i++) {
+        if (!*marks[i]) continue;
+        enum verdict v = mark_at(marks[i], text + at, n - at, &used);
+        if (v == CALL_MAYBE && end) v = CALL_NO;
+        if (v != CALL_YES) return v;
+        at += used + space_front(text + at + used, n - at - used);
+    }
+    o->n = at;
+    o->in_section = *section;
+    if (s->head.begin != at) s->head = (struct head_scan){.begin = at};
+    enum verdict v = call_head(s, text + at, n - at, end, &o->head, &o->body);
+    s->head.begin = at;
+    bool bare = !*section && !*mark;
+    if (v != CALL_YES || is_content(s, &o->head)) return v;
+    return s->no_calls || (bare && !is_tool(s, o->head.name)) ? CALL_NO : v;
+}
+
+/* Return whether a call begins at text[0]. bare: also one without a mark. */
+static enum verdict try_opening(struct stage *s, const char *text, size_t n, bool bare, bool end,
+                                struct opening *o)
+{
+    const struct tool_family *f = s->tools;
+    const char *section = f->section_begin ? f->section_begin : "";
+    bare = bare && (f->begin[0] || s->in_section);
+    for (int i = 0; i < 3 && (i == 0 || f->begin[i]); i++) {
+        const char *mark = f->begin[i] ? f->begin[i] : "";
+        enum verdict v =
+            *section && (*mark || !i) ? try_marks(s, section, mark, text, n, end, o) : CALL_NO;
+        if (v == CALL_NO && (*mark || bare)) v = try_marks(s, "", mark, text, n, end, o);
+        if (v != CALL_NO) return v;
+    }
+    return CALL_NO;
+}
+
+static bool is_list(const struct call_body *b)
+{
+    return b->form == CALL_LIST || b->form == CALL_KEYED;
+}
+
+static size_t begin_call(struct stage *s, const struct opening *o)
+{
+    bool no_call = is_content(s, &o->head);
+    s->in_section |= o->in_section;
+    s->state = no_call ? TEXT : CALL;
+    if (is_list(o->body)) /* read again from its bracket */
+        s->call = (struct call){.body = o->body, .emitted = true};
+    else if (!no_call)
+        call_begin(s, o->body, &o->head);
+    return o->n + o->head.n_used;
+}
+
+/* ---- content ---- */
+
+static size_t step_start(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct opening o;
+    size_t blank = space_front(text, n);
+    if (blank == n && !end) return 0;
+    enum verdict v = try_opening(s, text + blank, n - blank, true, end, &o);
+    if (v == CALL_YES) return blank + begin_call(s, &o);
+    if (v == CALL_NO) s->state = TEXT;
+    return 0;
+}
+
+size_t tool_find(const struct tool_family *f, const char *text, size_t n)
+{
+    const char *const marks[] = {f->section_begin, f->begin[0], f->begin[1], f->begin[2]};
+    size_t at = n;
+    for (int i = 0; i < 4 && !f->start_only; i++) {
+        size_t k = marks[i] && *marks[i] ? mark_find(marks[i], text, n) : n;
+        if (k < at) at = k;
+    }
+    return at;
+}
+
+/* Return the offset of the first mark to be removed; n: none. */
+static size_t find_drop(const char *const drop[4], const char *text, size_t n)
+{
+    size_t at = n;
+    for (int i = 0; i < 4 && drop[i]; i++) {
+        size_t k = mark_find(drop[i], text, n);
+        if (k < at) at = k;
+    }
+    return at;
+}
+
+static enum verdict try_drop(const char *const drop[4], const char *text, size_t n, size_t *used)
+{
+    for (int i = 0; i < 4 && drop[i]; i++) {
+        enum verdict v = mark_at(drop[i], text, n, used);
+        if (v != CALL_NO) return v;
+    }
+    return CALL_NO;
 }
 
 static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
 {
-    const char *mark = s->tools->begin[0], *p = memmem(text, n, mark, strlen(mark));
-    size_t at = p ? (size_t)(p - text) : n - (end ? 0 : text_partial(text, n, mark));
-    size_t n_content = at - (end && !p ? 0 : space_back(text, at));
+    const struct tool_family *f = s->tools;
+    struct opening o;
+    size_t at = s->no_calls && !f->content_name ? n : tool_find(f, text, n),
+           drop = find_drop(f->drop, text, n), used;
+    bool call = at < n;
+    if (drop < at) at = drop;
+    size_t n_content = at - (end && at == n ? 0 : space_back(text, at));
     if (n_content > 0) return content(s, text, n_content);
-    return p ? step_call(s, text, n, at, end) : 0;
+    if (at == n) return 0;
+    enum verdict v = drop == at ? try_drop(f->drop, text + at, n - at, &used) : CALL_NO;
+    if (v == CALL_MAYBE && !end) return 0;
+    if (v == CALL_YES) return content(s, text, at) + used;
+    v = call ? try_opening(s, text + at, n - at, false, end, &o) : CALL_NO;
+    if (v == CALL_MAYBE) return 0;
+    if (v == CALL_NO) return content(s, text, at + 1);
+    if (f->keep_blank && s->n_emitted > 0) content(s, text, at);
+    return at + begin_call(s, &o);
+}
+
+/* ---- behind a call ---- */
+
+/* Consume one of the marks, with blanks before it. MAYBE: more text is needed. */
+static enum verdict pass_end(const char *const mark[3], const char *text, size_t n, bool end,
+                             size_t *used)
+{
+    size_t blank = space_front(text, n);
+    for (int i = 0; i < 3 && mark[i]; i++) {
+        enum verdict v = mark_at(mark[i], text + blank, n - blank, used);
+        if (v == CALL_YES) *used += blank;
+        if (v == CALL_MAYBE && end) *used = n; /* the text was cut off */
+        if (v != CALL_NO) return v == CALL_MAYBE && end ? CALL_YES : v;
+    }
+    return CALL_NO;
 }
 
 static size_t step_close(struct stage *s, const char *text, size_t n, bool end)
 {
-    const char *mark = s->tools->end;
-    size_t blank = space_front(text, n);
-    if (text_may_begin(text + blank, n - blank, mark) && !end) return 0;
-    s->state = GAP;
-    if (text_begins(text + blank, n - blank, mark)) return blank + strlen(mark);
-    return blank;
+    size_t used;
+    enum verdict v = pass_end(s->tools->end, text, n, end, &used);
+    if (v == CALL_YES) return used;
+    if (v == CALL_NO) s->state = GAP;
+    return 0;
 }
 
 static size_t step_gap(struct stage *s, const char *text, size_t n, bool end)
 {
-    size_t blank = space_front(text, n);
-    if (blank < n) s->state = TEXT;
-    return blank ? blank : step_text(s, text, n, end);
-}
-
-static size_t plain(struct stage *s, const char *text, size_t n)
-{
-    s->state = PLAIN;
-    s->scan = (struct scan){0};
-    return content(s, text, n);
-}
-
-/* Set *at to the start of the next call, after a separator. Returns false if the text has no
- * separator. */
-static bool after_separator(const struct tool_family *f, const char *text, size_t n, size_t *at)
-{
-    *at = space_front(text, n);
-    if (!f->separator || !text_begins(text + *at, n - *at, f->separator)) return false;
-    *at += strlen(f->separator);
-    *at += space_front(text + *at, n - *at);
-    return true;
-}
-
-static size_t step_unmarked(struct stage *s, const char *text, size_t n, bool end)
-{
     const struct tool_family *f = s->tools;
-    size_t at = space_front(text, n), k;
-    if (s->state == PLAIN) return content(s, text, n);
-    if (s->state == GAP && at == n) return end ? n : 0;
-    if (s->state == GAP && !after_separator(f, text, n, &at)) {
-        if (!end && f->separator && text_may_begin(text + at, n - at, f->separator)) return 0;
-        plain(s, text + at, n - at);
-        return n;
-    }
-    enum verdict v = at < n ? tool_body(s, text + at, n - at, true, &k) : CALL_MAYBE;
+    struct opening o;
+    size_t used = 0, at = 0, blank = space_front(text, n);
+    if (blank > 0) return blank;
+    enum verdict v = pass_end(f->section_end, text, n, end, &used);
+    if (v == CALL_YES) s->in_section = false;
+    if (v != CALL_NO) return v == CALL_YES ? used : 0;
+    v = f->separator ? mark_at(f->separator, text, n, &at) : CALL_NO;
     if (v == CALL_MAYBE && !end) return 0;
-    if (v != CALL_YES) return plain(s, text, n);
-    s->state = GAP;
-    s->scan = (struct scan){0};
-    return at + k;
+    at = v == CALL_YES ? at + space_front(text + at, n - at) : 0;
+    v = try_opening(s, text + at, n - at, true, end, &o);
+    if (v == CALL_YES) return at + begin_call(s, &o);
+    if (v == CALL_NO) s->state = TEXT;
+    return 0;
+}
+
+static size_t step_call(struct stage *s, const char *text, size_t n, bool end)
+{
+    size_t k = call_step(s, text, n, end);
+    if (s->call.done || end) s->state = CLOSE;
+    return s->call.done || !end ? k : n; /* the rest of a call that was cut off is dropped */
+}
+
+static size_t step_once(struct stage *s, const char *text, size_t n, bool end)
+{
+    switch (s->state) {
+    case START:
+        return step_start(s, text, n, end);
+    case CALL:
+        return step_call(s, text, n, end);
+    case CLOSE:
+        return step_close(s, text, n, end);
+    case GAP:
+        return step_gap(s, text, n, end);
+    case PLAIN:
+        return content(s, text, n);
+    default:
+        return step_text(s, text, n, end);
+    }
 }
 
 size_t tool_step(struct stage *s, const char *text, size_t n, bool end)
 {
-    size_t k = 0;
-    if (!s->tools->begin[0]) return step_unmarked(s, text, n, end);
-    if (s->state == PLAIN) return content(s, text, n);
-    if (s->state == CLOSE) k = step_close(s, text, n, end);
-    if (k == 0 && s->state == GAP) k = step_gap(s, text, n, end);
-    if (k == 0 && s->state == TEXT) k = step_text(s, text, n, end);
-    return k;
+    for (;;) {
+        int state = s->state;
+        size_t k = step_once(s, text, n, end);
+        if (k > 0 || s->state == state) return k;
+    }
+}
+
+/* ---- trials ---- */
+
+bool tool_call_ended(const struct stage *s)
+{
+    return s->any_call && s->state != CALL && s->state != CLOSE;
+}
+
+enum verdict tool_is_call(struct stage *s, size_t *at, const char *text, size_t n, bool end)
+{
+    if (s->state == START) s->state = TEXT;
+    while (*at < n && !tool_call_ended(s) && (s->any_call || s->state != TEXT || *at == 0)) {
+        int state = s->state;
+        size_t k = step_once(s, text + *at, n - *at, end);
+        *at += k;
+        if (k == 0 && state == s->state) break;
+    }
+    if (s->any_call) return CALL_YES;
+    return (*at > 0 && s->state == TEXT) || end ? CALL_NO : CALL_MAYBE;
 }

@@ -5,10 +5,11 @@
 
 const struct tool_family tool_hermes = {
     .name = "hermes",
+    .alias = {"granite4", "ernie45", "smollm3", "reka", "mimo"},
     .has = {"<tool_call>", "\"name"},
-    .begin = {"<tool_call>"},
+    .begin = {"<tool_call>\n"},
     .body = {{CALL_OBJECT, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
-    .end = "</tool_call>",
+    .end = {"</tool_call>"},
     .text = {{.open = "<tool_call>\n{\"name\": \"",
               .middle = "\", \"arguments\": ",
               .close = "}\n</tool_call>",

@@ -4,9 +4,11 @@
 
 const struct tool_family tool_llama3_json = {
     .name = "llama3_json",
+    .alias = {"llama4_json"},
     .has = {"Respond in the format {\"name\": function name, \"parameters\""},
     .body = {{CALL_OBJECT, .name_key = "name", .arguments_key = {"parameters", "arguments"}}},
-    .separator = ";",
+    .begin = {"<|python_tag|>", ""},
+    .separator = "; ",
     .text = {{.open = "{\"name\": \"",
               .middle = "\", \"parameters\": ",
               .close = "}",

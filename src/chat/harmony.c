@@ -1,0 +1,147 @@
+/* harmony.c - messages of gpt-oss, each with a header:
+ *
+ *   <|start|>assistant [to=functions.NAME] <|channel|>analysis|commentary|final [<|constrain|>json]
+ *   <|message|> text <|end|> or <|call|> or <|return|>
+ *
+ * The prompt ends with <|start|>assistant. A message to functions.NAME is a call, on any channel;
+ * the analysis is reasoning, the rest is content. Messages to other recipients are calls of tools
+ * that no request declares, and are dropped. Text without a header is content. */
+#include "chat/parser_impl.h"
+
+#include <string.h>
+
+enum { HEADER, BODY };
+enum { TO_CONTENT, TO_REASONING, TO_RAW, TO_CALL, TO_NONE }; /* of a body: s->call.part */
+enum { HEADER_BYTE_MAX = 2048 };
+
+static const char function_mark[] = "to=functions.";
+
+static bool has(const char *text, size_t n, const char *word)
+{
+    return memmem(text, n, word, strlen(word)) != NULL;
+}
+
+static size_t emit(struct stage *s, const char *text, size_t n)
+{
+    switch (s->call.part) {
+    case TO_REASONING:
+        parser_emit(s, CHAT_REASONING, text, n);
+        break;
+    case TO_CALL:
+        parser_emit_arguments(s, text, n);
+        break;
+    case TO_NONE:
+        break;
+    default:
+        parser_emit(s, CHAT_CONTENT, text, n);
+    }
+    return n;
+}
+
+/* Copy the name after to=functions. in a header. */
+static bool read_recipient(const char *text, size_t n, char name[NAME_ROOM])
+{
+    const char *p = memmem(text, n, function_mark, sizeof function_mark - 1);
+    size_t k = 0;
+    if (!p) return false;
+    for (p += sizeof function_mark - 1; p < text + n && k < NAME_ROOM - 1 && in_name(*p); p++)
+        name[k++] = *p;
+    name[k] = 0;
+    return k > 0;
+}
+
+/* Return the channel of a header: what follows the last <|channel|>. */
+static bool is_channel(const char *text, size_t n, const char *channel)
+{
+    static const char mark[] = "<|channel|>";
+    const char *last = NULL, *p = text;
+    while ((p = memmem(p, n - (size_t)(p - text), mark, sizeof mark - 1)))
+        last = p += sizeof mark - 1;
+    return last && text_begins(last, n - (size_t)(last - text), channel);
+}
+
+/* Begin the body behind the header text[0, n), which is without <|message|>. */
+static void body_begin(struct stage *s, const char *text, size_t n)
+{
+    char name[NAME_ROOM];
+    bool calls = s->tools && !s->no_calls && read_recipient(text, n, name);
+    bool other =
+        has(text, n, " to=") && !has(text, n, " to=assistant") && !has(text, n, function_mark);
+    s->state = BODY;
+    s->call.part = calls ? TO_CALL : other ? TO_NONE : TO_CONTENT;
+    if (calls) parser_emit_call(s, name, NULL);
+    if (calls || other || !is_channel(text, n, "analysis")) return;
+    s->call.part = s->reason ? TO_REASONING : TO_RAW;
+    if (!s->reason) parser_emit(s, CHAT_CONTENT, text, n);
+    if (!s->reason) parser_emit(s, CHAT_CONTENT, "<|message|>", 11);
+}
+
+/* Return whether a header begins at text[0]. */
+static enum verdict is_header(const char *text, size_t n)
+{
+    static const char *const begins[] = {"<|channel|>", "<|start|>", "<|constrain|>", "<|message|>",
+                                         " to="};
+    enum verdict v = CALL_NO;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        if (text_begins(text, n, begins[i])) return CALL_YES;
+        if (text_may_begin(text, n, begins[i])) v = CALL_MAYBE;
+    }
+    return v;
+}
+
+static size_t step_header(struct stage *s, const char *text, size_t n, bool end)
+{
+    static const char message[] = "<|message|>", start[] = "<|start|>";
+    enum verdict v = is_header(text, n);
+    if (v == CALL_MAYBE && !end) return 0;
+    if (v == CALL_NO) {
+        s->state = BODY;
+        s->call.part = TO_CONTENT;
+        return 0;
+    }
+    if (text_begins(text, n, start)) {
+        size_t k = sizeof start - 1;
+        if (!end && text_may_begin(text + k, n - k, "assistant")) return 0;
+        return k + (text_begins(text + k, n - k, "assistant") ? 9 : 0);
+    }
+    const char *p = memmem(text, n, message, sizeof message - 1);
+    if (!p && !end && n < HEADER_BYTE_MAX) return 0;
+    if (!p) return n; /* a header without a body */
+    body_begin(s, text, (size_t)(p - text));
+    return (size_t)(p - text) + sizeof message - 1;
+}
+
+static size_t body_end(struct stage *s, const char *mark, size_t at)
+{
+    bool raw = s->call.part == TO_RAW,
+         header = strcmp(mark, "<|start|>") == 0 || strcmp(mark, "<|channel|>") == 0;
+    s->state = HEADER;
+    if (raw && !header) parser_emit(s, CHAT_CONTENT, mark, strlen(mark));
+    s->call.part = TO_CONTENT;
+    return at + (header ? 0 : strlen(mark));
+}
+
+static size_t step_body(struct stage *s, const char *text, size_t n, bool end)
+{
+    static const char *const marks[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>",
+                                        "<|channel|>"};
+    size_t at = n, used;
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        size_t k = mark_find(marks[i], text, n);
+        if (k < at) at = k, first = marks[i];
+    }
+    if (at > 0) return emit(s, text, at);
+    enum verdict v = mark_at(first, text, n, &used);
+    if (v == CALL_MAYBE) return end ? emit(s, text, n) : 0;
+    return body_end(s, first, 0);
+}
+
+size_t harmony_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    for (;;) {
+        int state = s->state;
+        size_t k = state == HEADER ? step_header(s, text, n, end) : step_body(s, text, n, end);
+        if (k > 0 || s->state == state) return k;
+    }
+}

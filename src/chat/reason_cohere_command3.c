@@ -1,0 +1,12 @@
+/* reason_cohere_command3.c - reasoning between <|START_THINKING|> and <|END_THINKING|>; the answer
+ * is between marks, too (Command A, R7B and later). */
+#include "chat/parser_impl.h"
+
+const struct reason_family reason_cohere_command3 = {
+    .name = "cohere_command3",
+    .alias = {"cohere_command4"},
+    .has = {"START_THINKING"},
+    .open = {"<|START_THINKING|>"},
+    .close = {"<|END_THINKING|>"},
+    .drop = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
+};

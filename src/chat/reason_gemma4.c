@@ -1,0 +1,11 @@
+/* reason_gemma4.c - reasoning in the channel "thought" (Gemma 4). Models also write stray marks,
+ * and the block again. */
+#include "chat/parser_impl.h"
+
+const struct reason_family reason_gemma4 = {
+    .name = "gemma4",
+    .open = {"<|channel>thought"},
+    .close = {"<channel|>"},
+    .drop = {"<|channel>", "<channel|>"},
+    .again = true,
+};

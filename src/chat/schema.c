@@ -1,0 +1,160 @@
+/* schema.c - types of raw text by the schemas of a request's tools.
+ *
+ * Only the types count: a schema that a value violates is no concern of the parser. References are
+ * followed within the document; a walk is limited, so cycles end. */
+#include "chat/parser_impl.h"
+
+#include <string.h>
+
+enum { DEPTH_MAX = 16, STEP_MAX = 200 };
+
+static const struct json *function_of(const struct json *tool)
+{
+    const struct json *function = json_field(tool, "function");
+    return function ? function : tool;
+}
+
+static const struct json *find_tool(const struct json *tools, const char *name)
+{
+    for (size_t i = 0; i < json_count(tools); i++) {
+        const struct json *function = function_of(json_item(tools, i));
+        const char *known = json_text(json_field(function, "name"), NULL);
+        if (known && strcmp(known, name) == 0) return function;
+    }
+    return NULL;
+}
+
+const struct json *schema_of_tool(const struct json *tools, const char *name)
+{
+    return json_field(find_tool(tools, name), "parameters");
+}
+
+bool schema_has_tool(const struct json *tools, const char *name)
+{
+    return find_tool(tools, name) != NULL;
+}
+
+/* ---- references ---- */
+
+static const struct json *step_into(const struct json *j, const char *key, size_t n)
+{
+    size_t i = 0;
+    if (json_kind(j) != JK_LIST) return json_field_n(j, key, n);
+    for (size_t k = 0; k < n; k++) {
+        if (key[k] < '0' || key[k] > '9' || i > 100000) return NULL;
+        i = i * 10 + (size_t)(key[k] - '0');
+    }
+    return n > 0 ? json_item(j, i) : NULL;
+}
+
+/* Follow $ref, of the forms "#" and "#/a/b" without escapes. */
+static const struct json *resolved(const struct json *root, const struct json *schema)
+{
+    for (int depth = 0; depth < DEPTH_MAX; depth++) {
+        const char *ref = json_text(json_field(schema, "$ref"), NULL);
+        if (!ref || *ref != '#') return ref ? NULL : schema;
+        const struct json *at = root;
+        for (const char *key = ref + 1; *key == '/';) {
+            size_t n = strcspn(++key, "/");
+            at = step_into(at, key, n);
+            key += n;
+        }
+        schema = at;
+    }
+    return NULL;
+}
+
+/* A walk through a schema, whose references may form cycles. */
+struct walk {
+    const struct json *root;
+    int left; /* schemas that may still be read */
+};
+
+/* ---- types ---- */
+
+static unsigned type_of_word(const char *word)
+{
+    static const struct {
+        const char *word;
+        unsigned type;
+    } words[] = {{"null", TYPE_NULL},     {"boolean", TYPE_BOOL}, {"integer", TYPE_NUMBER},
+                 {"number", TYPE_NUMBER}, {"string", TYPE_TEXT},  {"array", TYPE_LIST},
+                 {"object", TYPE_OBJECT}};
+    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i].word) == 0) return words[i].type;
+    return TYPE_ANY;
+}
+
+static unsigned type_of_value(const struct json *value)
+{
+    static const unsigned types[] = {
+        [JK_NONE] = TYPE_ANY,   [JK_NULL] = TYPE_NULL,    [JK_BOOL] = TYPE_BOOL,
+        [JK_INT] = TYPE_NUMBER, [JK_REAL] = TYPE_NUMBER,  [JK_TEXT] = TYPE_TEXT,
+        [JK_LIST] = TYPE_LIST,  [JK_OBJECT] = TYPE_OBJECT};
+    return types[json_kind(value)];
+}
+
+static unsigned types_at(struct walk *w, const struct json *schema);
+
+/* Return the union of the types of a list's schemas, or for allOf their intersection. */
+static unsigned types_of_list(struct walk *w, const struct json *list, bool all)
+{
+    unsigned types = all ? TYPE_ANY : 0;
+    for (size_t i = 0; i < json_count(list); i++) {
+        unsigned one = types_at(w, json_item(list, i));
+        types = all ? types & one : types | one;
+    }
+    return types ? types : TYPE_ANY;
+}
+
+static unsigned types_at(struct walk *w, const struct json *schema)
+{
+    unsigned types = TYPE_ANY, some = 0;
+    schema = resolved(w->root, schema);
+    if (json_kind(schema) != JK_OBJECT || w->left-- <= 0) return TYPE_ANY;
+    const struct json *type = json_field(schema, "type"), *values = json_field(schema, "enum");
+    const struct json *value = json_field(schema, "const"), *list;
+    if (json_kind(type) == JK_TEXT) types &= type_of_word(json_text(type, NULL));
+    for (size_t i = 0; json_kind(type) == JK_LIST && i < json_count(type); i++)
+        some |= type_of_word(json_text(json_item(type, i), NULL));
+    if (some) types &= some;
+    some = 0;
+    for (size_t i = 0; i < json_count(values); i++) some |= type_of_value(json_item(values, i));
+    if (some) types &= some;
+    if (value) types &= type_of_value(value);
+    if ((list = json_field(schema, "anyOf"))) types &= types_of_list(w, list, false);
+    if ((list = json_field(schema, "oneOf"))) types &= types_of_list(w, list, false);
+    if ((list = json_field(schema, "allOf"))) types &= types_of_list(w, list, true);
+    return types ? types : TYPE_ANY;
+}
+
+unsigned schema_types(const struct json *root, const struct json *schema)
+{
+    return types_at(&(struct walk){root, STEP_MAX}, schema);
+}
+
+/* ---- members ---- */
+
+static const struct json *member_at(struct walk *w, const struct json *schema, const char *key,
+                                    size_t n_key)
+{
+    static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
+    schema = resolved(w->root, schema);
+    if (w->left-- <= 0) return NULL;
+    const struct json *found = key ? json_field_n(json_field(schema, "properties"), key, n_key)
+                                   : json_field(schema, "items");
+    if (!found && key) found = json_field(schema, "additionalProperties");
+    if (json_kind(found) == JK_OBJECT) return found;
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
+        const struct json *list = json_field(schema, lists[k]);
+        for (size_t i = 0; i < json_count(list); i++)
+            if ((found = member_at(w, json_item(list, i), key, n_key))) return found;
+    }
+    return NULL;
+}
+
+const struct json *schema_member(const struct json *root, const struct json *schema,
+                                 const char *key, size_t n_key)
+{
+    return member_at(&(struct walk){root, STEP_MAX}, schema, key, n_key);
+}

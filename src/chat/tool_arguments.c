@@ -1,0 +1,323 @@
+/* tool_arguments.c - a call behind its name: its arguments, emitted as they are written.
+ *
+ * Each form is a small machine, whose state is s->call.part. It stops at the first text that does
+ * not belong to the call; that text is content, or the next call. */
+#include "chat/parser_impl.h"
+
+#include <string.h>
+
+static size_t finish(struct stage *s, size_t n)
+{
+    if (!s->call.emitted) parser_emit_arguments(s, "{}", 2);
+    s->call.done = true;
+    return n;
+}
+
+void call_begin(struct stage *s, const struct call_body *body, const struct head *h)
+{
+    s->call = (struct call){.body = body, .schema = schema_of_tool(s->schemas, h->name)};
+    s->any_call = true;
+    parser_emit_call(s, h->name, *h->id ? h->id : NULL);
+}
+
+/* ---- lists ---- */
+
+enum { OPEN, KEY, COLON, VALUE, NEXT, ITEM };
+
+/* Handle text[0, n) between two calls of a list, or behind the last. */
+static size_t list_item(struct stage *s, const char *text, size_t n, bool end)
+{
+    const struct call_body *b = s->call.body;
+    struct head h;
+    if (text[0] == ',') return 1;
+    if (text[0] == ']') return finish(s, 1);
+    enum verdict v = call_item(s, text, n, end, &h);
+    if (v == CALL_MAYBE) return 0;
+    if (v == CALL_NO) return finish(s, 0);
+    call_begin(s, b, &h);
+    s->call.part = b->form == CALL_KEYED ? VALUE : KEY;
+    s->call.wanted = true;
+    return b->form == CALL_KEYED ? h.n_used : 1;
+}
+
+/* An object ended. */
+static size_t object_end(struct stage *s, size_t n)
+{
+    if (s->call.body->form == CALL_OBJECT) return finish(s, n);
+    if (!s->call.emitted) parser_emit_arguments(s, "{}", 2);
+    s->call.emitted = true;
+    s->call.part = ITEM;
+    return n;
+}
+
+/* ---- objects ---- */
+
+static bool is_arguments(const struct call *c, const char *key, size_t n)
+{
+    for (int i = 0; i < 2 && c->body->arguments_key[i]; i++)
+        if (n == strlen(c->body->arguments_key[i]) + 2 &&
+            memcmp(key + 1, c->body->arguments_key[i], n - 2) == 0)
+            return true;
+    return false;
+}
+
+static size_t object_key(struct stage *s, const char *text, size_t n)
+{
+    struct call *c = &s->call;
+    if (text[0] == '}') return object_end(s, 1);
+    if (text[0] != '"') return finish(s, 0);
+    size_t k = string_len(text, n);
+    c->wanted = k > 0 && c->n_argument == 0 && is_arguments(c, text, k);
+    c->n_argument += c->wanted;
+    if (k > 0) c->part = COLON;
+    return k;
+}
+
+static size_t object_value(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct call *c = &s->call;
+    size_t k = value_json(s, text, n, end, c->wanted);
+    if (c->value.part == VALUE_END) c->value = (struct value){0}, c->part = NEXT;
+    return k;
+}
+
+/* {"name": ..., "arguments": ...}, or a list of such objects, or a list of {NAME: ...}. */
+static size_t object_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct call *c = &s->call;
+    if (c->part == VALUE) return object_value(s, text, n, end);
+    size_t blank = space_front(text, n);
+    if (blank > 0) return blank;
+    switch (c->part) {
+    case OPEN: /* the head has seen it all */
+        c->part = c->body->form == CALL_OBJECT ? KEY : ITEM;
+        return 1;
+    case KEY:
+        return object_key(s, text, n);
+    case COLON:
+        c->part = VALUE;
+        return text[0] == ':';
+    case NEXT:
+        if (text[0] == '}') return object_end(s, 1);
+        c->part = KEY;
+        return text[0] == ',' ? 1 : finish(s, 0);
+    default:
+        return list_item(s, text, n, end);
+    }
+}
+
+/* ---- a name and JSON ---- */
+
+static size_t named_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    size_t k = value_json(s, text, n, end, true);
+    return s->call.value.part == VALUE_END ? finish(s, k) : k;
+}
+
+/* ---- arguments between marks ---- */
+
+enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL };
+
+static size_t end_of_arguments(struct stage *s)
+{
+    parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);
+    return finish(s, 0);
+}
+
+static size_t argument_begin(struct stage *s, const char *key, size_t n_key, size_t used)
+{
+    struct call *c = &s->call;
+    memcpy(c->key, key, n_key);
+    c->key[n_key] = 0;
+    c->type = schema_member(c->schema, c->schema, key, n_key);
+    parser_emit_arguments(s, c->n_argument ? ", \"" : "{\"", c->n_argument ? 3 : 2);
+    value_text(s, key, n_key);
+    parser_emit_arguments(s, "\": ", 3);
+    c->n_argument++;
+    c->value = (struct value){0};
+    c->part = c->body->value == VALUE_TYPED ? FIRST : IN_LITERAL;
+    return used;
+}
+
+/* Find the end of the key at text[0]: YES with the bytes of key and mark. */
+static enum verdict find_key_end(struct call *c, const char *text, size_t n, size_t *n_key,
+                                 size_t *used)
+{
+    bool typed = c->body->value == VALUE_TYPED;
+    for (size_t k = 0; k < n && k < NAME_ROOM; k++) {
+        for (int i = 0; k > 0 && i < 2 && c->body->key_end[i]; i++) {
+            enum verdict v = mark_at(c->body->key_end[i], text + k, n - k, used);
+            if (v == CALL_NO) continue;
+            c->is_json = i == 1;
+            *n_key = k - space_back(text, k);
+            *used += k;
+            return *n_key > 0 ? v : CALL_NO;
+        }
+        if (typed ? text[k] == '\n' : !in_name(text[k])) return CALL_NO;
+    }
+    return n < NAME_ROOM ? CALL_MAYBE : CALL_NO;
+}
+
+/* Handle the text between two arguments, or behind the last. */
+static size_t argument_next(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct call *c = &s->call;
+    const struct call_body *b = c->body;
+    size_t used = 0, n_key = 0, at = 0, blank = space_front(text, n);
+    if (blank > 0) return blank;
+    enum verdict v = mark_at(s->tools->end[0], text, n, &used);
+    if (v == CALL_YES) return end_of_arguments(s);
+    if (v == CALL_MAYBE && !end) return 0;
+    v = c->n_argument && b->argument_separator ? mark_at(b->argument_separator, text, n, &at)
+                                               : CALL_NO;
+    if (v == CALL_MAYBE && !end) return 0;
+    if (v == CALL_YES) at += space_front(text + at, n - at);
+    v = mark_at(b->key_begin ? b->key_begin : "", text + at, n - at, &used);
+    at += v == CALL_YES ? used : 0;
+    if (v == CALL_YES) v = find_key_end(c, text + at, n - at, &n_key, &used);
+    if (v == CALL_MAYBE && !end) return 0;
+    if (v == CALL_YES) return argument_begin(s, text + at, n_key, at + used);
+    /* a comma before the end, or no argument at all */
+    if (at > 0 && b->argument_separator && !b->key_begin) return at;
+    return end ? finish(s, 0) : end_of_arguments(s);
+}
+
+/* Find the end of a typed value: the bytes before it, and those of its mark in *used. Without one,
+ * the bytes that are certainly of the value, and *used is 0. */
+static size_t value_end(const struct call *c, const char *text, size_t n, bool end, size_t *used)
+{
+    char mark[NAME_ROOM + 64];
+    const char *from = c->body->value_end + space_front(c->body->value_end, 64);
+    size_t k = strlen(from), n_key = c->body->nested ? strlen(c->key) : 0;
+    k -= space_back(from, k);
+    memcpy(mark, from, k);
+    memcpy(mark + k, c->key, n_key);
+    if (c->body->nested) mark[k + n_key++] = '>';
+    mark[k += n_key] = 0;
+    const char *p = memmem(text, n, mark, k);
+    *used = p ? k : 0;
+    if (p) return (size_t)(p - text);
+    return n - (end ? 0 : text_partial(text, n, mark));
+}
+
+/* Return the newline that the mark of the end begins with, if text[0, k) ends with it. */
+static size_t newline_of_mark(const struct call *c, const char *text, size_t k)
+{
+    return c->body->value_end[0] == '\n' && k > 0 && text[k - 1] == '\n';
+}
+
+static size_t value_done(struct stage *s, size_t n)
+{
+    s->call.part = BETWEEN;
+    return n;
+}
+
+/* A string, which is emitted as it is written. */
+static size_t typed_text(struct stage *s, const char *text, size_t n, bool end)
+{
+    size_t used, k = value_end(&s->call, text, n, end, &used);
+    size_t newline = used || !end ? newline_of_mark(&s->call, text, k) : 0;
+    value_text(s, text, k - newline);
+    if (!used) return k - newline;
+    parser_emit_arguments(s, "\"", 1);
+    return value_done(s, k + used);
+}
+
+/* A value of another type: its whole text decides. */
+static size_t typed_raw(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct value *v = &s->call.value;
+    size_t used, k = v->at + value_end(&s->call, text + v->at, n - v->at, end, &used);
+    v->at = k;
+    if (!used && !end) return 0;
+    v->at = 0;
+    value_typed(s, text, k - newline_of_mark(&s->call, text, k));
+    return value_done(s, k + used);
+}
+
+static size_t typed_verbatim(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct value *v = &s->call.value;
+    const char *mark = s->call.body->verbatim[1];
+    const char *p = memmem(text + v->at, n - v->at, mark, strlen(mark));
+    size_t k = p ? (size_t)(p - text) : n;
+    v->at = n - text_partial(text, n, mark);
+    if (!p && !end) return 0;
+    v->at = 0;
+    value_typed(s, text, k);
+    s->call.part = AFTER_VERBATIM;
+    return p ? k + strlen(mark) : n;
+}
+
+static size_t after_verbatim(struct stage *s, const char *text, size_t n, bool end)
+{
+    size_t used, k = value_end(&s->call, text, n, end, &used);
+    return used ? value_done(s, k + used) : k;
+}
+
+/* Handle the first byte of a typed value. */
+static size_t typed_first(struct stage *s, const char *text, size_t n, bool end)
+{
+    struct call *c = &s->call;
+    const char *mark = c->body->verbatim[0], *before = c->body->key_end[0];
+    size_t newline = before[strlen(before) - 1] == '\n' && text[0] == '\n';
+    if (newline && c->value.depth == 0) return c->value.depth = 1, 1;
+    if (mark && !end && text_may_begin(text, n, mark)) return 0;
+    if (mark && text_begins(text, n, mark)) {
+        c->part = IN_VERBATIM;
+        return strlen(mark);
+    }
+    c->part = value_is_text(s) ? IN_TEXT : IN_RAW;
+    if (c->part == IN_TEXT) parser_emit_arguments(s, "\"", 1);
+    return 0;
+}
+
+static size_t literal(struct stage *s, const char *text, size_t n, bool end)
+{
+    size_t k = value_literal(s, text, n, end);
+    return s->call.value.part == VALUE_END ? value_done(s, k) : k;
+}
+
+static size_t marked_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    switch (s->call.part) {
+    case BETWEEN:
+        return argument_next(s, text, n, end);
+    case FIRST:
+        return typed_first(s, text, n, end);
+    case IN_TEXT:
+        return typed_text(s, text, n, end);
+    case IN_RAW:
+        return typed_raw(s, text, n, end);
+    case IN_VERBATIM:
+        return typed_verbatim(s, text, n, end);
+    case AFTER_VERBATIM:
+        return after_verbatim(s, text, n, end);
+    default:
+        return literal(s, text, n, end);
+    }
+}
+
+static size_t one_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    switch (s->call.body->form) {
+    case CALL_NAMED:
+        return named_step(s, text, n, end);
+    case CALL_MARKED:
+        return marked_step(s, text, n, end);
+    default:
+        return object_step(s, text, n, end);
+    }
+}
+
+size_t call_step(struct stage *s, const char *text, size_t n, bool end)
+{
+    size_t at = 0;
+    while (at < n && !s->call.done) {
+        int part = s->call.part, value = s->call.value.part;
+        size_t k = one_step(s, text + at, n - at, end);
+        at += k;
+        if (k == 0 && part == s->call.part && value == s->call.value.part) break;
+    }
+    return at;
+}

@@ -1,0 +1,14 @@
+/* tool_cohere_command3.c - a list of calls with ids in <|START_ACTION|>; the answer is between
+ * marks, too (Command A, R7B and later). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_cohere_command3 = {
+    .name = "cohere_command3",
+    .alias = {"cohere_command4"},
+    .has = {"<|START_ACTION|>"},
+    .begin = {"<|START_ACTION|>"},
+    .body = {{CALL_LIST, .name_key = "tool_name", .arguments_key = {"parameters"},
+              .id_key = "tool_call_id"}},
+    .end = {"<|END_ACTION|>"},
+    .drop = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
+};

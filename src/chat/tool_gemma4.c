@@ -1,0 +1,11 @@
+/* tool_gemma4.c - calls as call:NAME{KEY:VALUE}, with strings between marks (Gemma 4). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_gemma4 = {
+    .name = "gemma4",
+    .has = {"<|tool_call>", "call:"},
+    .begin = {"<|tool_call>call:"},
+    .body = {{CALL_MARKED, .name_end = "{", .key_end = {":"}, .argument_separator = ",",
+              .value = VALUE_BARE, .string_mark = "<|\"|>"}},
+    .end = {"}", "<tool_call|>"},
+};

@@ -1,0 +1,20 @@
+/* tool_gigachat3.c - calls after a message mark, or after <|function_call|> (GigaChat 3 and 3.1). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_gigachat3 = {
+    .name = "gigachat3",
+    .has = {"<|role_sep|>", "function"},
+    .begin = {"<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>\n"},
+    .body = {{CALL_OBJECT, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
+    .text = {{.has = "<|function_call|>",
+              .open = "<|function_call|>{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = "}",
+              .quoted = true,
+              .single = true},
+             {.open = "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = "}",
+              .quoted = true,
+              .single = true}},
+};

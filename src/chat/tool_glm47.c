@@ -1,0 +1,13 @@
+/* tool_glm47.c - calls as <tool_call>NAME with <arg_key> and <arg_value> for each argument, as raw
+ * text and without line breaks (GLM 4.7, Laguna S). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_glm47 = {
+    .name = "glm47",
+    .has = {"<arg_key>", "</arg_key><arg_value>"},
+    .begin = {"<tool_call>"},
+    .body = {{CALL_MARKED, .name_end = "", .key_begin = "<arg_key>",
+              .key_end = {"</arg_key><arg_value>"}, .value_end = "</arg_value>"}},
+    .end = {"</tool_call>"},
+    .separator = "",
+};

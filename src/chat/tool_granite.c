@@ -1,0 +1,19 @@
+/* tool_granite.c - a list of calls after <|tool_call|> (Granite 3), or one object after
+ * <function_call> (Granite 20B). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_granite = {
+    .name = "granite",
+    .alias = {"granite-20b-fc"},
+    .has = {"<|tool_call|>"},
+    .begin = {"<|tool_call|>", "<function_call>"},
+    .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}},
+             {CALL_OBJECT, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
+    .text = {{.begin = "<|tool_call|>[",
+              .open = "{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = "}",
+              .between = ", ",
+              .end = "]",
+              .quoted = true}},
+};

@@ -1,0 +1,334 @@
+/* tool_head.c - the front of a call, up to its name: decides whether a text is a call.
+ *
+ * From the name on, a call is a call: what follows is emitted as its arguments, whatever it is.
+ * A JSON object may have its name last; it is searched here, and the object is then read again. */
+#include "chat/parser_impl.h"
+
+#include <string.h>
+
+/* ---- names ---- */
+
+bool in_name(char c)
+{
+    return ((c | 32) >= 'a' && (c | 32) <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.' || c == '/';
+}
+
+/* Copy a name or an id at text[*at], with a NUL. Returns false if there is none or it is too
+ * long. */
+static bool read_name(char name[NAME_ROOM], const char *text, size_t n, size_t *at)
+{
+    size_t k = 0;
+    for (; *at + k < n && k < NAME_ROOM - 1 && in_name(text[*at + k]); k++) name[k] = text[*at + k];
+    name[k] = 0;
+    *at += k;
+    return k > 0 && k < NAME_ROOM - 1;
+}
+
+/* Skip the mark at text[*at]. */
+static enum verdict pass_mark(const char *mark, const char *text, size_t n, size_t *at)
+{
+    size_t blank = space_front(text + *at, n - *at), used = 0;
+    enum verdict v = mark_at(mark, text + *at + blank, n - *at - blank, &used);
+    if (v == CALL_YES) *at += blank + used;
+    return v;
+}
+
+/* ---- a name, and arguments after marks ---- */
+
+/* Skip [index_mark N] at text[*at]. The id is then the text up to there. */
+static enum verdict pass_index(const struct call_body *b, const char *text, size_t n, size_t *at,
+                               struct head *h)
+{
+    size_t begin = *at - strlen(h->name), k = *at;
+    enum verdict v = pass_mark(b->index_mark, text, n, &k);
+    if (v != CALL_YES) return v;
+    while (k < n && text[k] >= '0' && text[k] <= '9') k++;
+    if (k == n) return CALL_MAYBE;
+    size_t n_prefix = strlen(b->id_prefix);
+    if (n_prefix + k - begin >= NAME_ROOM) return CALL_NO;
+    memcpy(h->id, b->id_prefix, n_prefix);
+    memcpy(h->id + n_prefix, text + begin, k - begin);
+    h->id[n_prefix + k - begin] = 0;
+    *at = k;
+    return CALL_YES;
+}
+
+static enum verdict pass_id(const struct call_body *b, const char *text, size_t n, size_t *at,
+                            struct head *h)
+{
+    size_t k = *at;
+    enum verdict v = pass_mark(b->id_mark, text, n, &k);
+    if (v != CALL_YES) return v;
+    if (k == n) return CALL_MAYBE;
+    if (!read_name(h->id, text, n, &k)) return CALL_NO;
+    *at = k;
+    return CALL_YES;
+}
+
+/* Read the name and everything up to the arguments. */
+static enum verdict marked_name(const struct call_body *b, const char *text, size_t n,
+                                struct head *h, size_t *at)
+{
+    enum verdict v = CALL_NO, name_end;
+    if (!read_name(h->name, text, n, at)) return CALL_NO;
+    if (*at == n) return CALL_MAYBE;
+    if (b->index_mark) v = pass_index(b, text, n, at, h);
+    if (b->id_mark) v = pass_id(b, text, n, at, h);
+    name_end = pass_mark(b->name_end, text, n, at);
+    return name_end == CALL_NO && v == CALL_MAYBE ? CALL_MAYBE : name_end;
+}
+
+static enum verdict named_head(struct stage *s, const struct call_body *b, const char *text,
+                               size_t n, struct head *h)
+{
+    size_t at = 0;
+    enum verdict v = marked_name(b, text, n, h, &at);
+    if (v != CALL_YES) return v;
+    h->n_used = at;
+    const char *content = s->tools->content_name;
+    if (content && strcmp(h->name, content) == 0) return CALL_YES;
+    at += space_front(text + at, n - at);
+    if (at == n) return CALL_MAYBE;
+    return text[at] == '{' ? CALL_YES : CALL_NO;
+}
+
+/* Return whether the text after the name begins an argument, or ends the call. */
+static enum verdict first_argument(struct stage *s, const struct call_body *b, const char *text,
+                                   size_t n)
+{
+    size_t used, at = 0;
+    enum verdict end = mark_at(s->tools->end[0], text, n, &used);
+    if (end != CALL_NO) return end;
+    enum verdict v = mark_at(b->key_begin ? b->key_begin : "", text, n, &used);
+    if (v != CALL_YES || b->value == VALUE_TYPED) return v;
+    while (at < n && at < NAME_ROOM && in_name(text[at])) at++;
+    if (at == n) return CALL_MAYBE;
+    return at > 0 ? pass_mark(b->key_end[0], text, n, &at) : CALL_NO;
+}
+
+static enum verdict marked_head(struct stage *s, const struct call_body *b, const char *text,
+                                size_t n, struct head *h)
+{
+    size_t at = 0;
+    enum verdict v = marked_name(b, text, n, h, &at);
+    if (v != CALL_YES) return v;
+    h->n_used = at;
+    at += space_front(text + at, n - at);
+    return at == n ? CALL_MAYBE : first_argument(s, b, text + at, n - at);
+}
+
+/* ---- JSON objects ---- */
+
+enum { OPEN, KEY, COLON, VALUE, SKIP, NEXT };
+
+/* Decode the JSON string text[0, n) into out. Returns false if it is none, empty or too long. */
+static bool decode(struct stage *s, const char *text, size_t n, char out[NAME_ROOM])
+{
+    struct json *j = NULL;
+    size_t k = 0;
+    if (json_parse(&j, text, n, NULL, NULL) == ERR_MEMORY) parser_no_memory(s);
+    const char *name = json_text(j, &k);
+    bool ok = name && k > 0 && k < NAME_ROOM && !memchr(name, 0, k);
+    if (ok) memcpy(out, name, k), out[k] = 0;
+    json_drop(j);
+    return ok;
+}
+
+size_t string_len(const char *text, size_t n)
+{
+    for (size_t k = 1; k < n; k++) {
+        if (text[k] == '\\')
+            k++;
+        else if (text[k] == '"')
+            return k + 1;
+    }
+    return 0;
+}
+
+static bool same(const char *text, size_t n, const char *key)
+{
+    return key && n == strlen(key) + 2 && memcmp(text + 1, key, n - 2) == 0;
+}
+
+/* Skip a value. Returns true at its end. */
+static bool skip_value(struct head_scan *c, const char *text, size_t n)
+{
+    for (; c->at < n; c->at++) {
+        char x = text[c->at];
+        if (c->quoted && x == '\\') {
+            if (c->at + 1 >= n) return false;
+            c->at++;
+        } else if (x == '"') {
+            c->quoted = !c->quoted;
+        } else if (!c->quoted && (x == '{' || x == '[')) {
+            c->depth++;
+        } else if (!c->quoted && (x == '}' || x == ']' || x == ',')) {
+            if (c->depth == 0) return true;
+            c->depth -= x != ',';
+        }
+    }
+    return false;
+}
+
+/* Read a string of a length that matters. NO: it is none, or too long. */
+static enum verdict read_string(struct head_scan *c, const char *text, size_t n, size_t *k)
+{
+    if (text[c->at] != '"') return CALL_NO;
+    *k = string_len(text + c->at, n - c->at);
+    if (*k > 6 * NAME_ROOM) return CALL_NO;
+    if (*k == 0) return n - c->at > 6 * NAME_ROOM ? CALL_NO : CALL_MAYBE;
+    return CALL_YES;
+}
+
+/* Read a member's value. The name and the id are kept, others are skipped. */
+static enum verdict read_member(struct head_scan *c, const struct call_body *b, const char *text,
+                                size_t n)
+{
+    const char *key = text + c->key;
+    bool name = same(key, c->n_key, b->name_key), id = same(key, c->n_key, b->id_key);
+    size_t k = 0;
+    c->part = SKIP;
+    if (!name && !(id && text[c->at] == '"')) return CALL_YES;
+    enum verdict v = read_string(c, text, n, &k);
+    if (v != CALL_YES) return c->part = VALUE, v;
+    if (name) c->name = c->at, c->n_name = k;
+    if (id) c->id = c->at, c->n_id = k;
+    c->at += k;
+    return CALL_YES;
+}
+
+static bool named(const struct head_scan *c, const struct call_body *b)
+{
+    return c->n_name > 0 && (!b->id_key || c->n_id > 0);
+}
+
+/* One step of the search. MAYBE: c->part goes on with more text; YES: it goes on here. */
+static enum verdict search_step(struct head_scan *c, const struct call_body *b, const char *text,
+                                size_t n)
+{
+    char x = text[c->at];
+    size_t k;
+    enum verdict v;
+    switch (c->part) {
+    case OPEN:
+        c->part = KEY;
+        return x == '{' ? (c->at++, CALL_YES) : CALL_NO;
+    case KEY:
+        if ((v = read_string(c, text, n, &k)) != CALL_YES) return v;
+        c->key = c->at, c->n_key = k;
+        c->at += k;
+        c->part = COLON;
+        return CALL_YES;
+    case COLON:
+        c->part = VALUE;
+        return x == ':' ? (c->at++, CALL_YES) : CALL_NO;
+    case VALUE:
+        return read_member(c, b, text, n);
+    case SKIP:
+        if (!skip_value(c, text, n)) return CALL_MAYBE;
+        c->part = NEXT;
+        return CALL_YES;
+    default:
+        c->part = KEY;
+        return x == ',' ? (c->at++, CALL_YES) : CALL_NO;
+    }
+}
+
+static enum verdict search(struct head_scan *c, const struct call_body *b, const char *text,
+                           size_t n)
+{
+    for (;;) {
+        if (c->part == SKIP && named(c, b)) return CALL_YES;
+        if (c->part != SKIP) c->at += space_front(text + c->at, n - c->at);
+        if (c->at == n) return CALL_MAYBE;
+        if (c->part == NEXT && text[c->at] == '}') return c->n_name > 0 ? CALL_YES : CALL_NO;
+        enum verdict v = search_step(c, b, text, n);
+        if (v != CALL_YES) return v;
+    }
+}
+
+static enum verdict object_head(struct stage *s, const struct call_body *b, const char *text,
+                                size_t n, struct head *h)
+{
+    struct head_scan *c = &s->head;
+    if (c->body != b) *c = (struct head_scan){.body = b};
+    enum verdict v = search(c, b, text, n);
+    if (v != CALL_YES) return v;
+    if (!decode(s, text + c->name, c->n_name, h->name)) return CALL_NO;
+    if (c->n_id > 0 && !decode(s, text + c->id, c->n_id, h->id)) *h->id = 0;
+    return CALL_YES;
+}
+
+/* {NAME: */
+static enum verdict keyed_head(struct stage *s, const char *text, size_t n, struct head *h)
+{
+    struct head_scan c = {0};
+    size_t k;
+    if (text[0] != '{') return CALL_NO;
+    c.at = 1 + space_front(text + 1, n - 1);
+    if (c.at == n) return CALL_MAYBE;
+    enum verdict v = read_string(&c, text, n, &k);
+    if (v != CALL_YES) return v;
+    if (!decode(s, text + c.at, k, h->name)) return CALL_NO;
+    c.at += k;
+    v = pass_mark(":", text, n, &c.at);
+    h->n_used = c.at;
+    return v;
+}
+
+static enum verdict list_head(struct stage *s, const struct call_body *b, const char *text,
+                              size_t n, struct head *h)
+{
+    if (text[0] != '[') return CALL_NO;
+    size_t at = 1 + space_front(text + 1, n - 1);
+    if (at == n) return CALL_MAYBE;
+    h->empty = text[at] == ']';
+    if (h->empty) return CALL_YES;
+    enum verdict v = b->form == CALL_KEYED ? keyed_head(s, text + at, n - at, h)
+                                           : object_head(s, b, text + at, n - at, h);
+    h->n_used = 0;
+    return v;
+}
+
+/* ---- any form ---- */
+
+static enum verdict head_of(struct stage *s, const struct call_body *b, const char *text, size_t n,
+                            struct head *h)
+{
+    switch (b->form) {
+    case CALL_OBJECT:
+        return object_head(s, b, text, n, h);
+    case CALL_LIST:
+    case CALL_KEYED:
+        return list_head(s, b, text, n, h);
+    case CALL_NAMED:
+        return named_head(s, b, text, n, h);
+    default:
+        return marked_head(s, b, text, n, h);
+    }
+}
+
+enum verdict call_item(struct stage *s, const char *text, size_t n, bool end, struct head *h)
+{
+    const struct call_body *b = s->call.body;
+    *h = (struct head){0};
+    enum verdict v =
+        b->form == CALL_KEYED ? keyed_head(s, text, n, h) : object_head(s, b, text, n, h);
+    if (v != CALL_MAYBE || end) s->head = (struct head_scan){0};
+    return v == CALL_MAYBE && end ? CALL_NO : v;
+}
+
+enum verdict call_head(struct stage *s, const char *text, size_t n, bool end, struct head *h,
+                       const struct call_body **body)
+{
+    for (const struct call_body *b = s->tools->body; b->form != CALL_FORM_END; b++) {
+        *h = (struct head){0};
+        enum verdict v = n > 0 ? head_of(s, b, text, n, h) : CALL_MAYBE;
+        if (v == CALL_MAYBE && end) v = CALL_NO;
+        if (v != CALL_MAYBE) s->head = (struct head_scan){0};
+        *body = b;
+        if (v != CALL_NO) return v;
+    }
+    return CALL_NO;
+}

@@ -1,0 +1,18 @@
+/* tool_jamba.c - a list of calls in <tool_calls> (Jamba, Apriel, Hunyuan A13B). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_jamba = {
+    .name = "jamba",
+    .alias = {"apriel", "hunyuan_a13b"},
+    .has = {"<tool_calls>"},
+    .begin = {"<tool_calls>"},
+    .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
+    .end = {"</tool_calls>"},
+    .text = {{.begin = "<tool_calls>[",
+              .open = "{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = "}",
+              .between = ", ",
+              .end = "]</tool_calls>",
+              .quoted = true}},
+};

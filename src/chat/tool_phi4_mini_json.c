@@ -1,0 +1,17 @@
+/* tool_phi4_mini_json.c - a list of calls after "functools" (Phi-4 mini). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_phi4_mini_json = {
+    .name = "phi4_mini_json",
+    .alias = {"firefunction"},
+    .has = {"functools["},
+    .begin = {"functools"},
+    .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
+    .text = {{.begin = "functools[",
+              .open = "{\"name\": \"",
+              .middle = "\", \"arguments\": ",
+              .close = "}",
+              .between = ", ",
+              .end = "]",
+              .quoted = true}},
+};

@@ -1,0 +1,20 @@
+/* tool_qwen3_coder.c - calls as <tool_call><function=NAME> with <parameter=KEY> for each argument,
+ * as raw text (Qwen 3 Coder and 3.5, Nemotron 3, Step 3.5). Models also omit <tool_call>. */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_qwen3_coder = {
+    .name = "qwen3_coder",
+    .alias = {"qwen3_xml", "step3p5", "nemotron_v3"},
+    .has = {"<tool_call>", "<function=", "<parameter="},
+    .begin = {"<tool_call>\n<function=", "<function="},
+    .body = {{CALL_MARKED, .name_end = ">\n", .key_begin = "<parameter=", .key_end = {">\n"},
+              .value_end = "\n</parameter>\n"}},
+    .end = {"</function>", "</tool_call>"},
+    .separator = "\n",
+    .keep_blank = true,
+    .text = {{.open = "<tool_call>\n<function=",
+              .middle = ">\n",
+              .close = "</function>\n</tool_call>",
+              .between = "\n",
+              .style = "qwen_xml"}},
+};

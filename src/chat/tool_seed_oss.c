@@ -1,0 +1,13 @@
+/* tool_seed_oss.c - calls as <seed:tool_call><function=NAME> with <parameter=KEY> for each
+ * argument, as raw text (Seed-OSS). */
+#include "chat/parser_impl.h"
+
+const struct tool_family tool_seed_oss = {
+    .name = "seed_oss",
+    .has = {"<seed:tool_call>", "<function=", "<parameter="},
+    .begin = {"<seed:tool_call>\n<function="},
+    .body = {{CALL_MARKED, .name_end = ">\n", .key_begin = "<parameter=", .key_end = {">"},
+              .value_end = "</parameter>\n"}},
+    .end = {"</function>", "</seed:tool_call>"},
+    .separator = "\n",
+};
