@@ -220,5 +220,5 @@ int json_object_form(const char *text, struct err *e)
     if (rc == ERR_MEMORY) return err_set(e, rc, "%s", why.text);
     return object
                ? 0
-               : err_set(e, ERR_ARG, "expected a JSON object, got \"%.60s\": %s", text, why.text);
+               : err_set(e, ERR_ARG, "must be a JSON object, got \"%.60s\": %s", text, why.text);
 }

@@ -20,9 +20,9 @@ static int64_t n_prompt = 16384, n_stream = 8, n_context = 1024, n_idle = 100;
 static bool as_json;
 
 static const struct option options[] = {
-    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20,
-               "tokens of the prompt that arrives (default 16384)", .letter = 'p'),
-    INT_OPTION("streams", "N", &n_stream, 1, 256, "sequences that generate (default 8)"),
+    INT_OPTION("prompt", "N", &n_prompt, 1, 1 << 20, "tokens of the long prompt (default 16384)",
+               .letter = 'p'),
+    INT_OPTION("streams", "N", &n_stream, 1, 256, "number of generating sequences (default 8)"),
     INT_OPTION("depth", "N", &n_context, 1, 1 << 20,
                "tokens that each stream has when the prompt arrives (default 1024)", .letter = 'd'),
     INT_OPTION("idle", "N", &n_idle, 1, 1 << 20,

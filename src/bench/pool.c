@@ -201,7 +201,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_pool = {
     .name = "bench pool",
-    .summary = "what handing work to threads costs, also beside other programs",
+    .summary = "cost of distributing work to threads, also next to other programs",
     .usage = "[OPTIONS]",
     .options = options,
     .run = run,

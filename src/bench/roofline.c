@@ -310,7 +310,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_roofline = {
     .name = "bench roofline",
-    .summary = "what memory and arithmetic allow, and how near a model comes",
+    .summary = "limits of memory and arithmetic, and the share of them that a model reaches",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
         "Reads memory and multiplies as fast as the machine can, on one thread and on all. With "

@@ -28,7 +28,7 @@ static const struct option options[] = {
     TEXT_OPTION("input-file", "FILE", &in_path,
                 "requests: lines of {\"custom_id\", \"method\", \"url\", \"body\"}", .letter = 'i'),
     TEXT_OPTION("output-file", "FILE", &out_path,
-                "answers are appended to it; a request whose custom_id has one is skipped",
+                "file to which answers are appended; requests that it answers already are skipped",
                 .letter = 'o'),
     INT_OPTION("seed", "N", &seed, 0, 9e18,
                "seed of requests without one, combined with their custom_id (default 0)"),
@@ -364,10 +364,8 @@ const struct command command_batch = {
     .usage = "[MODEL] -i IN.jsonl -o OUT.jsonl [OPTIONS]",
     .detail =
         "Urls are /v1/chat/completions, /v1/completions and /v1/embeddings. A line that cannot be "
-        "answered gets an "
-        "error in its place, and the others go on. Answers are appended as they are complete; "
-        "after "
-        "an interruption, whatever it was, the same command goes on where it stopped. Exits 1 if "
+        "answered gets an error in its place, and the others continue. Answers are appended as "
+        "they complete; after any interruption the same command resumes. Exits 1 if "
         "every "
         "line failed.",
     .options = options,

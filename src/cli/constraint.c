@@ -15,13 +15,13 @@ static struct text_list choice;
 
 const struct option constraint_options[] = {
     TEXT_OPTION("json-schema", "FILE", &schema,
-                "hold the answer to a JSON Schema; FILE may also be its text"),
-    FLAG_OPTION("json-object", &object, "hold the answer to a JSON object of any kind"),
-    TEXT_OPTION("regex", "RE", &regex, "hold the answer to a regular expression for the whole"),
+                "constrain the answer to a JSON Schema; FILE may also be its text"),
+    FLAG_OPTION("json-object", &object, "constrain the answer to any JSON object"),
+    TEXT_OPTION("regex", "RE", &regex, "constrain the whole answer to a regular expression"),
     TEXT_OPTION("grammar", "FILE", &grammar,
-                "hold the answer to a grammar in GBNF or Lark; FILE may also be its text"),
+                "constrain the answer to a grammar in GBNF or Lark; FILE may also be its text"),
     LIST_OPTION("choice", "A,B", &choice,
-                "hold the answer to one of these texts, or of a JSON list (may be repeated)"),
+                "constrain the answer to one of these texts, or of a JSON list (may be repeated)"),
     OPTIONS_END,
 };
 

@@ -159,7 +159,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_demo = {
     .name = "demo",
-    .summary = "half a minute with the packed model: a story, a chat, a sum, a tool, a form",
+    .summary = "show the packed model for half a minute: a story, a chat, a sum, a tool, a form",
     .usage = "[MODEL] [OPTIONS]",
     .options = options,
     .n_arg_max = 1,

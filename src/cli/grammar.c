@@ -28,15 +28,15 @@ static const struct option options[] = {
     TEXT_OPTION("regex", "RE", &regex, "a regular expression in place of the schema"),
     TEXT_OPTION("gbnf", "FILE", &gbnf_file, "a GBNF grammar in place of the schema"),
     TEXT_OPTION("lark", "FILE", &lark_file,
-                "a Lark grammar in place of the schema; it may import files beside it"),
+                "a Lark grammar in place of the schema; it may import files of its folder"),
     TEXT_OPTION("tag", "FILE", &tag_file, "a structural tag (JSON) in place of the schema"),
     TEXT_OPTION("start", "RULE", &start_rule,
-                "the rule that a Lark grammar starts from (default: start, or the first one)"),
+                "start rule of a Lark grammar (default: start, or the first one)"),
     TEXT_OPTION("choice", "LIST", &choice, "a JSON list of strings in place of the schema"),
     TEXT_OPTION("tokenizer", "MODEL", &tokenizer_path,
                 "also time the mask before each token of this model's tokenizer"),
     INT_OPTION("limit-ms", "MS", &limit_ms, 1, 3600000,
-               "the processor time that compiling, and each mask, may take (default: 1000)"),
+               "maximum processor time of compiling, and of each mask (default 1000)"),
     FLAG_OPTION("ordered", &ordered, "members in the schema's order, as answers are generated"),
     FLAG_OPTION("disable-any-whitespace", &compact, "no white space between JSON tokens"),
     FLAG_OPTION("disable-additional-properties", &closed,
@@ -381,8 +381,8 @@ const struct command command_grammar = {
     .summary = "check a schema or grammar, and a text against it",
     .usage = "check SCHEMA|--regex RE|--gbnf FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]",
     .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the "
-              "options' constraint. What cannot be kept exactly is "
-              "rejected with its place. With TEXT, a file or - for standard input, check whether "
+              "options' constraint. An unsupported constraint is rejected with its place. With "
+              "TEXT, a file or - for standard input, check whether "
               "the whole text satisfies it, and if "
               "not, from which byte on. Exits 0 (it does), 1 (it does not, or the constraint is "
               "refused) or 2 (usage).",

@@ -120,12 +120,12 @@ static int run(int n_arg, char **arg)
 
 const struct command command_health = {
     .name = "health",
-    .summary = "is a server ready? exit status 0: yes",
+    .summary = "check that a server is ready (exit status 0)",
     .usage = "[http://HOST:PORT|unix:PATH] [OPTIONS]",
     .detail =
         "Requests /health of the server at URL (http://127.0.0.1:8000), which needs no key. For a "
         "container's HEALTHCHECK, "
-        "probes and scripts. It speaks no TLS.",
+        "probes and scripts. Without TLS.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

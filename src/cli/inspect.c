@@ -18,8 +18,7 @@ static const struct option options[] = {
     FLAG_OPTION("json", &as_json, "one JSON object"),
     FLAG_OPTION(
         "verify", &verify,
-        "instead: a hash of each tensor, and whether the packed weights that are kept for it "
-        "are right; those that are not are removed"),
+        "check the cached packed weights by a hash of each tensor, and remove damaged ones"),
     OPTIONS_OF(load_options),
     OPTIONS_END,
 };

@@ -10,10 +10,10 @@ static const char *out_path;
 static bool plain;
 
 static const struct option options[] = {
-    TEXT_OPTION("output", "FILE", &out_path, "the program to write", .letter = 'o'),
-    FLAG_OPTION(
-        "plain", &plain,
-        "the program stays quoth: without a command it lists them, instead of running the model"),
+    TEXT_OPTION("output", "FILE", &out_path, "file of the new program", .letter = 'o'),
+    FLAG_OPTION("plain", &plain,
+                "list the commands if the new program is started without one, instead of running "
+                "the model"),
     OPTIONS_END,
 };
 
@@ -34,9 +34,9 @@ const struct command command_pack = {
     .name = "pack",
     .summary = "write this program and a model as one executable file",
     .usage = "MODEL.gguf -o FILE",
-    .detail = "The new program's run and serve use that model when none is named. Without a "
-              "command it runs: alone it chats at a terminal, a text is answered. The model is "
-              "mapped from there, not unpacked.",
+    .detail = "The new program's run and serve use that model by default. Without a command it "
+              "runs the model: a text is answered, otherwise a chat begins at a terminal. The "
+              "model is mapped from the program, not unpacked.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

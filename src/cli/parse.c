@@ -11,10 +11,10 @@ static const char *template_path, *prefix;
 
 static const struct option options[] = {
     TEXT_OPTION("template", "FILE", &template_path,
-                "a Jinja file or a model: the parsers that fit its template"),
+                "Jinja file or model whose template selects the parsers"),
     OPTIONS_OF(chat_parser_options),
     TEXT_OPTION("answer-prefix", "TEXT", &prefix,
-                "what the prompt had begun of the answer, e.g. \"<think>\""),
+                "beginning of the answer that the prompt contains, e.g. \"<think>\""),
     OPTIONS_END,
 };
 

@@ -24,9 +24,9 @@ static const struct option options[] = {
                 "write the scored positions' logits as f32 [n, n_vocab]"),
     INT_OPTION(
         "chunk", "N", &chunk, 0, 1 << 16,
-        "rows computed at once (0: as many as a step holds); the result does not depend on it"),
+        "rows computed at once, without effect on the result (default 0: as many as a step holds)"),
     INT_OPTION("windows", "N", &n_window_max, 0, 1 << 30,
-               "score only the first N windows (0: all)"),
+               "score only the first N windows (default 0: all)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
     OPTIONS_OF(model_options),
     OPTIONS_END,
@@ -144,7 +144,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_perplexity = {
     .name = "perplexity",
-    .summary = "how well a model predicts a text: mean and standard error",
+    .summary = "perplexity of a text: mean and standard error",
     .usage = "MODEL FILE [OPTIONS]",
     .detail =
         "The text is scored in windows of --max-model-len tokens (512), the second half of each.",

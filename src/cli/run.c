@@ -14,7 +14,7 @@ enum { PROMPT_BYTE_MAX = 64 << 20 };
 static bool raw, as_json, quiet;
 
 static const struct option options[] = {
-    FLAG_OPTION("raw", &raw, "complete the prompt as it stands, without a chat template"),
+    FLAG_OPTION("raw", &raw, "complete the prompt unchanged, without a chat template"),
     FLAG_OPTION("json", &as_json, "print one JSON object with text, tokens, timings"),
     FLAG_OPTION("quiet", &quiet, "no speed report", .letter = 'q'),
     OPTIONS_OF(constraint_options),
@@ -117,14 +117,13 @@ static int run(int n_arg, char **arg)
 
 const struct command command_run = {
     .name = "run",
-    .summary = "complete a prompt, or talk to a model at the terminal",
+    .summary = "complete a prompt, or chat with a model at the terminal",
     .usage = "[MODEL] [PROMPT] [OPTIONS]",
-    .detail = "Without MODEL the model that is packed into this program answers. MODEL is a .gguf "
+    .detail = "Without MODEL, the model that is packed into this program is used. MODEL is a .gguf "
               "file, a Hugging Face folder or a llama2.c .bin file. Without "
               "PROMPT the prompt comes from standard "
               "input; at a terminal a chat begins (/help lists its commands). A model without a "
-              "chat template completes "
-              "the prompt as it stands.",
+              "chat template completes the prompt unchanged.",
     .options = options,
     .n_arg_max = 2,
     .run = run,

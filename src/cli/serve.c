@@ -31,12 +31,11 @@ NAMES(log_formats, "text", "json")
 static const struct option options[] = {
     TEXT_OPTION("model", "MODEL", &model_flag, "the same as MODEL; for config files"),
     TEXT_OPTION("host", "ADDRESS", &host,
-                "where to listen (127.0.0.1); 0.0.0.0 or :: for every interface"),
-    INT_OPTION("port", "N", &port, 0, 65535, "(8000); 0: one that is free"),
+                "address to listen on, 0.0.0.0 or :: for every interface (default 127.0.0.1)"),
+    INT_OPTION("port", "N", &port, 0, 65535, "port to listen on; 0: any free one (default 8000)"),
     TEXT_OPTION("uds", "PATH", &uds, "listen on a unix socket instead"),
-    TEXT_OPTION("ssl-certfile", "FILE", &cert,
-                "TLS: the certificate and those it was signed with, PEM"),
-    TEXT_OPTION("ssl-keyfile", "FILE", &cert_key, "TLS: its private key, PEM"),
+    TEXT_OPTION("ssl-certfile", "FILE", &cert, "TLS: certificate with its chain, PEM"),
+    TEXT_OPTION("ssl-keyfile", "FILE", &cert_key, "TLS: private key of the certificate, PEM"),
     LIST_OPTION("api-key", "KEY", &keys,
                 "only requests with this key are answered; may be repeated (other users of the "
                 "machine can see flags: "
@@ -49,23 +48,23 @@ static const struct option options[] = {
                 "do not share cached prefixes between keys, whose response times could reveal "
                 "other prompts"),
     WORDS_OPTION("served-model-name", "NAME...", &names,
-                 "what clients call the model; *: any name (default: its own name)"),
+                 "name of the model for clients; *: any name (default: its own name)"),
     NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
                 "pooling of /v1/embeddings: mean, last, first or auto: the model's own, else "
                 "last (default auto)"),
     LIST_OPTION("allowed-origins", "ORIGIN", &origins,
-                "web pages of this origin may use the server, as those of this machine may; *: all",
+                "origin of web pages that may use the server, besides this machine's; *: all",
                 .json = true, .form = net_origin_form),
-    LIST_OPTION(
-        "allowed-hosts", "NAME", &hosts,
-        "another name of this machine, for a server that listens on loopback behind a proxy"),
+    LIST_OPTION("allowed-hosts", "NAME", &hosts,
+                "additional name of this machine, for a server on loopback behind a proxy"),
     FORM_OPTION(
         "forwarded-allow-ips", "ADDRESSES", &proxies, net_proxies_form,
         "proxies (addresses, networks, unix; *: all) whose X-Forwarded-For names the client"),
     INT_OPTION("max-queued-requests", "N", &n_queue, 0, 1 << 20,
-               "requests that may wait; more get 429 (0: 1024)"),
+               "maximum number of waiting requests; more get 429 (default 0: 1024)"),
     INT_OPTION("max-connections", "N", &n_conn, 0, 1 << 20,
-               "connections at once; more close the oldest idle one, or get 503 (0: 1024)"),
+               "maximum number of connections; more close the oldest idle one, or get 503 (default "
+               "0: 1024)"),
     INT_OPTION("max-body-size", "MIB", &body_mib, 1, 4096,
                "maximum size of a request body (default 32)"),
     INT_OPTION("h11-max-incomplete-event-size", "KIB", &head_kib, 1, 1024,
@@ -86,7 +85,7 @@ static const struct option options[] = {
         "handler-threads", "N", &n_handler, 1, 256,
         "threads for JSON, templates and tokenization of one client's short requests (default 2)"),
     TEXT_OPTION("access-log", "FILE", &access_log,
-                "a line per answer (-: standard error, the default)"),
+                "file of a line per answer; -: standard error (default -)"),
     FLAG_OPTION("disable-access-log", &no_access_log, "no line per answer"),
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
@@ -345,12 +344,12 @@ static int run(int n_arg, char **arg)
 
 const struct command command_serve = {
     .name = "serve",
-    .summary = "answer OpenAI's clients over HTTP",
+    .summary = "serve a model over HTTP, with OpenAI's API",
     .usage = "[MODEL] [OPTIONS]",
     .detail = "Endpoints: /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models "
               "(also without /v1), /tokenize, /detokenize, /tokenizer_info, /apply-template, "
               "/reset_prefix_cache, "
-              "/health, /metrics, /load, /version. SIGTERM lets what is being answered end.",
+              "/health, /metrics, /load, /version. SIGTERM lets requests in flight finish.",
     .options = options,
     .n_arg_max = 1,
     .prepare = prepare,

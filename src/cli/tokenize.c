@@ -19,7 +19,7 @@ static const struct option options[] = {
                 "each line of input is one JSON string (or, with --decode, one list of ids)"),
     FLAG_OPTION("decode", &decode, "ids on standard input -> text"),
     FLAG_OPTION("no-special", &no_special,
-                "add no BOS or EOS, and take special tokens in the text as text"),
+                "add no BOS or EOS, and read special tokens in the text as text"),
     FORM_OPTION("family", "NAME", &hint, tokenizer_family_form,
                 "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."),
     FLAG_OPTION("json", &as_json, "one JSON list of ids (and pieces)"),

@@ -26,8 +26,9 @@ static const char *api_key, *uds, *ca_file;
 static const struct option options[] = {
     REAL_OPTION("interval", "S", &interval, 0.1, 3600, "seconds between two readings (default 1)",
                 .letter = 'd'),
-    FLAG_OPTION("once", &once,
-                "print one report of two readings; also where standard output is no terminal"),
+    FLAG_OPTION(
+        "once", &once,
+        "print one report of two readings; the default if standard output is not a terminal"),
     FLAG_OPTION("json", &as_json, "print the report of --once as a JSON object"),
     TEXT_OPTION("api-key", "KEY", &api_key, "API key of the server (default: $OPENAI_API_KEY)"),
     TEXT_OPTION("uds", "PATH", &uds, "unix socket of the server"),
@@ -233,8 +234,7 @@ const struct command command_top = {
     .detail = "Queues, tokens per second, KV pages, cache hits and latencies of a server at URL "
               "(http://127.0.0.1:8000): "
               "quoth's, or another one whose /metrics have vLLM's names. Latencies are of the last "
-              "seconds and, behind "
-              "the bar, of all time. q quits.",
+              "seconds and, after the bar, of all time. q quits.",
     .options = options,
     .n_arg_max = 1,
     .run = run,

@@ -18,7 +18,7 @@ static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldes
 
 const struct policy_type policy_type_static = {
     .name = "static",
-    .help = "a batch at a time; no request joins it (a baseline)",
+    .help = "one fixed batch at a time (a baseline)",
     .holds = true,
     .admits = admits,
 };

@@ -19,15 +19,15 @@ const struct option arrival_options[] = {
     REAL_OPTION(
         "burstiness", "X", &arrival_flags.burstiness, 0.01, 1e6,
         "shape of random intervals: 1 is a Poisson process, less comes in bursts (default 1)"),
-    NAME_OPTION("ramp-up-strategy", "linear|exponential", &arrival_flags.ramp, ramps,
-                "how the rate changes from --ramp-up-start-rps to --ramp-up-end-rps: linear or "
-                "exponential"),
+    NAME_OPTION(
+        "ramp-up-strategy", "linear|exponential", &arrival_flags.ramp, ramps,
+        "change of the rate from --ramp-up-start-rps to --ramp-up-end-rps: linear or exponential"),
     REAL_OPTION("ramp-up-start-rps", "X", &arrival_flags.ramp_from, 0, 1e9,
                 "requests per second at the beginning of a ramp"),
     REAL_OPTION("ramp-up-end-rps", "X", &arrival_flags.ramp_to, 0, 1e9,
                 "requests per second at the end of a ramp"),
     INT_OPTION("max-concurrency", "N", &arrival_flags.max_concurrency, 0, 1 << 20,
-               "maximum requests in flight; others wait outside (default 0: no limit)"),
+               "maximum number of requests in flight; others wait (default 0: no limit)"),
     REAL_OPTION(
         "goodput-share", "X", &arrival_flags.good_share, 0, 1,
         "required share of requests within the objectives of --goodput, else exit 1 (default 0)"),

@@ -9,9 +9,8 @@ static bool prefix_cache;
 
 static const struct option options[] = {
     INT_OPTION("batch-size", "N", &batch_size, 1, 4096, "concurrent requests (default 8)"),
-    INT_OPTION("num-iters-warmup", "N", &n_warmup, 0, 10000,
-               "runs that are not counted (default 2)"),
-    INT_OPTION("num-iters", "N", &n_iter, 1, 10000, "runs that are counted (default 10)"),
+    INT_OPTION("num-iters-warmup", "N", &n_warmup, 0, 10000, "number of warm-up runs (default 2)"),
+    INT_OPTION("num-iters", "N", &n_iter, 1, 10000, "number of measured runs (default 10)"),
     FLAG_OPTION("enable-prefix-caching", &prefix_cache,
                 "reuse cached prefixes (default off, as in vllm)"),
     OPTIONS_OF(length_options),
@@ -84,7 +83,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_latency = {
     .name = "bench latency",
-    .summary = "how long a batch of requests takes",
+    .summary = "latency of a batch of requests",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
         "Options and JSON keys as those of vllm bench latency (avg_latency, std_latency, "

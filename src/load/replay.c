@@ -96,7 +96,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_replay = {
     .name = "bench replay",
-    .summary = "real requests at the times when they came",
+    .summary = "replay real requests at their recorded times",
     .usage = "[MODEL] --dataset-path TRACE [OPTIONS]",
     .detail = "A trace is Azure's csv (TIMESTAMP,ContextTokens,GeneratedTokens), vidur's csv "
               "(num_prefill_tokens,"

@@ -47,10 +47,10 @@ static int pools_form(const char *text, struct err *e)
 }
 
 static const struct option options[] = {
-    NAME_OPTION("policies", "NAME,...", &policies, policy_names, "which (all; --flood: fcfs,fair)",
-                .many = true),
+    NAME_OPTION("policies", "NAME,...", &policies, policy_names,
+                "policies to measure (default all; --flood: fcfs,fair)", .many = true),
     FORM_OPTION("load", "X,...", &loads, loads_form,
-                "arrivals over what the engine can do; inf: all at once (0.9,1.2)"),
+                "load relative to the engine's capacity; inf: all at once (default 0.9,1.2)"),
     INT_OPTION("requests", "N", &n_request, 1, 1 << 24,
                "number of requests to take from the beginning of the trace (default 2000)",
                .letter = 'n'),

@@ -330,7 +330,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_serve = {
     .name = "bench serve",
-    .summary = "how a server answers requests that come over time",
+    .summary = "latencies and throughput of a server",
     .usage = "[--base-url URL] [OPTIONS]",
     .detail =
         "Against any server with OpenAI's API. Options, table and JSON keys as those of vllm bench "

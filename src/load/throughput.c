@@ -91,7 +91,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_throughput = {
     .name = "bench throughput",
-    .summary = "tokens a second when many requests wait",
+    .summary = "tokens per second of many waiting requests",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
         "Options and JSON keys as those of vllm bench throughput (elapsed_time, num_requests, "

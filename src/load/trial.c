@@ -33,7 +33,7 @@ const struct option trial_options[] = {
 
 const struct option cache_options[] = {
     FLAG_OPTION("enable-prefix-caching", &prefix_cache_flag,
-                "find what was computed before (on; --no-enable-prefix-caching)"),
+                "reuse cached prefixes (default on; --no-enable-prefix-caching)"),
     OPTIONS_END,
 };
 
