@@ -218,7 +218,6 @@ int json_object_form(const char *text, struct err *e)
     bool object = json_kind(root) == JK_OBJECT;
     json_drop(root);
     if (rc == ERR_MEMORY) return err_set(e, rc, "%s", why.text);
-    return object
-               ? 0
-               : err_set(e, ERR_ARG, "must be a JSON object, got \"%.60s\": %s", text, why.text);
+    return object ? 0
+                  : err_set(e, ERR_ARG, "must be a JSON object, got \"%.60s\": %s", text, why.text);
 }
