@@ -66,19 +66,26 @@ int beam_check(const struct engine *en, const struct request *r, struct err *e)
     int64_t each = hold_least(en, n_token);
     int shared = en->keep_prefixes && en->executor.window == 0 ? (n_prompt - 1) / rows : 0;
     if (r->beam_width < 0 || r->beam_width > CHOICES_MAX || r->n > r->beam_width)
-        return err_field(e, ERR_ARG, "beam_width", ": must be in [%d, %d] (from n), got %d", r->n, CHOICES_MAX, r->beam_width);
-    if (r->best_of) return err_field(e, ERR_ARG, "best_of", ": must not be set: beam search has beam_width instead");
+        return err_field(e, ERR_ARG, "beam_width", ": must be in [%d, %d] (from n), got %d", r->n,
+                         CHOICES_MAX, r->beam_width);
+    if (r->best_of)
+        return err_field(e, ERR_ARG, "best_of",
+                         ": must not be set: beam search has beam_width instead");
     if (!isfinite(r->length_penalty))
         return err_field(e, ERR_ARG, "length_penalty", ": must be a number, got NaN");
     if (n_keep(en, r) > CONTINUATIONS_MAX || n_keep(en, r) > en->executor.n_vocab)
-        return err_field(e, ERR_LIMIT, "beam_width",
-                         ": %d beams with %d stop tokens need more than the maximum of %d continuations",
-                         r->beam_width, n_stop(en, r), CONTINUATIONS_MAX);
+        return err_field(
+            e, ERR_LIMIT, "beam_width",
+            ": %d beams with %d stop tokens need more than the maximum of %d continuations",
+            r->beam_width, n_stop(en, r), CONTINUATIONS_MAX);
     if (r->beam_width > en->batch.limits.n_seq)
-        return err_field(e, ERR_LIMIT, "beam_width", ": must be at most %d (--max-num-seqs), got %d", en->batch.limits.n_seq, r->beam_width);
+        return err_field(e, ERR_LIMIT, "beam_width",
+                         ": must be at most %d (--max-num-seqs), got %d", en->batch.limits.n_seq,
+                         r->beam_width);
     if (en->states && states_least(r->beam_width) > pages_n_total(en->states))
-        return err_field(e, ERR_LIMIT, "beam_width", ": %d beams need %d recurrent states, but %d exist",
-                         r->beam_width, states_least(r->beam_width), pages_n_total(en->states));
+        return err_field(e, ERR_LIMIT, "beam_width",
+                         ": %d beams need %d recurrent states, but %d exist", r->beam_width,
+                         states_least(r->beam_width), pages_n_total(en->states));
     if (shared + (each - shared + 1) * r->beam_width > pages_n_total(en->pages))
         return err_field(e, ERR_LIMIT, "beam_width",
                          ": %d beams of %d tokens do not fit into the KV cache "

@@ -191,13 +191,11 @@ TEST(beams_that_cannot_be_are_refused)
         float penalty;
         int code;
         const char *field;
-    } bad[] = {{5, 1, 0, 5, 1, ERR_LIMIT, "beam_width"},
-               {2, 3, 0, 5, 1, ERR_ARG, "beam_width"},
-               {4, 1, 0, 90, 1, ERR_LIMIT, "beam_width"},
-               {3, 1, 3, 5, 1, ERR_ARG, "best_of"},
-               {3, 1, 0, 5, NAN, ERR_ARG, "length_penalty"},
-               {-1, 1, 0, 5, 1, ERR_ARG, "beam_width"},
-               {60, 1, 0, 5, 1, ERR_LIMIT, "beam_width"}};
+    } bad[] = {
+        {5, 1, 0, 5, 1, ERR_LIMIT, "beam_width"},     {2, 3, 0, 5, 1, ERR_ARG, "beam_width"},
+        {4, 1, 0, 90, 1, ERR_LIMIT, "beam_width"},    {3, 1, 3, 5, 1, ERR_ARG, "best_of"},
+        {3, 1, 0, 5, NAN, ERR_ARG, "length_penalty"}, {-1, 1, 0, 5, 1, ERR_ARG, "beam_width"},
+        {60, 1, 0, 5, 1, ERR_LIMIT, "beam_width"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct request *rq = make(&r, 8, bad[i].max_tokens, NULL);
         rq->beam_width = bad[i].width, rq->n = bad[i].n, rq->best_of = bad[i].best_of;

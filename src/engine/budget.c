@@ -44,7 +44,15 @@ enum { ONE, MIX, FEW, SOME, MANY, READ, PAIR };
 /* For steps of prompts only, while other requests arrive: the time limit, and the number of rows
  * that keeps the arithmetic units busy. */
 enum { ALONE_US = 30 * 1000, ALONE_ROWS = 64 };
-enum { KNOT_FEW = 32, KNOT_SOME = 256, N_SWEEP = 4, N_FIRST = 8, ROWS_FIRST = 16, IDLE_EVERY = 64, IDLE_CHANGED = 16 };
+enum {
+    KNOT_FEW = 32,
+    KNOT_SOME = 256,
+    N_SWEEP = 4,
+    N_FIRST = 8,
+    ROWS_FIRST = 16,
+    IDLE_EVERY = 64,
+    IDLE_CHANGED = 16
+};
 
 static const double fade[BUDGET_N_KIND] = {7.0 / 8, 31.0 / 32, 31.0 / 32}, quick = 0.3, aim = 0.95,
                     floor_share = 0.125;
@@ -136,7 +144,8 @@ static double with_rows(const struct budget *b, const struct step_load *l, int p
 
 static struct step_load decodes_of(const struct step_load *l)
 {
-    return (struct step_load){.n_row = l->n_row - l->n_prompt_row, .n_kv = l->n_kv - l->n_prompt_kv};
+    return (struct step_load){.n_row = l->n_row - l->n_prompt_row,
+                              .n_kv = l->n_kv - l->n_prompt_kv};
 }
 
 /* Return the time of the step without its prompts. */
@@ -201,7 +210,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
 /* ---- learning ---- */
 
 static void accumulate(struct budget *b, int kind, const double x[BUDGET_N_TERM], double us,
-                     double trust)
+                       double trust)
 {
     double scale = trust / (us * us); /* relative errors count */
     for (int i = 0; i < BUDGET_N_TERM; i++) {
@@ -261,7 +270,8 @@ void budget_observe(struct budget *b, const struct step_load *l, int64_t us)
     double x[BUDGET_N_TERM];
     terms(x, l);
     double known = b->speed * estimate(b, x), took = (double)us, trust = 1;
-    bool counted_in_full = b->n_observed[kind]++ < N_FIRST || (kind == DECODES && changed_since_idle(b, l));
+    bool counted_in_full =
+        b->n_observed[kind]++ < N_FIRST || (kind == DECODES && changed_since_idle(b, l));
     if (!counted_in_full && known > 0) {
         trust = trust_of(took / known);
         follow(b, kind, took / known);

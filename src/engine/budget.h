@@ -31,15 +31,15 @@ enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };
 
 /* Plain data: nothing to close. */
 struct budget {
-    struct budget_options options;         /* with defaults filled in */
-    double multiple;                       /* the one in force */
-    bool contended;                        /* steps of prompts only are limited too */
-    double weight[BUDGET_N_TERM];          /* microseconds per unit of each term */
-    double speed;                          /* current slowdown of the machine against the weights */
-    double margin;                         /* 99th percentile of time / estimate in mixed steps */
+    struct budget_options options; /* with defaults filled in */
+    double multiple;               /* the one in force */
+    bool contended;                /* steps of prompts only are limited too */
+    double weight[BUDGET_N_TERM];  /* microseconds per unit of each term */
+    double speed;                  /* current slowdown of the machine against the weights */
+    double margin;                 /* 99th percentile of time / estimate in mixed steps */
     int n_observed[BUDGET_N_KIND], n_row_most; /* steps observed; most prompt rows in one of them */
-    int n_since_idle;                      /* mixed steps since the last step without prompts */
-    struct step_load idle;                 /* load of that step */
+    int n_since_idle;                          /* mixed steps since the last step without prompts */
+    struct step_load idle;                     /* load of that step */
     /* decayed sums over the steps of each kind: products of terms, products of terms and times */
     double xx[BUDGET_N_KIND][BUDGET_N_TERM][BUDGET_N_TERM], xy[BUDGET_N_KIND][BUDGET_N_TERM];
 };
@@ -60,6 +60,7 @@ void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);
 double budget_us(const struct budget *b, const struct step_load *l); /* estimate of its time */
-bool budget_is_fitted(const struct budget *b); /* whether enough steps were observed for an estimate */
+bool budget_is_fitted(
+    const struct budget *b); /* whether enough steps were observed for an estimate */
 
 #endif

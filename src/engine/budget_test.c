@@ -182,7 +182,7 @@ TEST(nothing_is_known_at_first)
     struct step_load none = {0}, one = decodes(1, 0);
     EXPECT_INT(budget_rows(&b, &none, 0, 0, 512), 512); /* no sequence decodes: no limit */
     int n = budget_rows(&b, &one, 0, 0, 512);
-    EXPECT_INT(n, 0);         /* a step without prompts must be observed first */
+    EXPECT_INT(n, 0);            /* a step without prompts must be observed first */
     budget_observe(&b, &one, 0); /* a clock that does not advance */
     budget_observe(&b, &none, 100);
     EXPECT(budget_us(&b, &one) == 0);
@@ -307,7 +307,8 @@ TEST(prompts_alone_take_short_steps_while_others_come)
             most = fmax(most, exact_us(&m, &step));
             all += (double)run_step(&m, &b, &step);
         }
-        test_note("%.0f ms at most, %.0f %% of the prompt's rate alone", most * 1e-3, 100 * whole / all);
+        test_note("%.0f ms at most, %.0f %% of the prompt's rate alone", most * 1e-3,
+                  100 * whole / all);
         EXPECT(most <= (i ? 40e3 : 700e3)); /* 64 rows take this long on cores, 512 rows 5 s */
         EXPECT(all <= 1.5 * whole);
     }

@@ -29,12 +29,18 @@ static const char *check_host(const struct engine *en, const struct seq *s)
 static const char *check_state(const struct engine *en, const struct seq *s)
 {
     bool runs = s->state == SEQ_RUNNING;
-    if (s->snapshot >= 0 || s->n_state_to > 0) return "a sequence holds slots of a step that is over";
-    if (!en->states) return s->state_at >= 0 || s->host_state >= 0 ? "a state of a model without any" : NULL;
-    if ((s->state_at >= 0) != (runs && s->n_kv > 0)) return "a sequence goes on without its state, or holds it for nothing";
-    if ((s->host_state >= 0) != (s->n_host > 0)) return "pages wait in host memory without their state";
-    if (s->host_state >= 0 && !en->state_spill.held[s->host_state]) return "a state waits in a place that is free";
-    if (runs && s->state_sealed && s->state_at >= 0 && s->n_kv % pages_rows(en->pages)) return "a state is sealed inside a page";
+    if (s->snapshot >= 0 || s->n_state_to > 0)
+        return "a sequence holds slots of a step that is over";
+    if (!en->states)
+        return s->state_at >= 0 || s->host_state >= 0 ? "a state of a model without any" : NULL;
+    if ((s->state_at >= 0) != (runs && s->n_kv > 0))
+        return "a sequence goes on without its state, or holds it for nothing";
+    if ((s->host_state >= 0) != (s->n_host > 0))
+        return "pages wait in host memory without their state";
+    if (s->host_state >= 0 && !en->state_spill.held[s->host_state])
+        return "a state waits in a place that is free";
+    if (runs && s->state_sealed && s->state_at >= 0 && s->n_kv % pages_rows(en->pages))
+        return "a state is sealed inside a page";
     return NULL;
 }
 
@@ -78,7 +84,8 @@ static const char *check_states(const struct engine *en)
     int n_host = 0;
     for (const struct group *g = en->groups; g; g = g->next)
         for (int i = 0; i < g->n_seq; i++) n_host += g->seq[i].host_state >= 0;
-    if (n_host != en->state_spill.n_page - en->state_spill.n_free) return "a state in host memory leaked";
+    if (n_host != en->state_spill.n_page - en->state_spill.n_free)
+        return "a state in host memory leaked";
     for (int i = 0; i < en->n_running; i++) {
         en->table[i] = &en->running[i]->state_at;
         en->n_table[i] = 1;

@@ -10,7 +10,8 @@ int constraint_open(struct seq *s, struct err *e)
 {
     const struct constraint *c = s->group->request->constraint;
     s->constraint = c->op->fork(c);
-    if (!s->constraint) return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
+    if (!s->constraint)
+        return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
     s->group->n_byte += s->constraint->n_byte;
     return 0;
 }

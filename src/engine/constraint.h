@@ -25,8 +25,8 @@ struct constraint_ops {
     void (*close)(struct constraint *c);
     /* Take the state of `from`, a fork of the same request's constraint. Cannot fail. */
     void (*follow)(struct constraint *c, const struct constraint *from);
-    /* Set the bits of the tokens that may come next, mask u32 [ceil(n_vocab / 32)], overwritten. false: it failed, which ends
-     * the sequence. */
+    /* Set the bits of the tokens that may come next, mask u32 [ceil(n_vocab / 32)], overwritten.
+     * false: it failed, which ends the sequence. */
     bool (*mask)(struct constraint *c, uint32_t *mask);
     /* Advance by the token. Returns false, without a change, if the token is not allowed or the
      * constraint failed. */

@@ -13,9 +13,10 @@ struct scripted {
 
 static void scripted_open(struct scripted *s, struct err *e)
 {
-    *s = (struct scripted){.fake = {.n_page = 200,
-                                    .page_rows = 4,
-                                    .limits = {.n_row = 40, .n_seq = 8, .n_out = 8, .n_copy = 8, .page_stride = 20}}};
+    *s = (struct scripted){
+        .fake = {.n_page = 200,
+                 .page_rows = 4,
+                 .limits = {.n_row = 40, .n_seq = 8, .n_out = 8, .n_copy = 8, .page_stride = 20}}};
     NEED_OK(fake_open(&s->fake, e), e);
     struct executor x = fake_executor(&s->fake);
     x.context_max = 80;

@@ -29,7 +29,7 @@ static int crowd_open(struct crowd *c, const char *scheduler, int n_page, struct
 static bool extra; /* value of request.extra */
 
 static void crowd_submit(struct crowd *c, int i, uint64_t share_id, int n_prompt, int n,
-                      int max_tokens)
+                         int max_tokens)
 {
     struct err e;
     struct request *q = request_open(&e);

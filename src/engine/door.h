@@ -2,7 +2,8 @@
  *
  *   engine_submit --door_enter--> QUEUED --door_pass--> INSIDE --door_leave--> OUTSIDE
  *                                   |  '-----door_leave (cancelled, late)---------^
- *                                   '---its holder is a victim--> REFUSED (the engine thread ends it)
+ *                                   '---its holder is a victim--> REFUSED (the engine thread ends
+ *                                   it)
  *
  * A holder is a request's share_id: a key, or a peer (rules: base/share.h). When the queue or the
  * memory is full, the newest queued request of the largest holder is refused, so that a holder
@@ -22,9 +23,9 @@ struct group;
 struct request;
 
 struct door_options {
-    int queue_max;     /* requests submitted and not yet scheduled */
+    int queue_max;       /* requests submitted and not yet scheduled */
     int queue_retry_max; /* queue length from which requests with retry_silently are refused */
-    int64_t byte_max;  /* bytes of all groups; 0: no limit */
+    int64_t byte_max;    /* bytes of all groups; 0: no limit */
 };
 
 /* A part of struct group. newer, older: neighbours in the queue, under the lock. */

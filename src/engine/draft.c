@@ -46,7 +46,8 @@ static int guess(struct engine *en, struct seq *s, int n)
 {
     const struct drafter *d = &en->drafter;
     if (d->n_max == 0) return 0;
-    int n_guess = d->guess(d->ctx, s->group->request, s->choice, s->token, s->n_token, s->draft, least(n, d->n_max));
+    int n_guess = d->guess(d->ctx, s->group->request, s->choice, s->token, s->n_token, s->draft,
+                           least(n, d->n_max));
     for (int i = 0; i < n_guess; i++)
         if (s->draft[i] < 0 || s->draft[i] >= en->vocab.n_vocab) n_guess = i;
     return constraint_allows(s, s->draft, n_guess);

@@ -180,8 +180,8 @@ static int open_states(struct engine *en, const struct engine_options *o, struct
 {
     const struct executor *x = &o->executor;
     if (x->limits->n_state < states_least(1))
-        return err_set(e, ERR_LIMIT, "a sequence needs %d recurrent states, but %d exist", states_least(1),
-                       x->limits->n_state);
+        return err_set(e, ERR_LIMIT, "a sequence needs %d recurrent states, but %d exist",
+                       states_least(1), x->limits->n_state);
     int rc = pages_open(&en->states, x->limits->n_state, x->page_rows, !o->no_prefix_cache, e);
     return rc ? rc : spill_open(&en->state_spill, x->n_host_state, e);
 }
@@ -319,16 +319,21 @@ void engine_refused(struct engine *en)
 static int check_request(const struct engine *en, const struct request *r, struct err *e)
 {
     const int n_vocab = en->executor.n_vocab;
-    if (r->prompt.n == 0) return err_field(e, ERR_ARG, "prompt", ": must have at least 1 token, got 0");
-    if (r->max_tokens < 0) return err_field(e, ERR_ARG, "max_tokens", ": must be at least 0, got %d", r->max_tokens);
+    if (r->prompt.n == 0)
+        return err_field(e, ERR_ARG, "prompt", ": must have at least 1 token, got 0");
+    if (r->max_tokens < 0)
+        return err_field(e, ERR_ARG, "max_tokens", ": must be at least 0, got %d", r->max_tokens);
     if (r->params.min_tokens > r->max_tokens)
         return err_field(e, ERR_ARG, "min_tokens", ": must be at most max_tokens, %d, got %d",
-                       r->max_tokens, r->params.min_tokens);
+                         r->max_tokens, r->params.min_tokens);
     for (size_t i = 0; i < r->prompt.n; i++)
         if (r->prompt.v[i] < 0 || r->prompt.v[i] >= n_vocab)
-            return err_field(e, ERR_ARG, "prompt", ": token ids must be in [0, %d], got %d", n_vocab - 1, r->prompt.v[i]);
+            return err_field(e, ERR_ARG, "prompt", ": token ids must be in [0, %d], got %d",
+                             n_vocab - 1, r->prompt.v[i]);
     if (r->n_prompt_logprob > TOP_LOGPROB_MAX || r->params.n_logprob > TOP_LOGPROB_MAX)
-        return err_field(e, ERR_ARG, "logprobs", ": must be at most %d, got %d", TOP_LOGPROB_MAX, r->n_prompt_logprob > r->params.n_logprob ? r->n_prompt_logprob : r->params.n_logprob);
+        return err_field(e, ERR_ARG, "logprobs", ": must be at most %d, got %d", TOP_LOGPROB_MAX,
+                         r->n_prompt_logprob > r->params.n_logprob ? r->n_prompt_logprob
+                                                                   : r->params.n_logprob);
     return sample_params_check(&r->params, n_vocab, e);
 }
 
@@ -342,10 +347,10 @@ static int too_long(const struct engine *en, const struct request *r, int64_t mo
                          : x->context_max < x->context_train ? ", or raise --max-model-len"
                                                              : "";
     int rc = err_field(e, ERR_LIMIT, "prompt",
-                     ": This model's maximum context length is %lld tokens. However, the "
-                     "request has %zu prompt tokens%s, which is too large. Shorten the prompt%s.",
-                     (long long)most, r->prompt.n,
-                     (int64_t)r->prompt.n == most ? " and needs at least one more" : "", advice);
+                       ": This model's maximum context length is %lld tokens. However, the "
+                       "request has %zu prompt tokens%s, which is too large. Shorten the prompt%s.",
+                       (long long)most, r->prompt.n,
+                       (int64_t)r->prompt.n == most ? " and needs at least one more" : "", advice);
     return err_figures(e, rc, (long long)r->prompt.n, most);
 }
 
@@ -374,7 +379,9 @@ static int check_length(const struct engine *en, const struct request *r, struct
 {
     const int64_t most = longest(en);
     if (en->prompt_max && r->prompt.n > (size_t)en->prompt_max)
-        return err_field(e, ERR_LIMIT, "prompt", ": must have at most %d tokens (--max-input-length), got %zu", en->prompt_max, r->prompt.n);
+        return err_field(e, ERR_LIMIT, "prompt",
+                         ": must have at most %d tokens (--max-input-length), got %zu",
+                         en->prompt_max, r->prompt.n);
     if ((int64_t)r->prompt.n + (r->max_tokens > 0) > most) return too_long(en, r, most, e);
     return 0;
 }
@@ -384,11 +391,14 @@ static int check_choices(const struct request *r, struct err *e)
     if (r->n < 1 || r->n > CHOICES_MAX)
         return err_field(e, ERR_ARG, "n", ": must be in [1, %d], got %d", CHOICES_MAX, r->n);
     if (r->best_of != 0 && (r->best_of < r->n || r->best_of > CHOICES_MAX))
-        return err_field(e, ERR_ARG, "best_of", ": must be in [%d, %d] (from n), got %d", r->n, CHOICES_MAX, r->best_of);
+        return err_field(e, ERR_ARG, "best_of", ": must be in [%d, %d] (from n), got %d", r->n,
+                         CHOICES_MAX, r->best_of);
     if (r->deadline_us < 0)
-        return err_field(e, ERR_ARG, "timeout", ": must be at least 0 us, got %lld", (long long)r->deadline_us);
+        return err_field(e, ERR_ARG, "timeout", ": must be at least 0 us, got %lld",
+                         (long long)r->deadline_us);
     if (!(r->share_weight >= SHARE_WEIGHT_MIN && r->share_weight <= SHARE_WEIGHT_MAX))
-        return err_field(e, ERR_ARG, "share_weight", ": must be in [%g, %g], got %g", SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, r->share_weight);
+        return err_field(e, ERR_ARG, "share_weight", ": must be in [%g, %g], got %g",
+                         SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX, r->share_weight);
     return 0;
 }
 
@@ -402,7 +412,8 @@ int engine_validate(const struct engine *en, const struct request *r, struct err
     return rc;
 }
 
-int engine_share_lists(const struct engine *en, const struct sample_params *p, struct sample_lists **out, struct err *e)
+int engine_share_lists(const struct engine *en, const struct sample_params *p,
+                       struct sample_lists **out, struct err *e)
 {
     return sample_lists_open(out, p, &en->vocab, e);
 }
@@ -440,10 +451,15 @@ int engine_reserve(struct engine *en, const struct request *r, int64_t n_byte, s
     if (door_reserve(&en->door, r, n_byte)) return 0;
     stats_refused(en->stats, STAT_rejected_memory);
     if (n_byte > most)
-        return refused(en, err_field(e, ERR_LIMIT, "n", ": the answers may need %lld MiB, above a request's maximum of %lld MiB",
-                                   (long long)n_byte >> 20, (long long)most >> 20));
-    return refused(en, err_set(e, ERR_BUSY, "the answers of the requests in flight hold %lld of %lld MiB; try again later",
-                               (long long)door_answer_bytes(&en->door) >> 20, (long long)door_answer_max(&en->door) >> 20));
+        return refused(
+            en, err_field(e, ERR_LIMIT, "n",
+                          ": the answers may need %lld MiB, above a request's maximum of %lld MiB",
+                          (long long)n_byte >> 20, (long long)most >> 20));
+    return refused(
+        en, err_set(e, ERR_BUSY,
+                    "the answers of the requests in flight hold %lld of %lld MiB; try again later",
+                    (long long)door_answer_bytes(&en->door) >> 20,
+                    (long long)door_answer_max(&en->door) >> 20));
 }
 
 void engine_unreserve(struct engine *en, uint64_t share_id, int64_t n_byte)

@@ -40,7 +40,8 @@ enum finish {
     /* refused while queued: the queue or memory is full and its holder has the largest share */
     FINISH_REFUSED,
 };
-const char *finish_name(enum finish f); /* "stop", "length", "abort", "error", "timeout", "refused" */
+const char *
+finish_name(enum finish f); /* "stop", "length", "abort", "error", "timeout", "refused" */
 
 /* Counts and times of a choice (EVENT_CHOICE) or of the whole request (EVENT_DONE; n_output: tokens
  * of all computed choices). Times in microseconds. */
@@ -212,7 +213,8 @@ int engine_max_tokens(const struct engine *en, const struct request *r);
 void engine_refused(struct engine *en);
 /* Prepare the lists of p once for all requests with equal lists (sample_params.lists). Any
  * thread. */
-int engine_share_lists(const struct engine *en, const struct sample_params *p, struct sample_lists **out, struct err *e);
+int engine_share_lists(const struct engine *en, const struct sample_params *p,
+                       struct sample_lists **out, struct err *e);
 /* Reserve n_byte for response buffers held by the client of r. All reservations are limited to
  * byte_max / 4; one holder leaves an eighth of that to others. Returns ERR_BUSY if the rest is in
  * use, ERR_LIMIT if n_byte can never fit. Any thread. */
@@ -261,9 +263,8 @@ struct reply_options {
     const struct text_span *stop;
     int n_stop;
     bool include_stop, keep_special;
-    bool
-        keep_marks; /* as keep_special, but without the text of end-of-generation tokens */
-    int choice;     /* index of the choice; a request with several needs a struct reply for each */
+    bool keep_marks; /* as keep_special, but without the text of end-of-generation tokens */
+    int choice;      /* index of the choice; a request with several needs a struct reply for each */
 };
 int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                const struct reply_options *o, struct err *e);

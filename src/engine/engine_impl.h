@@ -53,11 +53,11 @@ struct seq {
     int choice;
     enum seq_state state;
     struct sched_entity entity; /* the policy's view of it */
-    int64_t rank;     /* in this step */
-    bool extra;       /* ranks after sequences of equal rank, which may displace it */
-    bool late;        /* would be extra, but has waited for EXTRA_US */
-    int n_before;     /* unfinished choices of its group before it */
-    bool stalled;     /* its client does not read events, or it is padding: ranks after all others */
+    int64_t rank;               /* in this step */
+    bool extra;                 /* ranks after sequences of equal rank, which may displace it */
+    bool late;                  /* would be extra, but has waited for EXTRA_US */
+    int n_before;               /* unfinished choices of its group before it */
+    bool stalled;    /* its client does not read events, or it is padding: ranks after all others */
     uint64_t row_no; /* number of its last decoded row, among the rows of all sequences (sched.c) */
     struct sampler *sampler;       /* owned; NULL: it picks no tokens */
     struct constraint *constraint; /* owned, a fork of the request's; NULL: none */
@@ -105,7 +105,7 @@ struct seq {
     int32_t stop_id;
     double sum_logprob; /* of its output; for ranking */
     struct logprob
-        *record; /* [max_tokens, 1 + n_logprob] if the group emits at its end, else NULL */
+        *record;       /* [max_tokens, 1 + n_logprob] if the group emits at its end, else NULL */
     struct pick *pick; /* candidates of a beam; NULL: no beam search */
     bool picked;       /* the candidates are set */
     int n_reached;     /* maximum of n_kv so far */
@@ -217,7 +217,7 @@ struct engine {
         bool blocked;   /* idle, and running beams wait for waiting ones */
         bool deferred;  /* the policy keeps sequences waiting although there may be room */
     } plan;
-    struct sample_work *work;  /* owned */
+    struct sample_work *work; /* owned */
     struct drafter drafter;
     bool no_jump_forward;
     float *flat; /* owned f32 [n_vocab] zeros: logits for picks that a constraint decides alone */
@@ -229,7 +229,7 @@ struct engine {
         struct portion *v; /* owned [limits.n_seq]; [n]: the holders of running sequences */
         int n;
         struct submission recent[2]; /* the last holder that submitted, and the last other one */
-        double per_position;   /* what a position that a row attends to adds to its worth */
+        double per_position;         /* what a position that a row attends to adds to its worth */
     } portions;
     struct seq **running;     /* owned [limits.n_seq], in rank order */
     struct seq **order;       /* scratch of planning [limits.n_seq] */
@@ -289,7 +289,8 @@ void sched_end_group(struct engine *en, struct group *g, enum finish f);
 
 int portion_open(struct engine *en, struct err *e);
 void portion_close(struct engine *en);
-void portion_submitted(struct engine *en, uint64_t share_id); /* Record a submission of the holder. */
+void portion_submitted(struct engine *en,
+                       uint64_t share_id); /* Record a submission of the holder. */
 void portion_run(struct engine *en, const struct seq *s);
 void portion_run_end(struct engine *en, const struct seq *s);
 void portion_begin(struct engine *en); /* Start the plan of a step. */

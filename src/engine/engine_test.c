@@ -16,14 +16,15 @@ static int64_t byte_max;
 static int rig_open(struct rig *r, const char *model, int n_page, int n_row, int n_seq,
                     struct err *e)
 {
-    struct rig_options o = {.model = model,
-                            .n_thread = 2,
-                            .m = {.kv_type = KV_F32,
-                                  .page_rows = 16,
-                                  .n_page = n_page,
-                                  .context_max = 256,
-                                  .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}},
-                            .e = {.queue_max = 32, .byte_max = byte_max, .no_prefix_cache = no_prefix_cache}};
+    struct rig_options o = {
+        .model = model,
+        .n_thread = 2,
+        .m = {.kv_type = KV_F32,
+              .page_rows = 16,
+              .n_page = n_page,
+              .context_max = 256,
+              .batch = {.n_row = n_row, .n_seq = n_seq, .n_out = 16}},
+        .e = {.queue_max = 32, .byte_max = byte_max, .no_prefix_cache = no_prefix_cache}};
     return golden_open(r, &o, e);
 }
 
@@ -302,7 +303,7 @@ TEST(requests_that_cannot_be_are_refused_by_name)
         int32_t first;
         int rc;
         const char *field;
-    } bad[] = {{0, 5, 0, ERR_ARG, "prompt"},   {65, 5, 0, ERR_LIMIT, "prompt"},
+    } bad[] = {{0, 5, 0, ERR_ARG, "prompt"},    {65, 5, 0, ERR_LIMIT, "prompt"},
                {64, 1, 0, ERR_LIMIT, "prompt"}, {5, -1, 0, ERR_ARG, "max_tokens"},
                {5, 5, 260, ERR_ARG, "prompt"},  {5, 5, -1, ERR_ARG, "prompt"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -333,7 +334,8 @@ TEST(whether_a_request_may_come_changes_nothing)
     static struct slow_rig r;
     struct err e;
     NEED_OK(slow_open(&r, 8, 64, 2, &e), &e); /* 128 tokens */
-    struct request *fits = slow_request(&r, 0, 20, 200, &e), *too_long = slow_request(&r, 1, 128, 1, &e);
+    struct request *fits = slow_request(&r, 0, 20, 200, &e),
+                   *too_long = slow_request(&r, 1, 128, 1, &e);
     fits->params.min_tokens = 150;
     NEED_OK(engine_validate(r.engine, fits, &e), &e);
     EXPECT_INT(fits->max_tokens, 200);
@@ -387,12 +389,14 @@ TEST(requests_hold_so_much_memory_at_most)
     EXPECT_INT(door_bytes(&r.en->door), 0);
     NEED_OK(engine_submit(r.en, make(ids, 5, 200, q), &e), &e);
     EXPECT(door_bytes(&r.en->door) > 0);
-    const struct request own = {.share_id = 1, .share_weight = 1}, other = {.share_id = 2, .share_weight = 1};
+    const struct request own = {.share_id = 1, .share_weight = 1},
+                         other = {.share_id = 2, .share_weight = 1};
     enum { ANSWERS = LIMIT / 4, MOST = ANSWERS - ANSWERS / 8 }; /* limits of the answers */
     EXPECT_INT(engine_reserve(r.en, &own, ANSWERS + 1, &e), ERR_LIMIT);
     NEED_OK(engine_reserve(r.en, &own, MOST, &e), &e);
     EXPECT_INT(engine_reserve(r.en, &own, 1, &e), ERR_BUSY);
-    NEED_OK(engine_reserve(r.en, &other, ANSWERS - MOST, &e), &e); /* one holder leaves room to others */
+    NEED_OK(engine_reserve(r.en, &other, ANSWERS - MOST, &e),
+            &e); /* one holder leaves room to others */
     engine_unreserve(r.en, 1, MOST);
     engine_unreserve(r.en, 2, ANSWERS - MOST);
     EXPECT_INT(door_answer_bytes(&r.en->door), 0);

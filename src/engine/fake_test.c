@@ -121,7 +121,8 @@ static struct model_out forward(void *ctx, const struct batch *b)
         while (b->out_row[i] >= b->row0[s + 1]) s++;
         int row = b->out_row[i];
         uint64_t seen = f->no_kv ? 1 : read_prefix(f, b, s, b->pos[row]);
-        fake_logits(f->limits.n_state ? meaning(seen, f->behind[row]) : seen, f->logits + i * FAKE_VOCAB);
+        fake_logits(f->limits.n_state ? meaning(seen, f->behind[row]) : seen,
+                    f->logits + i * FAKE_VOCAB);
     }
     f->now_us += 1000 + 100 * b->n_row;
     if (f->jump_every && rng_below(&f->rng, (uint64_t)f->jump_every) == 0)

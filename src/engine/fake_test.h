@@ -31,9 +31,9 @@ struct fake {
     int jump_every;   /* one step in this number takes up to 200 ms more; 0: none */
     uint64_t rng;     /* of the jumps */
     int64_t now_us;
-    struct pool *pool; /* borrowed; NULL: none */
-    struct fake_cell *cell; /* owned [n_page * page_rows] */
-    struct fake_cell *host; /* owned [n_host_page * page_rows] */
+    struct pool *pool;                  /* borrowed; NULL: none */
+    struct fake_cell *cell;             /* owned [n_page * page_rows] */
+    struct fake_cell *host;             /* owned [n_host_page * page_rows] */
     struct fake_state *state;           /* owned [limits.n_state] */
     struct fake_state *host_state;      /* owned [n_host_state] */
     uint64_t *behind;                   /* owned [n_row] the state after each row of the step */

@@ -111,7 +111,8 @@ static void find_prefix(struct engine *en, struct seq *s)
  * page. Concurrent requests with one system prompt therefore compute it once. */
 int hold_catch_up(struct engine *en, struct seq *s)
 {
-    int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows, before = s->n_kv, n = i;
+    int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows,
+        before = s->n_kv, n = i;
     if (s->n_sealed != i || s->n_page > i + (s->n_kv % rows > 0)) return 0;
     for (int k = i; k < most && look(en, s, k) >= 0; k++)
         if (state_is_cached(en, s, k + 1)) n = k + 1;
@@ -172,8 +173,8 @@ static int copies_left(const struct engine *en)
 void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst)
 {
     struct batch *b = &en->batch;
-    CHECK(src >= 0 && dst >= 0 && b->n_copy < b->limits.n_copy, "from %d to %d, %d copies", src, dst,
-          b->n_copy);
+    CHECK(src >= 0 && dst >= 0 && b->n_copy < b->limits.n_copy, "from %d to %d, %d copies", src,
+          dst, b->n_copy);
     b->copy[b->n_copy++] = (struct batch_copy){.src = src, .dst = dst, .kind = kind};
 }
 
@@ -209,7 +210,8 @@ int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks)
 {
     int open = s->n_kv / pages_rows(en->pages);
     *lacks = false;
-    if (open < s->n_page && page_refs(en->pages, s->page[open]) > 1 && !own_page(en, s, open, lacks))
+    if (open < s->n_page && page_refs(en->pages, s->page[open]) > 1 &&
+        !own_page(en, s, open, lacks))
         return 0;
     *lacks = !state_may_own(en, s);
     if (*lacks) return 0;
@@ -266,7 +268,8 @@ int hold_freed(const struct engine *en, const struct seq *last, const struct seq
 {
     int n_freed = 0, first, n = would_find(en, s, &first);
     for (int i = last->n_hole; i < last->n_page; i++)
-        n_freed += page_refs(en->pages, last->page[i]) == 1 && !(i >= first && i < n && look(en, s, i) == last->page[i]);
+        n_freed += page_refs(en->pages, last->page[i]) == 1 &&
+                   !(i >= first && i < n && look(en, s, i) == last->page[i]);
     return n_freed;
 }
 
@@ -352,7 +355,8 @@ static double swap_us(const struct engine *en, const struct seq *s)
 {
     const struct executor *x = &en->executor;
     int n = n_full(en, s) - s->n_hole;
-    if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_can_swap_out(en, s)) return -1;
+    if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_can_swap_out(en, s))
+        return -1;
     /* out now and in later, in addition to a copy on write of every sequence */
     const struct batch_limits *l = &en->batch.limits;
     int n_copy = n + (s->state_at >= 0);

@@ -263,7 +263,8 @@ TEST(what_the_cache_has_is_not_paid_for_in_advance)
     const struct seq *first = r.en->running[0], *second = r.en->running[1];
     EXPECT(r.en->n_running == 2 && first->n_kv == 16 && second->n_kv == 384);
     /* the prices of 44 and of 16 rows */
-    EXPECT(second->entity.prepaid_us > 0 && second->entity.prepaid_us * 2.5 < first->entity.prepaid_us);
+    EXPECT(second->entity.prepaid_us > 0 &&
+           second->entity.prepaid_us * 2.5 < first->entity.prepaid_us);
     rig_close(&r);
 }
 

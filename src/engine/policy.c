@@ -146,7 +146,8 @@ bool policy_preempts(const struct policy *p)
     return p->type->preempts;
 }
 
-bool policy_yields(const struct policy *p, const struct sched_entity *running, const struct sched_entity *waiting, int n_yielded)
+bool policy_yields(const struct policy *p, const struct sched_entity *running,
+                   const struct sched_entity *waiting, int n_yielded)
 {
     return p->type->yields && p->type->yields(running, waiting, n_yielded);
 }

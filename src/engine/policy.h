@@ -54,7 +54,8 @@ void policy_close(struct policy *p); /* p may be NULL */
 
 /* Life of an entity: arrive, then alternately admitted and preempted, then leave, at any point. */
 void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us);
-void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us); /* sets se->running */
+void policy_admitted(struct policy *p, struct sched_entity *se,
+                     int64_t now_us); /* sets se->running */
 /* se waits again; n_left is what it will have to compute. Clears se->running. */
 void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us);
 /* se had n_row of the n_step rows of a step that took us microseconds and has ended. n_left is what
@@ -72,9 +73,10 @@ int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64
 /* Return whether a waiting entity may displace a running one that ranks after it. */
 bool policy_preempts(const struct policy *p);
 /* Return whether a running entity must yield to a waiting one at once, however short it ran: its
- * payer would still run as many entities per weight as the other's payer. n_yielded: running entities
- * of the same payer that yield as well. */
-bool policy_yields(const struct policy *p, const struct sched_entity *running, const struct sched_entity *waiting, int n_yielded);
+ * payer would still run as many entities per weight as the other's payer. n_yielded: running
+ * entities of the same payer that yield as well. */
+bool policy_yields(const struct policy *p, const struct sched_entity *running,
+                   const struct sched_entity *waiting, int n_yielded);
 /* Return whether steps and places are divided among holders (portion.c). */
 bool policy_divides(const struct policy *p);
 /* Return whether finished sequences stay in the batch, with a row in each step, until all of it is

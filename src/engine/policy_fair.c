@@ -36,7 +36,7 @@ enum { N_SHARE = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 struct payer {
     uint64_t id;
     bool used;
-    int n_entity;    /* waiting or running; > 0: active */
+    int n_entity;  /* waiting or running; > 0: active */
     int n_running; /* > 0: it does not starve */
     double virtual_us;
     double prepaid_us; /* of its running entities, divided by their weights */
@@ -184,10 +184,12 @@ static bool promotes(const struct sched_entity *se)
     return se->payer->n_running == 0;
 }
 
-static bool yields(const struct sched_entity *running, const struct sched_entity *waiting, int n_yielded)
+static bool yields(const struct sched_entity *running, const struct sched_entity *waiting,
+                   int n_yielded)
 {
     const struct payer *from = running->payer, *to = waiting->payer;
-    return from != to && (from->n_running - 1 - n_yielded) / weight(running) >= (to->n_running + 1) / weight(waiting);
+    return from != to && (from->n_running - 1 - n_yielded) / weight(running) >=
+                             (to->n_running + 1) / weight(waiting);
 }
 
 const struct policy_type policy_type_fair = {

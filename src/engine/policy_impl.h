@@ -28,7 +28,8 @@ struct policy_type {
     int64_t (*rank)(const struct policy *p, const struct sched_entity *se);
     bool (*promotes)(const struct sched_entity *se); /* may go first once overdue; NULL: yes */
     /* NULL: no */
-    bool (*yields)(const struct sched_entity *running, const struct sched_entity *waiting, int n_yielded);
+    bool (*yields)(const struct sched_entity *running, const struct sched_entity *waiting,
+                   int n_yielded);
     bool (*admits)(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,
                    int64_t now_us);
 };

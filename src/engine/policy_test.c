@@ -72,8 +72,9 @@ TEST(each_policy_orders_as_documented)
     } what[4] = {{900, 0, 5, 7}, {3000, 2900, 0, 7}, {120, 0, 5, 8}, {500, 64, -1, 8}};
     static const struct {
         const char *name, *order;
-    } want[] = {{"fcfs", "0123"}, {"priority", "3102"}, {"mlfq", "2301"},   {"sjf", "1230"},
-                {"lpm", "1302"},  {"fair", "2301"},     {"round_robin", "0123"}, {"static", "0123"}, {"window", "0123"}};
+    } want[] = {{"fcfs", "0123"},        {"priority", "3102"}, {"mlfq", "2301"},
+                {"sjf", "1230"},         {"lpm", "1302"},      {"fair", "2301"},
+                {"round_robin", "0123"}, {"static", "0123"},   {"window", "0123"}};
     for (size_t w = 0; w < sizeof want / sizeof want[0]; w++) {
         struct policy *p = open_policy(want[w].name);
         struct sched_entity se[4], *at[4], before = make_entity(0, 10), other = make_entity(1, 10);
@@ -107,7 +108,8 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
 {
     for (int i = 0; policy_name(i); i++) {
         struct policy *p = open_policy(policy_name(i));
-        struct sched_entity old = make_entity(5, 8000), older = make_entity(6, 8000), fresh = make_entity(0, 1);
+        struct sched_entity old = make_entity(5, 8000), older = make_entity(6, 8000),
+                            fresh = make_entity(0, 1);
         old.priority = older.priority = 100;
         fresh.n_cached = 1;
         policy_arrive(p, &older, 0);
@@ -183,7 +185,8 @@ static void no_sequence_starves(const char *name, int n_entity)
 
 TEST(no_entity_starves_under_any_policy)
 {
-    for (int i = 0; policy_name(i); i++) no_sequence_starves(policy_name(i), test_long() ? 20000 : 1000);
+    for (int i = 0; policy_name(i); i++)
+        no_sequence_starves(policy_name(i), test_long() ? 20000 : 1000);
 }
 
 /* ---- mlfq ---- */
@@ -397,7 +400,8 @@ TEST(fair_gives_rows_by_what_was_had_not_by_what_was_paid)
 TEST(fair_owes_nothing_for_payments_that_were_given_back)
 {
     struct policy *p = open_fair();
-    struct sched_entity stays = make_entity(1, 1), se[4], other = make_entity(6, 5000), next = make_entity(7, 5000);
+    struct sched_entity stays = make_entity(1, 1), se[4], other = make_entity(6, 5000),
+                        next = make_entity(7, 5000);
     stays.share_id = next.share_id = 1, other.share_id = 2;
     policy_arrive(p, &stays, 0);
     for (int i = 0; i < 4; i++) {
@@ -476,7 +480,8 @@ TEST(window_waits_for_a_full_batch_or_its_time)
 {
     struct policy *p;
     struct err e;
-    struct policy_options o = {.name = "window", .n_seq = 8, .window_us = 500, .window_min = 4, .window_max = 5};
+    struct policy_options o = {
+        .name = "window", .n_seq = 8, .window_us = 500, .window_min = 4, .window_max = 5};
     NEED_OK(policy_open(&p, &o, &e), &e);
     EXPECT(!policy_admits(p, 0, 3, 0, 499));
     EXPECT(policy_admits(p, 0, 3, 0, 500)); /* the oldest waited long enough */
@@ -493,12 +498,18 @@ TEST(window_waits_for_as_many_as_fit_if_no_number_is_given)
 {
     struct policy *p;
     struct err e;
-    NEED_OK(policy_open(&p, &(struct policy_options){.name = "window", .n_seq = 8, .window_us = 500}, &e), &e);
+    NEED_OK(policy_open(
+                &p, &(struct policy_options){.name = "window", .n_seq = 8, .window_us = 500}, &e),
+            &e);
     EXPECT(!policy_admits(p, 0, 7, 0, 499));
     EXPECT(policy_admits(p, 0, 8, 0, 499));
     EXPECT(policy_admits(p, 7, 1, 0, 499));
     policy_close(p);
-    NEED_OK(policy_open(&p, &(struct policy_options){.name = "window", .n_seq = 8, .window_us = 500, .window_max = 3}, &e), &e);
+    NEED_OK(policy_open(&p,
+                        &(struct policy_options){
+                            .name = "window", .n_seq = 8, .window_us = 500, .window_max = 3},
+                        &e),
+            &e);
     EXPECT(!policy_admits(p, 0, 2, 0, 499));
     EXPECT(policy_admits(p, 0, 3, 0, 499));
     EXPECT(!policy_admits(p, 3, 5, 0, 499));
@@ -522,14 +533,20 @@ TEST(round_robin_gives_slices_in_turns)
     }
     EXPECT(policy_preempts(p));
     for (int step = 0; step < N * TOKENS / PLACES * 3; step++) {
-        for (int place = 0; place < PLACES; place++) { /* those that rank first run, as sched.c displaces */
+        for (int place = 0; place < PLACES;
+             place++) { /* those that rank first run, as sched.c displaces */
             int k = -1, last = -1, n_running = 0;
             for (int i = 0; i < N; i++) {
                 n_running += se[i].running;
-                if (!se[i].running && (k < 0 || policy_rank(p, &se[i], 0) < policy_rank(p, &se[k], 0))) k = i;
-                if (se[i].running && (last < 0 || policy_rank(p, &se[i], 0) > policy_rank(p, &se[last], 0))) last = i;
+                if (!se[i].running &&
+                    (k < 0 || policy_rank(p, &se[i], 0) < policy_rank(p, &se[k], 0)))
+                    k = i;
+                if (se[i].running &&
+                    (last < 0 || policy_rank(p, &se[i], 0) > policy_rank(p, &se[last], 0)))
+                    last = i;
             }
-            if (n_running == PLACES && policy_rank(p, &se[last], 0) < policy_rank(p, &se[k], 0)) continue;
+            if (n_running == PLACES && policy_rank(p, &se[last], 0) < policy_rank(p, &se[k], 0))
+                continue;
             if (n_running == PLACES) policy_preempted(p, &se[last], 0);
             policy_admitted(p, &se[k], 0);
         }

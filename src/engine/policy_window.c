@@ -8,7 +8,8 @@ static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldes
                    int64_t now_us)
 {
     if (n_running >= p->options.window_max) return false;
-    bool full = n_waiting >= p->options.window_min, late = now_us - oldest_us >= p->options.window_us;
+    bool full = n_waiting >= p->options.window_min,
+         late = now_us - oldest_us >= p->options.window_us;
     return policy_batch_open(p, n_running, full || late, now_us);
 }
 

@@ -11,9 +11,11 @@
 int pooling_check(const struct engine *en, const struct request *r, struct err *e)
 {
     if (en->executor.d_hidden == 0)
-        return err_field(e, ERR_UNSUPPORTED, "pooling", ": not supported yet by this model: it returns no hidden states");
+        return err_field(e, ERR_UNSUPPORTED, "pooling",
+                         ": not supported yet by this model: it returns no hidden states");
     if (r->max_tokens || r->n > 1 || r->best_of > 1 || r->beam_width || r->n_prompt_logprob >= 0)
-        return err_field(e, ERR_ARG, "pooling", ": must come without generated tokens and without logprobs");
+        return err_field(e, ERR_ARG, "pooling",
+                         ": must come without generated tokens and without logprobs");
     return 0;
 }
 

@@ -24,7 +24,8 @@ static int open_rig(struct rig *r, const char *model, int n_row, int n_page, str
     return golden_open(r, &o, e);
 }
 
-static struct request *make_request(struct rig *r, enum pooling pooling, float *out, struct queue *q)
+static struct request *make_request(struct rig *r, enum pooling pooling, float *out,
+                                    struct queue *q)
 {
     struct err e;
     struct request *a = request_open(&e);

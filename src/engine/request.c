@@ -32,6 +32,7 @@ void request_close(struct request *r)
 
 const char *finish_name(enum finish f)
 {
-    static const char *const name[] = {"none", "stop", "length", "abort", "error", "timeout", "refused"};
+    static const char *const name[] = {"none",  "stop",    "length", "abort",
+                                       "error", "timeout", "refused"};
     return name[f];
 }

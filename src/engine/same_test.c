@@ -74,7 +74,8 @@ static void search_instead(struct request *r, int i)
 
 /* Make request i. Its prompt begins like that of some others; its answer is long, so that sequences
  * admitted together outgrow the pool. */
-static struct request *request_i(int i, const struct way *w, const struct buf *ids, struct queue *q, struct answers *a)
+static struct request *request_i(int i, const struct way *w, const struct buf *ids, struct queue *q,
+                                 struct answers *a)
 {
     struct err e;
     struct request *r = request_open(&e);
@@ -110,7 +111,8 @@ static struct request *request_i(int i, const struct way *w, const struct buf *i
 
 static void append(struct transcript *s, const struct event *ev)
 {
-    if (s->n == CONTEXT) test_fail(__FILE__, __LINE__, "more is emitted than fits into the context");
+    if (s->n == CONTEXT)
+        test_fail(__FILE__, __LINE__, "more is emitted than fits into the context");
     if (s->n == CONTEXT) return;
     uint64_t h = hash_logprob(s->n > 0 ? s->logprobs[s->n - 1] : 0, &ev->chosen);
     for (int k = 0; k < ev->n_top; k++) h = hash_logprob(h, &ev->top[k]);
@@ -156,7 +158,8 @@ static int rig_open(struct rig *r, const char *model, const struct way *w, struc
 static void run_until_idle(struct rig *r, struct queue **q, struct answers *a, int n)
 {
     int n_still = 0;
-    while (n_still < 100000 && (engine_n_waiting(r->en) + engine_n_running(r->en) > 0 || engine_step(r->en))) {
+    while (n_still < 100000 &&
+           (engine_n_waiting(r->en) + engine_n_running(r->en) > 0 || engine_step(r->en))) {
         n_still = engine_step(r->en) ? 0 : n_still + 1;
         for (int i = 0; i < n; i++) drain(q[i], a, i);
     }
@@ -186,25 +189,31 @@ struct difference {
     char text[160];
 };
 
-static bool same_output(const struct transcript *want, const struct transcript *got, const char *what, struct difference *d)
+static bool same_output(const struct transcript *want, const struct transcript *got,
+                        const char *what, struct difference *d)
 {
     int i = 0;
-    while (i < want->n && i < got->n && want->token[i] == got->token[i] && want->logprobs[i] == got->logprobs[i]) i++;
+    while (i < want->n && i < got->n && want->token[i] == got->token[i] &&
+           want->logprobs[i] == got->logprobs[i])
+        i++;
     if (i == want->n && i == got->n) return true;
     if (i == want->n || i == got->n)
         snprintf(d->text, sizeof d->text, "%s has %d tokens, not %d", what, got->n, want->n);
     else if (want->token[i] != got->token[i])
-        snprintf(d->text, sizeof d->text, "token %d of %s is %d, not %d", i, what, got->token[i], want->token[i]);
+        snprintf(d->text, sizeof d->text, "token %d of %s is %d, not %d", i, what, got->token[i],
+                 want->token[i]);
     else
         snprintf(d->text, sizeof d->text, "logprobs of token %d of %s", i, what);
     return false;
 }
 
-static bool same_request(const struct answers *want, const struct answers *got, int i, struct difference *d)
+static bool same_request(const struct answers *want, const struct answers *got, int i,
+                         struct difference *d)
 {
     char what[40];
     if (want->n_done[i] != 1 || got->n_done[i] != 1) {
-        snprintf(d->text, sizeof d->text, "it is done %d times, and alone %d times", got->n_done[i], want->n_done[i]);
+        snprintf(d->text, sizeof d->text, "it is done %d times, and alone %d times", got->n_done[i],
+                 want->n_done[i]);
         return false;
     }
     if (memcmp(want->pooled[i], got->pooled[i], sizeof want->pooled[i]) != 0) {
@@ -220,7 +229,8 @@ static bool same_request(const struct answers *want, const struct answers *got, 
 }
 
 /* The reference for all other ways. */
-static const struct way alone = {"fcfs", 32, 2 * CONTEXT, 512, N_CHOICE + 1, AGAIN, true, CLOCK, true, NULL, WRAP_NONE};
+static const struct way alone = {"fcfs", 32,    2 * CONTEXT, 512,  N_CHOICE + 1, AGAIN,
+                                 true,   CLOCK, true,        NULL, WRAP_NONE};
 static struct answers want, got;
 static int64_t n_preempted, n_swapped, n_displaced, n_way;
 
@@ -235,9 +245,12 @@ static void compare(const char *model, const struct way *w, int n)
     for (int i = 0, n_reported = 0; i < n && n_reported < 3; i++) {
         if (same_request(&want, &got, i, &d)) continue;
         n_reported++;
-        test_fail(__FILE__, __LINE__, "%s, %s, %d tokens in pages of %d, %d rows, %d sequences, %s, QUOTH_CLOCK=%llu: request %d: %s",
+        test_fail(__FILE__, __LINE__,
+                  "%s, %s, %d tokens in pages of %d, %d rows, %d sequences, %s, QUOTH_CLOCK=%llu: "
+                  "request %d: %s",
                   model, w->policy, w->n_token, w->page_rows, w->n_row, w->n_seq,
-                  w->preempt == SWAP ? "swapped" : "computed again", (unsigned long long)w->clock, i, d.text);
+                  w->preempt == SWAP ? "swapped" : "computed again", (unsigned long long)w->clock,
+                  i, d.text);
     }
 }
 
@@ -256,17 +269,26 @@ static void compare_ways(const char *model, int n, int pool_part)
         for (int size = 0; size < 7; size++)
             for (int c = 0; c < 4; c++) {
                 int i = (p + size + c) % 4;
-                struct way w = {policy_name(p), 1 << size,        pool[i],
-                                chunk[c],       i == 3 ? 64 : 12, rng_below(&rng, 2) ? SWAP : AGAIN,
-                                false, CLOCK, true, NULL, WRAP_NONE};
+                struct way w = {policy_name(p),
+                                1 << size,
+                                pool[i],
+                                chunk[c],
+                                i == 3 ? 64 : 12,
+                                rng_below(&rng, 2) ? SWAP : AGAIN,
+                                false,
+                                CLOCK,
+                                true,
+                                NULL,
+                                WRAP_NONE};
                 w.n_token = w.n_token / pool_part + 3 * w.page_rows;
                 if (test_long() || rng_below(&rng, 30) == 0) compare(model, &w, n);
                 w.clock = fresh;
                 if (test_long() || rng_below(&rng, 60) == 0) compare(model, &w, n);
             }
-    test_note("%s: %d requests in %lld ways, clocks %d and %llu; preempted %lld times, %lld of them swapped, %lld displaced",
-              model, n, (long long)n_way, CLOCK, (unsigned long long)fresh, (long long)n_preempted, (long long)n_swapped,
-              (long long)n_displaced);
+    test_note("%s: %d requests in %lld ways, clocks %d and %llu; preempted %lld times, %lld of "
+              "them swapped, %lld displaced",
+              model, n, (long long)n_way, CLOCK, (unsigned long long)fresh, (long long)n_preempted,
+              (long long)n_swapped, (long long)n_displaced);
 }
 
 /* qwen3 attends to everything; all layers of mistral have a window of 16, so pages before it are
@@ -300,10 +322,21 @@ TEST(answers_are_the_same_on_any_clock)
     n_displaced = 0;
     for (int p = 0; policy_name(p); p++)
         for (int i = 0; i < (test_long() ? 200 : 2); i++) {
-            struct way w = {policy_name(p), 2, 216, 37, 12, SWAP, false, i ? fresh + (uint64_t)i : CLOCK, true, NULL, WRAP_NONE};
+            struct way w = {policy_name(p),
+                            2,
+                            216,
+                            37,
+                            12,
+                            SWAP,
+                            false,
+                            i ? fresh + (uint64_t)i : CLOCK,
+                            true,
+                            NULL,
+                            WRAP_NONE};
             compare("qwen3", &w, n);
         }
-    test_note("clocks from %llu, %lld displaced", (unsigned long long)fresh + 1, (long long)n_displaced);
+    test_note("clocks from %llu, %lld displaced", (unsigned long long)fresh + 1,
+              (long long)n_displaced);
     EXPECT(n_displaced > 50);
 }
 
@@ -313,7 +346,8 @@ TEST(a_small_pool_preempts_hundreds_of_times_and_changes_nothing)
     int n = test_long() ? N_REQUEST_MAX : 80;
     serve("qwen3", &alone, n, &want);
     for (int i = 0; i < 2; i++) {
-        struct way w = {"fcfs", 2, CONTEXT, 64, 24, i ? SWAP : AGAIN, false, CLOCK, true, NULL, WRAP_NONE};
+        struct way w = {"fcfs", 2,     CONTEXT, 64,   24,       i ? SWAP : AGAIN,
+                        false,  CLOCK, true,    NULL, WRAP_NONE};
         compare("qwen3", &w, n);
         EXPECT(got.n_cached > 0);
         int64_t again = got.stats.value[STAT_preemptions], swap = got.stats.value[STAT_swapped];
@@ -331,7 +365,17 @@ TEST(answers_through_a_counting_backend_are_the_same)
     int n = test_long() ? N_REQUEST_MAX : 48;
     serve("qwen3", &alone, n, &want);
     for (int i = 0; i < 2; i++) {
-        struct way w = {"fcfs", 2, CONTEXT, 64, 24, i ? SWAP : AGAIN, false, CLOCK, true, NULL, i ? WRAP_COUNTING : WRAP_PLAIN};
+        struct way w = {"fcfs",
+                        2,
+                        CONTEXT,
+                        64,
+                        24,
+                        i ? SWAP : AGAIN,
+                        false,
+                        CLOCK,
+                        true,
+                        NULL,
+                        i ? WRAP_COUNTING : WRAP_PLAIN};
         compare("qwen3", &w, n);
         EXPECT(got.stats.value[STAT_preemptions] > 0);
         if (i) EXPECT(got.stats.value[STAT_swapped] > 0);
@@ -378,6 +422,7 @@ TEST(recorded_answers)
     if (!repo_path("tests/golden/qwen3")) SKIP("tests/golden is not here");
     recorded_open(&r, "answers.txt");
     for (int i = 0; i < N_GOLDEN; i++) compare_recorded(&r, golden_models[i], 24);
-    for (int i = 0; i < N_GOLDEN && test_long(); i++) compare_recorded(&r, golden_models[i], N_REQUEST_MAX);
+    for (int i = 0; i < N_GOLDEN && test_long(); i++)
+        compare_recorded(&r, golden_models[i], N_REQUEST_MAX);
     recorded_close(&r, !test_long());
 }

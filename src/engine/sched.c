@@ -30,7 +30,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { ORDINARY = 8, SHORTER = 4, LATE = 16, EXTRA_US = 10 * 1000 * 1000, CONTENDED_US = 2 * 1000 * 1000 };
+enum {
+    ORDINARY = 8,
+    SHORTER = 4,
+    LATE = 16,
+    EXTRA_US = 10 * 1000 * 1000,
+    CONTENDED_US = 2 * 1000 * 1000
+};
 enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100, PREFILL_ROWS = 16 };
 
 /* ---- states ---- */
@@ -39,12 +45,12 @@ static void arrive(struct engine *en, struct seq *s)
 {
     const struct request *r = s->group->request;
     s->entity = (struct sched_entity){.arrival = s->entity.arrival,
-                            .submit_us = r->submit_us,
-                            .priority = r->priority,
-                            .share_id = r->share_id,
-                            .share_weight = r->share_weight,
-                            .n_prompt = s->n_prompt,
-                            .n_left = s->n_token};
+                                      .submit_us = r->submit_us,
+                                      .priority = r->priority,
+                                      .share_id = r->share_id,
+                                      .share_weight = r->share_weight,
+                                      .n_prompt = s->n_prompt,
+                                      .n_left = s->n_token};
     policy_arrive(en->policy, &s->entity, en->now_us);
 }
 
@@ -64,7 +70,8 @@ static void rank_seq(struct engine *en, struct seq *s)
 {
     bool many = !s->group->beam && (s->group->request->extra || s->n_before >= ORDINARY);
     if (s->state == SEQ_WAITING)
-        s->late = many && en->now_us - s->entity.ready_us >= EXTRA_US && en->plan.n_late * LATE < en->batch.limits.n_seq;
+        s->late = many && en->now_us - s->entity.ready_us >= EXTRA_US &&
+                  en->plan.n_late * LATE < en->batch.limits.n_seq;
     s->extra = many && !s->late;
     s->rank = policy_rank(en->policy, &s->entity, en->now_us);
 }
@@ -445,7 +452,9 @@ static void plan_short(struct engine *en)
     const struct seq *first = NULL;
     for (int i = 0; i < en->n_running && !first; i++)
         if (has_prompt_left(en->running[i])) first = en->running[i];
-    if (!first || policy_holds(en->policy) || isinf(en->budget.options.target_us) || !shorter_prompt(en, first)) return;
+    if (!first || policy_holds(en->policy) || isinf(en->budget.options.target_us) ||
+        !shorter_prompt(en, first))
+        return;
     int room = en->batch.limits.n_row - en->plan.n_row;
     int half = budget_rows(&en->budget, &en->load, first->n_kv, 0, room) / 2;
     for (struct seq *s; half > 0 && (s = shorter_prompt(en, first));) {
@@ -465,7 +474,9 @@ static void plan_padding(struct engine *en)
     int rows = pages_rows(en->pages);
     for (int i = 0; i < en->n_running; i++) {
         struct seq *s = en->running[i];
-        if (!s->padding || en->states || en->plan.n_row == l->n_row || en->plan.n_logits == l->n_out) continue;
+        if (!s->padding || en->states || en->plan.n_row == l->n_row ||
+            en->plan.n_logits == l->n_out)
+            continue;
         if (page_refs(en->pages, s->page[(s->n_kv - 1) / rows]) > 1) continue; /* others read it */
         s->n_row = s->n_out = s->n_logits = 1;
         s->decodes = true;
@@ -487,7 +498,8 @@ static void plan_load(struct engine *en)
             n_prompt++;
     }
     budget_share(&en->budget, en->load.n_row, n_prompt);
-    budget_contended(&en->budget, en->contended_us > 0 && en->now_us - en->contended_us < CONTENDED_US);
+    budget_contended(&en->budget,
+                     en->contended_us > 0 && en->now_us - en->contended_us < CONTENDED_US);
 }
 
 /* ---- admission ---- */
@@ -537,11 +549,13 @@ static bool has_resided(const struct engine *en, const struct seq *s)
 }
 
 /* n_yielded: number of other sequences displaced for s. */
-static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last, int n_yielded)
+static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last,
+                         int n_yielded)
 {
     if (last->stalled || (en->plan.idle && ranks_before(s, last))) return true;
     if (policy_yields(en->policy, &last->entity, &s->entity, n_yielded)) return true;
-    bool alike = last->entity.share_id == s->entity.share_id && last->entity.priority == s->entity.priority;
+    bool alike =
+        last->entity.share_id == s->entity.share_id && last->entity.priority == s->entity.priority;
     if (policy_preempts(en->policy) && alike && last->extra && !s->extra) return true;
     return policy_preempts(en->policy) && last->rank > s->rank && has_resided(en, last);
 }
@@ -777,7 +791,8 @@ static void serve(struct engine *en, struct seq *s, int64_t us)
 /* Return whether s is done. Without max_tokens that is when its prompt is computed. */
 static bool is_done(const struct seq *s)
 {
-    return s->finish != FINISH_NONE || (s->group->request->max_tokens == 0 && s->n_kv == s->n_prompt);
+    return s->finish != FINISH_NONE ||
+           (s->group->request->max_tokens == 0 && s->n_kv == s->n_prompt);
 }
 
 /* Keep a finished s in the batch if the policy holds batches. Returns whether it does. */

@@ -61,7 +61,8 @@ static bool script_mask(struct constraint *c, uint32_t *mask)
 {
     struct script *s = (struct script *)c;
     struct script_shared *x = s->shared;
-    if (x && atomic_fetch_add(&x->n_inside, 1) > 0) x->wrong = "two threads use one thing at a time";
+    if (x && atomic_fetch_add(&x->n_inside, 1) > 0)
+        x->wrong = "two threads use one thing at a time";
     for (int i = 0; i < N_WORD; i++) mask[i] = 0;
     mask[0] = allowed(s->state);
     if (x) atomic_fetch_add(&x->n_mask, 1);
@@ -95,7 +96,8 @@ static int script_forced(struct constraint *c, int32_t *token, int n)
     uint64_t state = s->state;
     int i = 0;
     if (s->fail_at != 0) return 0;
-    for (uint32_t may; i < n && (may = allowed(state), (may & (may - 1)) == 0) && (state >> 33 & 7); i++) {
+    for (uint32_t may; i < n && (may = allowed(state), (may & (may - 1)) == 0) && (state >> 33 & 7);
+         i++) {
         token[i] = __builtin_ctz(may);
         state = fake_mix(state, token[i]);
     }

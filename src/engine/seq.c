@@ -17,7 +17,8 @@ uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i)
                      s->token + i * pages_rows(en->pages), extra_of(s->group->request));
 }
 
-/* Forced tokens whose logits are wanted are checked as drafts are, a few at a time: a mask for each. */
+/* Forced tokens whose logits are wanted are checked as drafts are, a few at a time: a mask for
+ * each. */
 static bool open_drafts(struct seq *s, const struct engine *en)
 {
     enum { FORCED = 8 };
@@ -73,8 +74,9 @@ static int open_sampler(struct seq *s, const struct engine *en, struct err *e)
 
 static int fail_limit(const struct group *g, struct err *e)
 {
-    return err_field(e, ERR_LIMIT, "n", ": %d sequences of up to %d tokens need more memory than a request may have",
-                   g->n_seq, (int)g->request->prompt.n + g->request->max_tokens);
+    return err_field(e, ERR_LIMIT, "n",
+                     ": %d sequences of up to %d tokens need more memory than a request may have",
+                     g->n_seq, (int)g->request->prompt.n + g->request->max_tokens);
 }
 
 static int open_seqs(struct group *g, const struct engine *en, int64_t byte_max, struct err *e)

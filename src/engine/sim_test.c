@@ -10,7 +10,10 @@
 #include "script_test.h"
 
 enum { LEN_MAX = 160, N_CLIENT = 14, N_STEM = 4, N_CHOICE = 5, N_SHARED = 3 };
-enum { FLOOD_QUEUE = 6, FLOOD_OTHERS = 3 }; /* a short queue, and clients of holders with one request each */
+enum {
+    FLOOD_QUEUE = 6,
+    FLOOD_OTHERS = 3
+}; /* a short queue, and clients of holders with one request each */
 
 /* ---- clients ---- */
 
@@ -41,7 +44,7 @@ struct way {
     bool floods; /* one holder has all clients but FLOOD_OTHERS and submits again at once */
     /* several tokens of a sequence are verified per step: right, wrong and random guesses */
     bool drafts;
-    int n_draft;               /* tokens of a guess */
+    int n_draft; /* tokens of a guess */
     bool no_jump_forward;
     int n_state, n_host_state; /* the model has recurrent state */
     bool no_kv;                /* the model has only recurrent state */
@@ -173,7 +176,8 @@ static struct request *invent(struct sim *s, const struct client *c)
     if (below(s, 10) == 0) r->deadline_us = 1 + below(s, 2000000);
     int shared = below(s, N_SHARED + 1);
     if (s->way.constrained && below(s, 2))
-        r->constraint = script_open(rng_next(&s->rng), shared < N_SHARED ? &s->shared[shared] : NULL, 0);
+        r->constraint =
+            script_open(rng_next(&s->rng), shared < N_SHARED ? &s->shared[shared] : NULL, 0);
     return r;
 }
 
@@ -211,7 +215,8 @@ static void choice_done(struct sim *s, const struct client *c, struct choice *x,
 static void finished(struct sim *s, struct client *c, const struct event *ev)
 {
     c->busy = false;
-    if (ev->finish == FINISH_REFUSED && !floods(s, c)) fail(s, "a holder within its share is refused");
+    if (ev->finish == FINISH_REFUSED && !floods(s, c))
+        fail(s, "a holder within its share is refused");
     if (ev->finish == FINISH_REFUSED) {
         s->n_evicted++;
         return;
@@ -331,7 +336,11 @@ static void sim_open(struct sim *s, const struct way *w)
     x.context_max = s->len_max;
     x.copy_rate = w->copy_rate;
     struct drafter d = {.ctx = s, .n_max = w->drafts ? w->n_draft : 0, .guess = guess};
-    struct engine_options o = {.executor = x, .drafter = d, .no_jump_forward = w->no_jump_forward, .scheduler = w->policy, .queue_max = w->floods ? FLOOD_QUEUE : 2 * N_CLIENT};
+    struct engine_options o = {.executor = x,
+                               .drafter = d,
+                               .no_jump_forward = w->no_jump_forward,
+                               .scheduler = w->policy,
+                               .queue_max = w->floods ? FLOOD_QUEUE : 2 * N_CLIENT};
     for (int i = 0; i < N_STEM; i++)
         for (int k = 0; k < LEN_MAX; k++) s->stem[i][k] = below(s, FAKE_VOCAB);
     for (int i = 0; i < N_CLIENT; i++) s->client[i].queue = engine_reply_queue();
@@ -392,7 +401,8 @@ static struct way way_of(const char *policy, int i, uint64_t *rng)
     w.n_seq = 1 + (int)rng_below(rng, 16);
     w.n_row = w.n_seq + (int)rng_below(rng, 3) * (int)rng_below(rng, 60);
     w.n_host_page = rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)w.n_page + 1) : 0;
-    w.n_swap_copy = rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)w.n_host_page + 1) : w.n_host_page;
+    w.n_swap_copy =
+        rng_below(rng, 2) ? (int)rng_below(rng, (uint64_t)w.n_host_page + 1) : w.n_host_page;
     w.copy_rate = rng_below(rng, 2) ? 5 : 40; /* 20: as fast as computing */
     w.window = rng_below(rng, 4) ? 0 : 1 + (int)rng_below(rng, 40);
     w.floods = rng_below(rng, 3) == 0;
@@ -426,7 +436,8 @@ TEST(simulated_requests_get_their_own_answers)
     uint64_t rng = 42;
     NEED_OK(pool_open(&pool, 2, &e), &e);
     int64_t n_of[N_KIND] = {0}, n_found_state = 0, n_state_in = 0;
-    int64_t n_mask = 0, n_guessed = 0, n_stood = 0, n_done = 0, n_aborted = 0, n_expired = 0, n_cached = 0, n_refused = 0, n_evicted = 0;
+    int64_t n_mask = 0, n_guessed = 0, n_stood = 0, n_done = 0, n_aborted = 0, n_expired = 0,
+            n_cached = 0, n_refused = 0, n_evicted = 0;
     int64_t most = test_long() ? 1000000 : 60000;
     for (int i = 0; sum[STAT_steps] < most; i++)
         for (int p = 0; policy_name(p); p++) {
@@ -454,12 +465,12 @@ TEST(simulated_requests_get_their_own_answers)
               (long long)sum[STAT_preemptions], (long long)sum[STAT_swapped],
               (long long)sum[STAT_displaced], (long long)sum[STAT_pages_out],
               (long long)sum[STAT_pages_in], (long long)sum[STAT_pages_copied]);
-    test_note("with recurrent state: %lld tokens found, %lld states back from host memory", (long long)n_found_state,
-              (long long)n_state_in);
-    test_note("%lld masks; %lld tokens guessed, %lld of them right", (long long)n_mask, (long long)n_guessed,
-              (long long)n_stood);
-    test_note("%lld refused of holders that flood, %lld after they were queued", (long long)n_refused,
-              (long long)n_evicted);
+    test_note("with recurrent state: %lld tokens found, %lld states back from host memory",
+              (long long)n_found_state, (long long)n_state_in);
+    test_note("%lld masks; %lld tokens guessed, %lld of them right", (long long)n_mask,
+              (long long)n_guessed, (long long)n_stood);
+    test_note("%lld refused of holders that flood, %lld after they were queued",
+              (long long)n_refused, (long long)n_evicted);
     EXPECT(n_refused > most / 100 && n_evicted > most / 1000);
     EXPECT(n_done - n_aborted - n_expired > most / 100);
     EXPECT(n_aborted > most / 1000 && n_expired > most / 10000);
@@ -511,7 +522,8 @@ TEST(padding_writes_no_page_that_others_hold)
     enum { ROWS = 16 };
     static const int32_t stop[] = {-1};
     static struct sim s;
-    struct way w = {.policy = "static", .page_rows = ROWS, .n_page = 20, .n_row = 100, .n_seq = 4, .seed = 1};
+    struct way w = {
+        .policy = "static", .page_rows = ROWS, .n_page = 20, .n_row = 100, .n_seq = 4, .seed = 1};
     struct err e;
     sim_open(&s, &w);
     for (int i = 0; i < 2; i++) {
@@ -542,13 +554,15 @@ TEST(padding_writes_no_page_that_others_hold)
 TEST(pages_whose_tokens_have_equal_hashes_differ)
 {
     enum { ROWS = 32 };
-    static const int32_t stop[] = {-1}, alike[2][ROWS] = {
-        {17, 6, 23, 10, 3, 19, 2, 11, 1, 7, 6, 20, 22, 15, 16, 21,
-         13, 18, 20, 5, 21, 0, 11, 19, 19, 7, 8, 6, 11, 12, 13, 13},
-        {21, 23, 9, 21, 8, 17, 13, 13, 4, 12, 23, 4, 15, 19, 2, 4,
-         13, 13, 11, 3, 16, 12, 4, 9, 11, 21, 13, 0, 8, 14, 14, 17}};
+    static const int32_t stop[] = {-1},
+                         alike[2][ROWS] = {
+                             {17, 6,  23, 10, 3,  19, 2,  11, 1,  7, 6, 20, 22, 15, 16, 21,
+                              13, 18, 20, 5,  21, 0,  11, 19, 19, 7, 8, 6,  11, 12, 13, 13},
+                             {21, 23, 9,  21, 8,  17, 13, 13, 4,  12, 23, 4, 15, 19, 2,  4,
+                              13, 13, 11, 3,  16, 12, 4,  9,  11, 21, 13, 0, 8,  14, 14, 17}};
     static struct sim s;
-    struct way w = {.policy = "fcfs", .page_rows = ROWS, .n_page = 20, .n_row = 100, .n_seq = 4, .seed = 1};
+    struct way w = {
+        .policy = "fcfs", .page_rows = ROWS, .n_page = 20, .n_row = 100, .n_seq = 4, .seed = 1};
     struct err e;
     EXPECT(hash_bytes(alike[0], sizeof alike[0], 0) == hash_bytes(alike[1], sizeof alike[1], 0));
     sim_open(&s, &w);

@@ -30,7 +30,8 @@ static const int32_t *page_tokens(const struct engine *en, const struct seq *s, 
 
 bool state_is_cached(const struct engine *en, const struct seq *s, int n)
 {
-    return !en->states || n == 0 || page_look(en->states, s->name[n - 1], page_tokens(en, s, n)) >= 0;
+    return !en->states || n == 0 ||
+           page_look(en->states, s->name[n - 1], page_tokens(en, s, n)) >= 0;
 }
 
 static void drop(struct engine *en, int32_t *slot)
@@ -127,7 +128,8 @@ void state_commit(struct engine *en, struct seq *s)
     if (!en->states) return;
     int rows = pages_rows(en->pages), n = s->n_kv / rows;
     if (s->snapshot >= 0)
-        s->snapshot = page_seal(en->states, s->snapshot, s->name[s->n_snapshot - 1], page_tokens(en, s, s->n_snapshot));
+        s->snapshot = page_seal(en->states, s->snapshot, s->name[s->n_snapshot - 1],
+                                page_tokens(en, s, s->n_snapshot));
     state_unplan(en, s);
     if (!en->keep_prefixes || s->state_at < 0 || s->state_sealed || n * rows != s->n_kv) return;
     s->state_at = page_seal(en->states, s->state_at, s->name[n - 1], page_tokens(en, s, n));

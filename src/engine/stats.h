@@ -63,7 +63,7 @@ struct stats_view {
  * step has 2 * (row * rows + output * outputs + pair * positions attended to) operations. */
 struct step_cost {
     int64_t row_macs, output_macs; /* weights of the layers, of the head */
-    int64_t pair_macs; /* all layers: heads * (d_k + d_v) per query and position */
+    int64_t pair_macs;             /* all layers: heads * (d_k + d_v) per query and position */
     int64_t layer_bytes, head_bytes, kv_row_bytes;
 };
 

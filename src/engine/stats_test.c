@@ -28,7 +28,7 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
     struct err e;
     NEED_OK(slow_open(&r, 20, 32, 2, &e), &e);
     NEED_OK(slow_submit(&r, 0, 80, 11, &e), &e); /* chunks of 32, 32, 16, then 10 decodes */
-    r.slow.now_us += 5000;                    /* waits 5 ms */
+    r.slow.now_us += 5000;                       /* waits 5 ms */
     slow_run(&r);
     const struct histogram *t = r.view.times;
     const int64_t *v = r.view.value;
@@ -184,7 +184,8 @@ TEST(stats_rates_are_of_a_window)
     r.slow.now_us += 400000;
     struct stats_rates all = stats_rates(st, &r.view, r.slow.now_us, 60000000);
     const double s = 0.4 + (SLOW_STEP_US + 64 * SLOW_ROW_US) * 1e-6, slot = STATS_SLOT_US * 1e-6;
-    EXPECT(all.flops * s <= (double)v[STAT_flops] && all.flops * (s + slot) >= (double)v[STAT_flops]);
+    EXPECT(all.flops * s <= (double)v[STAT_flops] &&
+           all.flops * (s + slot) >= (double)v[STAT_flops]);
     EXPECT(all.read_bytes * (s + slot) >= (double)v[STAT_read_bytes]);
     EXPECT(all.busy * s <= s - 0.4 && all.busy * (s + slot) >= 0.99 * (s - 0.4));
     EXPECT(stats_rates(st, &r.view, r.slow.now_us, 300000).flops == 0); /* before the window */
@@ -201,7 +202,8 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     r.slow.now_us += 250000;
     NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e); /* three of its four pages are there */
     slow_run(&r);
-    /* dropped in the last step of before; the fourth is found too, for its last token to be computed in a copy */
+    /* dropped in the last step of before; the fourth is found too, for its last token to be
+     * computed in a copy */
     EXPECT_INT(r.view.times[TIMES_page_gap].n, 4);
     EXPECT_NEAR(r.view.times[TIMES_page_gap].sum, 4 * (250000 + SLOW_STEP_US + SLOW_ROW_US));
     EXPECT_INT(r.view.value[STAT_cache_queries], 128);
@@ -323,7 +325,8 @@ TEST(prometheus_page_is_well_formed_and_has_vllms_names)
         "le=\"2560\"} 1\n",
         "vllm:time_to_first_token_seconds_sum{engine=\"0\",model_name=\"slow \\\"quoted\\\" \\\\ "
         "model\"} 0.026\n",
-        "block_size=\"16\",num_gpu_blocks=\"20\",enable_prefix_caching=\"True\",kv_cache_size_tokens=\"320\",kv_cache_max_"
+        "block_size=\"16\",num_gpu_blocks=\"20\",enable_prefix_caching=\"True\",kv_cache_size_"
+        "tokens=\"320\",kv_cache_max_"
         "concurrency=\"0.32\"} 1\n",
         "quoth:step_seconds_total{",
     };

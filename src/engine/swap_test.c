@@ -142,7 +142,8 @@ static bool storm(const char *policy, uint64_t seed, int64_t n[2])
     rig_open(&r, &s);
     int n_shared = (int)rng_below(&rng, 60), n_submitted = 2 + (int)rng_below(&rng, 10);
     for (int k = 0; k < n_submitted; k++)
-        submit(&r, n_shared, 1 + (int)rng_below(&rng, 20), 1 + (int)rng_below(&rng, 110), rng_below(&rng, 4) == 0);
+        submit(&r, n_shared, 1 + (int)rng_below(&rng, 20), 1 + (int)rng_below(&rng, 110),
+               rng_below(&rng, 4) == 0);
     const char *wrong = run(&r);
     if (wrong)
         test_fail(__FILE__, __LINE__, "%s, seed %llu: %s", policy, (unsigned long long)seed, wrong);

@@ -72,8 +72,8 @@ static void rig_close(struct rig *r)
     checkpoint_close(r->c);
 }
 
-static struct request *make_request(const struct rig *r, const char *text, int max_tokens, struct queue *q,
-                           struct err *e)
+static struct request *make_request(const struct rig *r, const char *text, int max_tokens,
+                                    struct queue *q, struct err *e)
 {
     struct request *rq = request_open(e);
     if (tokenizer_encode(r->tok, text, strlen(text), 0, &rq->prompt, e) != 0) return NULL;

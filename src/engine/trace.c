@@ -127,7 +127,8 @@ int trace_open(struct trace **out, const struct trace_options *o, struct err *e)
     t->quit = queue_open(1, 1);
     t->fd = open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     int rc = 0;
-    if (t->fd < 0) rc = err_set(e, ERR_IO, "--trace-file %s: cannot open: %s", o->path, strerror(errno));
+    if (t->fd < 0)
+        rc = err_set(e, ERR_IO, "--trace-file %s: cannot open: %s", o->path, strerror(errno));
     if (rc == 0 && (!t->ring || !t->quit))
         rc = err_memory(e, "a trace's events", t->n_ring * sizeof *t->ring);
     if (rc == 0) {
