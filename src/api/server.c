@@ -140,8 +140,8 @@ struct json *server_body(const struct server *s, struct exchange *x)
     count_time(s->api, TIMES_parse, begin_us);
     if (rc != 0 && rc != ERR_MEMORY) err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
     if (rc == 0 && json_kind(body) != JK_OBJECT)
-        rc = err_field(&e, ERR_ARG, "body", ": expected an object, got %s",
-                       json_kind_name(json_kind(body)));
+        rc = err_set(&e, ERR_ARG, "the body: expected an object, got %s",
+                     json_kind_name(json_kind(body)));
     const struct json *named = rc == 0 ? body_field(body, "model") : NULL;
     const char *model = json_text(named, NULL);
     if (named)
