@@ -136,7 +136,7 @@ struct api_call {
     const char *tool_parser, *reasoning_parser;
     /* owned: tools of the request, for their schemas; NULL: no calls are read */
     struct json *tools;
-    bool one_tool_call, no_reasoning, requests_reasoning;
+    bool one_tool_call, no_reasoning, requests_reasoning, function_call;
     struct chat_expected expected; /* facts about a constrained text, for its parser */
     char *begun;                   /* arena: the part of the answer that the prompt contains */
     size_t n_begun;

@@ -278,6 +278,36 @@ TEST(api_forces_calls)
     rig_close(&rig);
 }
 
+#define OLD                                                                                        \
+    "'functions':[{'name':'f','parameters':{'type':'object','properties':{'city':{'enum':["        \
+    "'Paris']}},'required':['city'],'additionalProperties':false}}]"
+
+TEST(api_answers_functions_in_their_old_form)
+{
+    NEED(rig_open(&rig));
+    struct json *got =
+        post(&rig, CHAT, "{" USER ",'temperature':0,'function_call':{'name':'f'}," OLD "}");
+    EXPECT_TEXT(text_at(got, "choices.0.message.function_call.name"), "f");
+    EXPECT(*text_at(got, "choices.0.message.function_call.arguments") == '{');
+    EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "function_call");
+    EXPECT(!at(got, "choices.0.message.tool_calls"));
+    json_drop(got);
+    got = post_stream(&rig, CHAT,
+                      "{" USER ",'temperature':0,'stream':true,'function_call':{'name':'f'}," OLD
+                      "}");
+    EXPECT_TEXT(text_at(got, "1.choices.0.delta.function_call.name"), "f");
+    json_drop(got);
+    accepted(&rig, CHAT,
+             "{'messages':[{'role':'user','content':'Hi'},{'role':'assistant','content':null,"
+             "'function_call':{'name':'f','arguments':'{}'}},{'role':'function','name':'f',"
+             "'content':'sunny'}],'max_tokens':1," OLD "}");
+    accepted(&rig, CHAT, "{" USER ",'max_tokens':1,'function_call':'none'," OLD "}");
+    refused(&rig, CHAT, "{" USER ",'function_call':5," OLD "}", "function_call");
+    refused(&rig, CHAT, "{" USER "," OLD "," TOOLS "}", "functions");
+    refused(&rig, CHAT, "{" USER ",'functions':5}", "functions");
+    rig_close(&rig);
+}
+
 TEST(api_refuses_choices_of_tools_by_place)
 {
     NEED(rig_open(&rig));

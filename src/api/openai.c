@@ -129,11 +129,12 @@ static const char *finish_word(enum finish f)
 }
 
 /* Append the reason for the end, and the text or token of the stop lists that matched. */
-static void put_finish(const struct part *p, const struct choice *a, bool called,
-                       struct json_out *o)
+static void put_finish(const struct api_call *c, const struct part *p, const struct choice *a,
+                       bool called, struct json_out *o)
 {
     bool call = called && a->reply.finish == FINISH_STOP;
-    out_word(o, "finish_reason", call ? "tool_calls" : finish_word(a->reply.finish));
+    const char *word = c->function_call ? "function_call" : "tool_calls";
+    out_word(o, "finish_reason", call ? word : finish_word(a->reply.finish));
     if (a->reply.stop_index >= 0)
         out_text(o, "stop_reason", p->reply.stop[a->reply.stop_index].text,
                  p->reply.stop[a->reply.stop_index].n);
@@ -153,7 +154,7 @@ static void put_choice_end(const struct api_call *c, const struct part *p, const
         put_prompt_ids(c, p, o);
     }
     if (c->ids_back) put_token_ids(a, 0, o);
-    if (!p->pooled) put_finish(p, a, called, o);
+    if (!p->pooled) put_finish(c, p, a, called, o);
 }
 
 /* Append the choices of one prompt after those of the previous ones. */
@@ -221,7 +222,7 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
     if (c->ids_back) put_token_ids(a, a->n_id_sent, o);
     a->n_id_sent = a->ids.n;
     if (last)
-        put_finish(p, a, a->called, o);
+        put_finish(c, p, a, a->called, o);
     else
         out_null(o, "finish_reason"), out_null(o, "stop_reason");
     out_end(o);

@@ -36,7 +36,10 @@ extern const char openai_no_memory[]; /* dialect.no_memory */
 int openai_read(struct api_call *c, const struct json *body, struct err *e);
 /* Read the constraint of the answers. Call after the parts exist. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
-/* tools, tool_choice, parallel_tool_calls; c->tool_parser. */
+/* Convert a body with `functions` or `function_call` to `tools` and `tool_choice`. *out is owned by the
+ * caller, NULL if the body has neither. */
+int openai_read_functions(struct json **out, const struct json *body, struct err *e);
+/* Read tools, tool_choice and parallel_tool_calls. Sets c->tool_parser. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
                       struct err *e);
 /* dialect.put, put_end and put_error */

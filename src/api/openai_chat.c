@@ -87,11 +87,10 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_chat(struct api_call *c, const struct json *body, struct err *e)
 {
     struct tools_spec tools = {0};
-    int rc = openai_read(c, body, e);
-    if (rc == 0) rc = call_parts(c, 1, e);
+    int rc = call_parts(c, 1, e);
     struct part *p = c->part;
     if (rc == 0) rc = part_open(p, c, body, e);
     if (rc == 0) rc = read_max_tokens(c, p->request, body, e);
@@ -108,6 +107,19 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
+static int read(struct api_call *c, const struct json *body, struct err *e)
+{
+    struct json *modern = NULL;
+    int rc = openai_read(c, body, e);
+    if (rc == 0) rc = openai_read_functions(&modern, body, e);
+    c->function_call = modern != NULL;
+    if (rc == 0) rc = read_chat(c, modern ? modern : body, e);
+    if (modern && rc != 0)
+        rc = err_rename(e, err_rename(e, rc, "tools", "functions"), "tool_choice", "function_call");
+    json_drop(modern);
+    return rc;
+}
+
 /* ---- the response ---- */
 
 /* Append "logprobs" of the content, which may be empty. */
@@ -119,6 +131,15 @@ static void put_logprobs(const struct api_call *c, const struct answer_log *log,
         out_null(o, "logprobs");
 }
 
+/* Put a call in the form of `functions`. name NULL: a later piece of the arguments. */
+static void put_function_call(struct json_out *o, const char *name, const char *arguments, size_t n)
+{
+    out_object(o, "function_call");
+    if (name) out_word(o, "name", name);
+    out_text(o, "arguments", arguments, arguments ? n : 0);
+    out_end(o);
+}
+
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e)
 {
@@ -128,6 +149,11 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
     if (c->one_tool_call && shown.n_call > 1) shown.n_call = 1;
     if (c->no_reasoning) shown.reasoning.n = 0;
     out_object(o, "message");
+    if (rc == 0 && c->function_call && shown.n_call > 0) {
+        put_function_call(o, shown.call[0].name, shown.call[0].arguments.data,
+                          shown.call[0].arguments.n);
+        shown.n_call = 0;
+    }
     if (rc == 0) put_message_members(o, &shown, choice_seed(c, (int)(a - p->choice)));
     out_null(o, "refusal");
     out_end(o);
@@ -191,7 +217,9 @@ static void put_delta(void *ctx, const struct chat_delta *d)
     struct json_out o;
     struct answer_log log;
     delta_begin(p, &o);
-    if (d->kind == CHAT_CALL)
+    if (d->kind == CHAT_CALL && p->c->function_call)
+        put_function_call(&o, d->name, d->text, d->n);
+    else if (d->kind == CHAT_CALL)
         put_delta_call(&o, d, choice_seed(p->c, p->index));
     else
         out_text(&o, d->kind == CHAT_CONTENT ? "content" : "reasoning_content", d->text, d->n);

@@ -271,8 +271,8 @@ def fields():
              "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
              "return_tokens": True, "return_progress": True, "timings_per_token": True, "lora": [{"id": 0, "scale": 1}],
              "response_fields": ["a"], "sse_ping_interval": 5, "debug_config": {"a": 1}}
-    of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"}, "functions": [{"name": "a"}],
-               "function_call": "auto", "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
+    of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"},
+               "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
                "reasoning_effort": "very", "reasoning_format": "other"}
     for call, names in ((chat, {**later, **of_chat}), (complete, later), (embed, {"embed_dtype": "int8", "endianness": "big"})):
         for name, value in names.items():
@@ -285,7 +285,7 @@ def fields():
              "stop_token_ids": "x", "bad_words": 5, "ignore_eos": "x", "min_tokens": -1, "prompt_logprobs": 1000,
              "truncate_prompt_tokens": 0, "truncation_side": "up", "cache_prompt": 1, "return_token_ids": "x", "priority": "x",
              "add_special_tokens": "x", "cache_salt": 5, "request_id": 5}
-    for call, more in ((chat, {"logprobs": 5, "top_logprobs": 99, "tools": 5, "documents": 5, "parallel_tool_calls": "x",
+    for call, more in ((chat, {"logprobs": 5, "top_logprobs": 99, "tools": 5, "functions": 5, "function_call": 5, "documents": 5, "parallel_tool_calls": "x",
                                "max_completion_tokens": -1, "include_reasoning": "x", "chat_template_kwargs": 5}),
                        (complete, {"logprobs": 99, "best_of": 500, "suffix": 5})):
         for name, value in {**wrong, **more}.items():

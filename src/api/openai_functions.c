@@ -1,0 +1,137 @@
+/* openai_functions.c - OpenAI's old form of tools: `functions` and `function_call` of a body and of its messages become `tools`,
+ * `tool_choice` and tool calls. A message has one call, whose id is made of the message's number. */
+#include "openai.h"
+
+#include "base/json_out.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void put_json(struct json_out *o, const char *key, const struct json *value)
+{
+    struct buf b = {0};
+    if (value) json_put(&b, value);
+    o->b->failed |= b.failed;
+    if (value) out_raw(o, key, b.data ? b.data : "", b.n);
+    buf_deinit(&b);
+}
+
+/* Put the members of an object, without those that are in `without`, which ends with NULL. */
+static void put_members(struct json_out *o, const struct json *object, const char *const *without)
+{
+    for (void *it = json_first(object); it; it = json_next(object, it)) {
+        size_t n, i = 0;
+        const char *key = json_it_key(it, &n);
+        while (without[i] && (strlen(without[i]) != n || memcmp(without[i], key, n) != 0)) i++;
+        if (without[i]) continue;
+        out_key(o, key, n);
+        put_json(o, NULL, json_it_value(it));
+    }
+}
+
+static void put_tool(struct json_out *o, const struct json *function)
+{
+    out_object(o, NULL);
+    out_word(o, "type", "function");
+    put_json(o, "function", function);
+    out_end(o);
+}
+
+static void put_choice(struct json_out *o, const struct json *choice)
+{
+    if (json_kind(choice) != JK_OBJECT) return put_json(o, "tool_choice", choice);
+    out_object(o, "tool_choice");
+    out_word(o, "type", "function");
+    put_json(o, "function", choice);
+    out_end(o);
+}
+
+/* ---- messages ---- */
+
+static void put_id(struct json_out *o, const char *key, size_t i)
+{
+    char id[24];
+    snprintf(id, sizeof id, "call%05zu", i % 100000);
+    out_word(o, key, id);
+}
+
+/* Put a message. *i_call: the number of the last message with a call. */
+static void put_message(struct json_out *o, const struct json *message, size_t i, size_t *i_call)
+{
+    static const char *const none[] = {NULL}, *const call[] = {"function_call", NULL},
+                             *const role[] = {"role", NULL};
+    const struct json *called = body_field(message, "function_call");
+    const char *name = json_text(json_field(message, "role"), NULL);
+    bool result = name && strcmp(name, "function") == 0;
+    if (json_kind(message) != JK_OBJECT) return put_json(o, NULL, message);
+    out_object(o, NULL);
+    put_members(o, message, called ? call : result ? role : none);
+    if (called) {
+        *i_call = i;
+        out_list(o, "tool_calls");
+        out_object(o, NULL);
+        put_id(o, "id", i);
+        out_word(o, "type", "function");
+        put_json(o, "function", called);
+        out_end(o);
+        out_end(o);
+    } else if (result) {
+        out_word(o, "role", "tool");
+        put_id(o, "tool_call_id", *i_call);
+    }
+    out_end(o);
+}
+
+static void put_messages(struct json_out *o, const struct json *messages)
+{
+    size_t i_call = 0;
+    if (json_kind(messages) != JK_LIST) return put_json(o, "messages", messages);
+    out_list(o, "messages");
+    for (size_t i = 0; i < json_count(messages); i++)
+        put_message(o, json_item(messages, i), i, &i_call);
+    out_end(o);
+}
+
+/* ---- a body ---- */
+
+static int check(const struct json *functions, const struct json *choice, const struct json *body,
+                 struct err *e)
+{
+    if (body_field(body, "tools") || body_field(body, "tool_choice"))
+        return err_field(e, ERR_ARG, functions ? "functions" : "function_call",
+                         ": must not come with tools or tool_choice");
+    if (functions && json_kind(functions) != JK_LIST)
+        return body_wrong("functions", "a list of functions", functions, e);
+    const char *word = json_text(choice, NULL);
+    bool known = word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0);
+    if (choice && !known && json_kind(body_field(choice, "name")) != JK_TEXT)
+        return err_field(e, ERR_ARG, "function_call",
+                         ": expected \"none\", \"auto\" or an object with a name");
+    return 0;
+}
+
+int openai_read_functions(struct json **out, const struct json *body, struct err *e)
+{
+    static const char *const old[] = {"functions", "function_call", "messages",
+                                      "parallel_tool_calls", NULL};
+    const struct json *functions = body_field(body, "functions"),
+                      *choice = body_field(body, "function_call");
+    struct buf b = {0};
+    struct json_out o = {.b = &b};
+    *out = NULL;
+    if (!body_is_set(functions) && !body_is_set(choice)) return 0;
+    int rc = check(functions, choice, body, e);
+    if (rc != 0) return rc;
+    out_object(&o, NULL);
+    put_members(&o, body, old);
+    put_messages(&o, json_field(body, "messages"));
+    out_list(&o, "tools");
+    for (size_t i = 0; i < json_count(functions); i++) put_tool(&o, json_item(functions, i));
+    out_end(&o);
+    put_choice(&o, choice);
+    out_flag(&o, "parallel_tool_calls", false);
+    out_end(&o);
+    rc = b.failed ? err_memory(e, "functions", b.n) : json_parse(out, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    return rc;
+}
