@@ -19,6 +19,7 @@ class Options(TypedDict, total=False):
     max_input_length: Optional[int]
     memory_limit: Union[None, int, str]
     enable_prefix_caching: Optional[bool]
+    jump_forward: Optional[bool]
     system: Optional[str]
     num_gpu_blocks_override: Optional[int]
     kv_cache_memory: Union[None, int, str]

@@ -79,7 +79,9 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     bool belongs = ev->kind == EVENT_TOKEN && !a->reply.matched, open = !a->reply.finish;
     if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
     if (belongs && p->needs_log) note(p, &a->log, ev);
-    if (reply_event(&a->reply, ev, &a->text) && open) a->stop_id = ev->stop_id;
+    bool ends = reply_event(&a->reply, ev, &a->text) && open;
+    /* after a stop string the engine may have gone on to a stop token: it is not of the answer */
+    if (ends) a->stop_id = a->reply.matched ? -1 : ev->stop_id;
     p->no_memory |= a->reply.failed;
 }
 

@@ -100,6 +100,12 @@ int api_check_conversation(const struct json *body, struct err *e);
  * guided_*, grammar, json_schema). The constraint is compiled on the calling thread. Call after
  * api_read_params. */
 int api_hold(struct request *r, const struct api *a, const struct json *body, struct err *e);
+/* The same of the answer to a conversation, whose reasoning comes before what is held; begun [n_begun]: the prompt's part of the
+ * answer. a->chat NULL: a completion. *out: owned by the caller, NULL: no constraint. *parser: for the answer's text, which gets the
+ * prompt's part first. */
+int api_hold_message(struct constraint **out, const struct api *a, const struct json *body,
+                     const char *begun, size_t n_begun, struct chat_parser_options *parser,
+                     struct err *e);
 /* Read "logprobs" and "prompt_logprobs" as numbers of alternatives. */
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e);
 

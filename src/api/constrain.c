@@ -63,6 +63,23 @@ int api_hold(struct request *r, const struct api *a, const struct json *body, st
     return rc == 0 && c.constraint ? check_held(r, c.constraint_field, e) : rc;
 }
 
+int api_hold_message(struct constraint **out, const struct api *a, const struct json *body,
+                     const char *begun, size_t n_begun, struct chat_parser_options *parser,
+                     struct err *e)
+{
+    const struct tools_spec no_tools = {0};
+    struct api_call c = {.api = a, .n_begun = n_begun};
+    c.reasoning_parser = a->chat ? a->chat->reasoning_parser : NULL;
+    c.begun = arena_text(&c.arena, n_begun ? begun : "", n_begun);
+    int rc = c.begun ? openai_read_format(&c, body, e) : err_memory(e, "a prompt", n_begun);
+    if (rc == 0) rc = a->chat ? call_hold_message(&c, &no_tools, e) : call_hold_text(&c, e);
+    *parser = (struct chat_parser_options){.reasoning_parser = c.reasoning_parser,
+                                           .expected = c.expected};
+    arena_deinit(&c.arena);
+    *out = c.constraint;
+    return rc;
+}
+
 /* ---- constraints in a JSON body ---- */
 
 /* Reject whole numbers beyond 64 bits: they may have lost digits when the body was read, which

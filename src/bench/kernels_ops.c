@@ -22,7 +22,7 @@ static int time_call(struct ops *b, const struct call *c, struct samples *us, st
     bool ok = true;
     for (int i = 0; i < c->n_cycle; i++) c->run(b, c, i);
     for (int s = 0; s < b->plan->n_repeat && ok; s++) {
-        if (c->from_memory) limits_spoil(b->limits);
+        if (c->from_memory) limits_evict_cache(b->limits);
         int64_t start = time_us(), took = 0, least = c->from_memory ? 0 : SAMPLE_US;
         int n = 0;
         while (n == 0 || took < least || n % c->n_cycle) {

@@ -94,7 +94,7 @@ static void read_chunk(void *ctx, int chunk, int worker)
     for (int i = 0; i < 1 << 20; i += 64) (void)at[i];
 }
 
-void limits_spoil(struct limits *l)
+void limits_evict_cache(struct limits *l)
 {
     uint64_t mib = l->reading.n_byte >> 20, cache = os_cache_bytes() >> 20;
     uint64_t wanted = cache ? 2 * cache : 256;

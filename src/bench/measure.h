@@ -64,7 +64,7 @@ int limits_open(struct limits **out, struct backend *b, struct err *e);
 void limits_close(struct limits *l);                     /* NULL is fine */
 struct limit limits_now(struct limits *l, enum arith k); /* l NULL: zeros */
 /* Read other memory until nothing used before is left in a cache. */
-void limits_spoil(struct limits *l);
+void limits_evict_cache(struct limits *l);
 /* Write x as a share of the mean of two measurements before and after it: "87.3%", "-" if there is
  * no limit, the word `above` if x exceeds it (then it was not the limit). share_json writes a
  * number or null. */

@@ -69,15 +69,15 @@ static void burn_chunk(void *ctx, int chunk, int worker)
 /* ---- phases ---- */
 
 /* Each thread's one chunk: wait until all have begun. */
-struct meet_job {
+struct rendezvous_job {
     int n;
     _Atomic int n_begun;
 };
 
-static void meet(void *ctx, int chunk, int worker)
+static void rendezvous(void *ctx, int chunk, int worker)
 {
     (void)chunk, (void)worker;
-    struct meet_job *j = ctx;
+    struct rendezvous_job *j = ctx;
     atomic_fetch_add(&j->n_begun, 1);
     /* bounded: if another program delays a thread, this thread takes its chunk */
     for (int i = 0; i < 1000000 && atomic_load(&j->n_begun) < j->n; i++) cpu_pause();
@@ -85,15 +85,15 @@ static void meet(void *ctx, int chunk, int worker)
 
 /* Measure a phase in which every thread takes part and does nothing, after a pause: median and
  * ninth decile, in microseconds. */
-static int measure_meeting(struct pool *p, const char *name, int pause_us, struct err *e)
+static int measure_rendezvous(struct pool *p, const char *name, int pause_us, struct err *e)
 {
     struct samples us = {0};
     bool ok = true;
     for (int i = 0; i < n_repeat && ok; i++) {
-        struct meet_job j = {.n = pool_n_thread(p)};
+        struct rendezvous_job j = {.n = pool_n_thread(p)};
         if (pause_us) usleep((unsigned)pause_us);
         double before = pool_stats(p).run_us;
-        pool_run(p, meet, &j, j.n);
+        pool_run(p, rendezvous, &j, j.n);
         ok = vec_push(&us, pool_stats(p).run_us - before);
     }
     char note[64];
@@ -178,8 +178,8 @@ static int measure(struct pool *p, struct err *e)
     struct cores c;
     cores_read(&c);
     double rate = burns_per_us();
-    int rc = measure_meeting(p, "all threads meet, spinning", 0, e);
-    if (rc == 0) rc = measure_meeting(p, "all threads meet, parked", 2000, e);
+    int rc = measure_rendezvous(p, "all threads meet, spinning", 0, e);
+    if (rc == 0) rc = measure_rendezvous(p, "all threads meet, parked", 2000, e);
     measure_cost(p, rate, 1, 5);
     measure_cost(p, rate, 8, 5);
     for (int i = 0; i < c.n_cpu && i < 4 && rc == 0; i++)

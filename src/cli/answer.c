@@ -113,8 +113,12 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     struct reply_options o = reply_options_read(s, &r->arena);
     o.keep_special |= raw_text;
     r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
-    rc = constraint_hold(r, s, e);
-    return rc ? rc : reply_open(&a->reply, s->engine, r->id, &o, e);
+    if (a->constraint && r->params.ignore_eos)
+        return err_field(e, ERR_ARG, "--ignore-eos",
+                         ": must not come with a constraint, which ends the answer");
+    r->constraint = a->constraint;
+    a->constraint = NULL;
+    return reply_open(&a->reply, s->engine, r->id, &o, e);
 }
 
 int answer_generate(struct answer *a, struct session *s, const struct ids *prompt, bool raw_text,
@@ -148,6 +152,7 @@ void answer_deinit(struct answer *a)
     buf_deinit(&a->logprob);
     buf_deinit(&a->prompt_logprob);
     vec_deinit(&a->ids);
+    flags_release(a->constraint);
 }
 
 /* ---- reports ---- */

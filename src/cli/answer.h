@@ -35,8 +35,12 @@ struct reply_options reply_options_read(const struct session *s, struct arena *a
 
 extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
 bool constraint_is_set(void);
-/* Hold a request with its sampling parameters to the flags' constraint, if any. The error names the flag. */
-int constraint_hold(struct request *r, const struct session *s, struct err *e);
+/* Compile the flags' constraint, as api_hold_message does; chat NULL: of a completion. *out NULL: no flag is given. The error names
+ * the flag. */
+int flags_hold(struct constraint **out, const struct session *s, const struct chat *chat,
+               const char *begun, size_t n_begun, struct chat_parser_options *parser,
+               struct err *e);
+void flags_release(struct constraint *c); /* NULL is fine */
 
 /* ---- template.c: what the model sees ---- */
 
@@ -56,6 +60,7 @@ struct answer {
     struct buf logprob, prompt_logprob;
     struct ids ids; /* its tokens (without the one that stopped it)                            */
     struct reply reply;
+    struct constraint *constraint; /* owned until its request is made, or NULL */
 };
 
 /* Receives new text. */

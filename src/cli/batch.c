@@ -129,7 +129,7 @@ static void flight_close(struct flight *f)
 }
 
 /* Write complete answers. *any: at least one was. */
-static int land(struct batch_run *b, bool *any, struct err *e)
+static int write_complete(struct batch_run *b, bool *any, struct err *e)
 {
     int rc = 0;
     *any = false;
@@ -262,7 +262,7 @@ static int answer_all(struct batch_run *b, struct err *e)
     while (rc == 0 && !stopped && (b->n_flight || b->next.call)) {
         char byte;
         if (!any) (void)queue_pop(b->bell, &byte, WAIT_US);
-        rc = land(b, &any, e);
+        rc = write_complete(b, &any, e);
         if (rc == 0) rc = fill(b, e);
         show(b);
     }

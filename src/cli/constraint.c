@@ -146,21 +146,28 @@ static int check_flags(struct err *e)
     return 0;
 }
 
-int constraint_hold(struct request *r, const struct session *s, struct err *e)
+int flags_hold(struct constraint **out, const struct session *s, const struct chat *chat,
+               const char *begun, size_t n_begun, struct chat_parser_options *parser, struct err *e)
 {
-    const struct api api = {.session = s};
+    const struct api api = {.session = s, .chat = chat};
     const char *flag, *field;
     struct buf b = {0};
     struct json *body = NULL;
+    *out = NULL;
     if (!constraint_is_set()) return 0;
     int rc = check_flags(e);
     if (rc == 0) rc = put_body(&b, &flag, &field, e);
-    if (rc == 0 && r->params.ignore_eos)
-        rc =
-            err_set(e, ERR_ARG, "--ignore-eos: must not come with %s, which ends the answer", flag);
     if (rc == 0) rc = json_parse(&body, b.data, b.n, NULL, e);
-    if (rc == 0 && (rc = api_hold(r, &api, body, e)) != 0) rc = err_rename(e, rc, field, flag);
+    if (rc == 0) {
+        rc = api_hold_message(out, &api, body, begun, n_begun, parser, e);
+        if (rc != 0) err_rename(e, rc, field, flag);
+    }
     json_drop(body);
     buf_deinit(&b);
     return rc;
+}
+
+void flags_release(struct constraint *c)
+{
+    if (c) c->op->close(c);
 }

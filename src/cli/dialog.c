@@ -285,6 +285,7 @@ static void keep_answer(struct dialog *d, const struct answer *a)
 struct reading { /* receives the model's output for the view and a message */
     struct chat_parser *parser;
     struct chat_message message;
+    struct constraint *constraint; /* owned until the answer has it */
     struct view view;
     bool silent;
 };
@@ -305,50 +306,22 @@ static void take_text(void *reading, const char *text, size_t n)
         view_text(&r->view, text, n);
 }
 
-static void note_reasoning(void *out, const struct chat_delta *d)
-{
-    *(bool *)out |= d->kind == CHAT_REASONING;
-}
-
-/* An answer that is held to a constraint is content: no mark in it begins reasoning or a call. */
-static int open_held(struct reading *r, const struct dialog *d, const char *begun, size_t n,
-                     struct err *e)
-{
-    bool reasons = false;
-    struct chat_parser *p;
-    int rc = chat_parser_open(
-        &p, &(struct chat_parser_options){.reasoning_parser = d->chat.reasoning_parser}, e);
-    if (rc != 0) return rc;
-    if (n) chat_parser_push(p, begun, n, NULL, NULL);
-    chat_parser_push(p, "{}", 2, note_reasoning, &reasons);
-    chat_parser_finish(p, note_reasoning, &reasons);
-    chat_parser_close(p);
-    if (reasons)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "this model's prompt begins its reasoning, and a constraint on the text "
-                       "after it is not "
-                       "supported yet; --default-chat-template-kwargs '{\"enable_thinking\": "
-                       "false}' may turn it off");
-    return chat_parser_open(&r->parser, &(struct chat_parser_options){0}, e);
-}
-
 static int reading_open(struct reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {
+    const struct chat *chat = d->chat.t ? &d->chat : NULL;
+    const char *begun = chat ? prompt->data + prompt->n - turn->n_answer : NULL;
+    size_t n_begun = chat ? turn->n_answer : 0;
+    struct chat_parser_options o = {0};
     *r = (struct reading){.silent = d->as_json};
     view_begin(&r->view);
-    if (!d->chat.t) return 0;
-    if (constraint_is_set())
-        return open_held(r, d, prompt->data + prompt->n - turn->n_answer, turn->n_answer, e);
-    int rc = chat_parser_open(&r->parser,
-                              &(struct chat_parser_options){
-                                  .tool_parser = d->chat.tool_parser,
-                                  .reasoning_parser = d->chat.reasoning_parser,
-                              },
-                              e);
-    if (rc == 0 && turn->n_answer)
-        chat_parser_push(r->parser, prompt->data + prompt->n - turn->n_answer, turn->n_answer, NULL,
-                         NULL);
+    int rc = flags_hold(&r->constraint, d->s, chat, begun, n_begun, &o, e);
+    if (rc != 0 || !chat) return rc;
+    if (!r->constraint)
+        o = (struct chat_parser_options){.tool_parser = chat->tool_parser,
+                                         .reasoning_parser = chat->reasoning_parser};
+    rc = chat_parser_open(&r->parser, &o, e);
+    if (rc == 0 && n_begun) chat_parser_push(r->parser, begun, n_begun, NULL, NULL);
     return rc;
 }
 
@@ -356,10 +329,13 @@ static void reading_close(struct reading *r)
 {
     chat_parser_close(r->parser);
     chat_message_deinit(&r->message);
+    flags_release(r->constraint);
 }
 
 static int generate(struct dialog *d, struct reading *r, struct answer *a, struct err *e)
 {
+    a->constraint = r->constraint;
+    r->constraint = NULL;
     int rc = answer_generate(a, d->s, &d->ids, d->chat.t != NULL, take_text, r, e);
     if (r->parser) chat_parser_finish(r->parser, take_delta, r);
     if (rc == 0 && ((r->parser && chat_parser_failed(r->parser)) || r->message.failed))

@@ -45,7 +45,7 @@ static void put_cell(struct cells *r, int column, wchar_t c, int width)
     if (r->n < column + width) r->n = column + width;
 }
 
-static void obey(const char *number, char command)
+static void run_escape(const char *number, char command)
 {
     int n = *number == command ? 1 : (int)strtol(number, NULL, 10);
     if (command == 'A') term.at = term.at - n < term.top ? term.top : term.at - n;
@@ -82,7 +82,7 @@ static void feed(const char *text, size_t n)
         if (text[i] == '\033') {
             size_t end = i + 2;
             while (end < n && (text[end] == '?' || (text[end] >= '0' && text[end] <= '9'))) end++;
-            obey(text + i + 2, text[end]);
+            run_escape(text + i + 2, text[end]);
             i = end + 1;
             continue;
         }

@@ -101,8 +101,8 @@ static int walk_tokens(struct grammar *g, const struct words *w, const char *tex
     return rc;
 }
 
-static int judge(struct grammar *g, const struct words *w, const char *text, size_t n,
-                 struct verdict *v, struct err *e)
+static int match_text(struct grammar *g, const struct words *w, const char *text, size_t n,
+                      struct verdict *v, struct err *e)
 {
     *v = (struct verdict){0};
     uint32_t state = grammar_accept(g, grammar_begin(g), text, n, &v->byte);
@@ -218,7 +218,7 @@ static int answer_line(const struct json *line, const struct words *w, struct bu
         size_t n;
         const char *text = json_text(json_item(texts, i), &n);
         struct verdict v = {0};
-        rc = text ? judge(g, w, text, n, &v, e)
+        rc = text ? match_text(g, w, text, n, &v, e)
                   : err_field(e, ERR_FORMAT, "texts", "[%zu]: expected a string", i);
         if (i > 0) buf_add_char(out, ',');
         put_verdict(out, &v);
@@ -274,7 +274,7 @@ static int check_text(struct grammar *g, const struct words *w, const char *path
     int rc = file_read(&text, path, INPUT_BYTES_MAX, e);
     while (rc == 0 && text.n > 0 && text.data[text.n - 1] == '\n')
         text.n--; /* the newline at the end of a file */
-    if (rc == 0) rc = judge(g, w, text.data ? text.data : "", text.n, &v, e);
+    if (rc == 0) rc = match_text(g, w, text.data ? text.data : "", text.n, &v, e);
     if (rc == 0 && v.accepted) printf("accepted\n");
     if (rc == 0 && !v.accepted && v.byte == text.n) printf("refused: the text ends too early\n");
     if (rc == 0 && !v.accepted && v.byte < text.n) {

@@ -42,7 +42,7 @@ struct tally {
 };
 
 /* Return -log softmax(logits)[id], in f64. */
-static double surprise(const float *logits, int n_vocab, int32_t id)
+static double nll(const float *logits, int n_vocab, int32_t id)
 {
     double top = -INFINITY, sum = 0;
     for (int i = 0; i < n_vocab; i++) top = logits[i] > top ? logits[i] : top;
@@ -54,7 +54,7 @@ static void score(void *ctx, int pos, const float *logits)
 {
     struct tally *t = ctx;
     if (pos < t->first || pos + 1 >= t->n) return;
-    double x = surprise(logits, t->n_vocab, t->ids[pos + 1]);
+    double x = nll(logits, t->n_vocab, t->ids[pos + 1]);
     t->sum += x;
     t->sum2 += x * x;
     t->n_scored++;

@@ -57,9 +57,10 @@ static int run_stdin(struct dialog *d)
 static int check_constraint(const struct session *s)
 {
     struct err e = {0};
-    struct request *r = request_open(&e);
-    int rc = r ? constraint_hold(r, s, &e) : ERR_MEMORY;
-    request_close(r);
+    struct chat_parser_options parser;
+    struct constraint *c;
+    int rc = flags_hold(&c, s, NULL, NULL, 0, &parser, &e);
+    flags_release(c);
     return rc ? fail("run", &e) : 0;
 }
 

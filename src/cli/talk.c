@@ -255,7 +255,7 @@ static bool is_command(const struct buf *m)
     return m->data[0] == '/' && !memchr(m->data, '\n', m->n);
 }
 
-static void greet(const struct dialog *d)
+static void print_banner(const struct dialog *d)
 {
     fprintf(stderr, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n",
             model_info(d->s->model)->name,
@@ -270,7 +270,7 @@ int talk(struct dialog *d, bool quiet)
     struct err e = {0};
     if (line_open(&t.line, &e) != 0) return fail("run", &e);
     line_complete(t.line, completion);
-    greet(d);
+    print_banner(d);
     while (!t.leaving) {
         enum line_result r = line_read(t.line, &message);
         if (r == LINE_END) break;

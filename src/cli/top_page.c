@@ -259,7 +259,7 @@ static void put_title(struct page *p)
 }
 
 /* Append the trouble, or an empty row, so that the layout stays fixed. */
-static void put_trouble(struct page *p)
+static void put_error_row(struct page *p)
 {
     if (p->t->trouble[0]) {
         style(p, "1;31");
@@ -330,7 +330,7 @@ void top_page(const struct top *t, const struct top_look *look, struct buf *out)
     struct page p = {.t = t, .look = look, .out = out};
     top_figures(t, &p.f);
     put_title(&p);
-    put_trouble(&p);
+    put_error_row(&p);
     if (p.f.now) {
         put_lines(&p);
         put_latencies(&p);

@@ -43,7 +43,7 @@ static bool is_control(uint32_t cp)
     return (cp < 0x20 && cp != '\n' && cp != '\t') || (cp >= 0x7F && cp < 0xA0);
 }
 
-static uint32_t picture_of(uint32_t control)
+static uint32_t control_picture(uint32_t control)
 {
     if (control < 0x20) return 0x2400 + control;
     return control == 0x7F ? 0x2421 : 0xFFFD;
@@ -56,7 +56,7 @@ static void put_safely(FILE *out, const char *text, size_t n)
         uint32_t cp;
         char bytes[4];
         int len = utf8_decode(text + i, n - i, &cp);
-        if (len > 0 && is_control(cp)) cp = picture_of(cp);
+        if (len > 0 && is_control(cp)) cp = control_picture(cp);
         if (len > 0) fwrite(bytes, 1, (size_t)utf8_encode(bytes, cp), out);
         i += len > 0 ? (size_t)len : 1;
     }
@@ -75,7 +75,7 @@ static void paint(struct view *v, const char *text, size_t n)
     for (size_t i = 0; i < n;) {
         uint32_t cp;
         int len = utf8_decode(text + i, n - i, &cp);
-        if (len > 0) paint_glyph(&v->paint, is_control(cp) ? picture_of(cp) : cp);
+        if (len > 0) paint_glyph(&v->paint, is_control(cp) ? control_picture(cp) : cp);
         i += len > 0 ? (size_t)len : 1;
     }
     fflush(v->out);
@@ -115,7 +115,7 @@ static void enter(struct view *v, const struct chat_delta *d)
     if (d->kind == CHAT_REASONING && v->dim) fputs("\033[2m", v->out);
 }
 
-static void keep_pace(const struct view *v)
+static void wait_pace(const struct view *v)
 {
     if (v->terminal && view_pace_us) usleep((useconds_t)view_pace_us);
 }
@@ -135,13 +135,13 @@ void view_delta(void *view, const struct chat_delta *d)
         paint(v, d->text, d->n);
     else
         put(v, d->text, d->n);
-    keep_pace(v);
+    wait_pace(v);
 }
 
 void view_text(void *view, const char *text, size_t n)
 {
     put(view, text, n);
-    keep_pace(view);
+    wait_pace(view);
 }
 
 void view_end(struct view *v)

@@ -255,7 +255,7 @@ static void fit(struct budget *b)
         }
 }
 
-static void follow(struct budget *b, int kind, double ratio)
+static void update_speed(struct budget *b, int kind, double ratio)
 {
     b->speed *= pow(clip(ratio, 0.5, 2), quick);
     b->speed = clip(pow(b->speed, 0.999), 1e-3, 1e3); /* in the long run the weights absorb it */
@@ -274,7 +274,7 @@ void budget_observe(struct budget *b, const struct step_load *l, int64_t us)
         b->n_observed[kind]++ < N_FIRST || (kind == DECODES && changed_since_idle(b, l));
     if (!counted_in_full && known > 0) {
         trust = trust_of(took / known);
-        follow(b, kind, took / known);
+        update_speed(b, kind, took / known);
     }
     if (kind == DECODES) b->idle = *l;
     b->n_since_idle = kind == DECODES ? 0 : b->n_since_idle + (kind == MIXED);

@@ -6,12 +6,22 @@
 
 #include <string.h>
 
+/* Return whether the request's lists forbid tokens that may be in a text. min_tokens forbids stop tokens;
+ * those of the model are in none. */
+static bool forbids_tokens(const struct group *g)
+{
+    const struct sample_params *p = &g->request->params;
+    const struct sample_lists *lists = p->lists ? p->lists : g->lists;
+    return (lists && sample_lists_forbid(lists)) || (p->min_tokens > 0 && p->n_stop_id > 0);
+}
+
 int constraint_open(struct seq *s, struct err *e)
 {
     const struct constraint *c = s->group->request->constraint;
     s->constraint = c->op->fork(c);
     if (!s->constraint)
         return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
+    s->constraint->any_spelling = forbids_tokens(s->group);
     s->group->n_byte += s->constraint->n_byte;
     return 0;
 }

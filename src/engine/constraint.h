@@ -7,7 +7,12 @@
  *        ^--- rollback: undo tokens of a draft, which were accepted to fill the masks after them
  *
  * What it allows depends on its state only. So a sequence's tokens do not depend on other sequences
- * or on the number of tokens per step. The end of the text is a stop token that the mask allows. */
+ * or on the number of tokens per step. The end of the text is a stop token that the mask allows.
+ *
+ * Forced tokens: where the text has no alternative, a constraint may choose its spelling, so that one
+ * token is left. The mask before it then allows that token alone, whether or not the engine calls
+ * `forced`. So an engine that takes forced tokens without running the model, and one that does not
+ * (no_jump_forward), give the same tokens. */
 #ifndef QUOTH_ENGINE_CONSTRAINT_H
 #define QUOTH_ENGINE_CONSTRAINT_H
 
@@ -44,6 +49,9 @@ struct constraint {
     /* data shared by several constraints, used by one thread at a time; NULL: none */
     const void *shared;
     int64_t n_byte; /* bytes that it holds */
+    /* Set by the engine before the first mask: the request forbids some tokens whatever their
+     * logits, so no spelling may be chosen for it. */
+    bool any_spelling;
 };
 
 #endif

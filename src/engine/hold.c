@@ -46,7 +46,7 @@ static const int32_t *tokens_of(const struct engine *en, const struct seq *s, in
     return s->token + i * pages_rows(en->pages);
 }
 
-static int32_t look(const struct engine *en, const struct seq *s, int i)
+static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 {
     return page_look(en->pages, s->name[i], tokens_of(en, s, i));
 }
@@ -68,7 +68,7 @@ static int n_found(const struct engine *en, const struct seq *s)
     int rows = pages_rows(en->pages), most = most_found(en, s);
     if (en->executor.window == 0) {
         int n = 0;
-        while (n < most && look(en, s, n) >= 0) n++;
+        while (n < most && look_up(en, s, n) >= 0) n++;
         while (!state_is_cached(en, s, n)) n--;
         return n;
     }
@@ -78,7 +78,7 @@ static int n_found(const struct engine *en, const struct seq *s)
             n--;
             continue;
         }
-        while (i >= first && look(en, s, i) >= 0) i--;
+        while (i >= first && look_up(en, s, i) >= 0) i--;
         if (i < first) return n;
         n = i; /* page i is missing: try a prefix that ends before it */
     }
@@ -90,8 +90,8 @@ int hold_cached(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), n = s->entity.n_cached / rows, most = (s->n_token - 1) / rows;
     if (most > s->n_name) most = s->n_name;
-    while (n > 0 && look(en, s, n - 1) < 0) n--;
-    while (n < most && look(en, s, n) >= 0) n++;
+    while (n > 0 && look_up(en, s, n - 1) < 0) n--;
+    while (n < most && look_up(en, s, n) >= 0) n++;
     while (!state_is_cached(en, s, n)) n--;
     return n * rows;
 }
@@ -114,7 +114,7 @@ int hold_catch_up(struct engine *en, struct seq *s)
     int rows = pages_rows(en->pages), most = most_found(en, s), i = s->n_kv / rows,
         before = s->n_kv, n = i;
     if (s->n_sealed != i || s->n_page > i + (s->n_kv % rows > 0)) return 0;
-    for (int k = i; k < most && look(en, s, k) >= 0; k++)
+    for (int k = i; k < most && look_up(en, s, k) >= 0; k++)
         if (state_is_cached(en, s, k + 1)) n = k + 1;
     if (n > i) state_find(en, s, n);
     for (; i < n; i++) {
@@ -241,7 +241,7 @@ static int most_pages(const struct engine *en, const struct seq *s)
 }
 
 /* Return the end of the pages [*first, end) that s would look up if it were admitted now. */
-static int would_find(const struct engine *en, const struct seq *s, int *first)
+static int lookup_end(const struct engine *en, const struct seq *s, int *first)
 {
     int n = s->n_host ? (s->n_name < s->n_page ? s->n_name : s->n_page) : n_found(en, s);
     *first = s->n_host ? s->n_hole : first_page(en, n * pages_rows(en->pages));
@@ -250,9 +250,9 @@ static int would_find(const struct engine *en, const struct seq *s, int *first)
 
 int hold_need(const struct engine *en, const struct seq *s)
 {
-    int need = most_pages(en, s), first, n = would_find(en, s, &first);
+    int need = most_pages(en, s), first, n = lookup_end(en, s, &first);
     for (int i = first; i < n; i++) {
-        int32_t page = look(en, s, i);
+        int32_t page = look_up(en, s, i);
         need -= page >= 0 && page_refs(en->pages, page) > 0;
     }
     return need > 0 ? need : 0;
@@ -266,10 +266,10 @@ int hold_reserved(const struct engine *en, const struct seq *s)
 
 int hold_freed(const struct engine *en, const struct seq *last, const struct seq *s)
 {
-    int n_freed = 0, first, n = would_find(en, s, &first);
+    int n_freed = 0, first, n = lookup_end(en, s, &first);
     for (int i = last->n_hole; i < last->n_page; i++)
         n_freed += page_refs(en->pages, last->page[i]) == 1 &&
-                   !(i >= first && i < n && look(en, s, i) == last->page[i]);
+                   !(i >= first && i < n && look_up(en, s, i) == last->page[i]);
     return n_freed;
 }
 

@@ -255,7 +255,7 @@ void sched_cancel(struct engine *en, uint64_t request_id, int choice)
 }
 
 /* End requests that are past their deadline or refused. */
-static void visit_groups(struct engine *en)
+static void end_expired(struct engine *en)
 {
     for (struct group *g = en->groups; g; g = g->next) {
         const struct request *r = g->request;
@@ -748,7 +748,7 @@ bool sched_next(struct engine *en)
 {
     batch_clear(&en->batch);
     memset(&en->plan, 0, sizeof en->plan);
-    visit_groups(en);
+    end_expired(en);
     end_padding(en);
     bool emitted = end_groups(en);
     rank_running(en);

@@ -82,7 +82,7 @@ static void fail(struct sim *s, const char *why)
 }
 
 /* Compute the expected tokens of a choice without an engine. */
-static void foretell_choice(const struct sim *s, const struct request *r, int i, struct choice *c)
+static void predict_choice(const struct sim *s, const struct request *r, int i, struct choice *c)
 {
     static const struct sample_vocab vocab = {.n_vocab = FAKE_VOCAB};
     struct sample_work *work;
@@ -123,10 +123,10 @@ static float mean_logprob(const struct choice *c)
 }
 
 /* Compute all choices, and of best_of the n best, best first. */
-static void foretell(const struct sim *s, const struct request *r, struct client *c)
+static void predict(const struct sim *s, const struct request *r, struct client *c)
 {
     int n = r->best_of ? r->best_of : r->n;
-    for (int i = 0; i < n; i++) foretell_choice(s, r, i, &c->choice[i]);
+    for (int i = 0; i < n; i++) predict_choice(s, r, i, &c->choice[i]);
     for (int i = 0; i < r->n && n > r->n; i++)
         for (int k = n - 1; k > i; k--)
             if (mean_logprob(&c->choice[k]) > mean_logprob(&c->choice[k - 1])) {
@@ -191,7 +191,7 @@ static void arrive(struct sim *s, struct client *c)
     c->aborted = false;
     c->slow = below(s, 4) == 0;
     c->submit_us = s->fake.now_us;
-    foretell(s, r, c);
+    predict(s, r, c);
     int rc = engine_submit(s->engine, r, &e);
     if (rc == 0) return;
     bool full = rc == ERR_BUSY && floods(s, c);
@@ -260,7 +260,7 @@ static void drain(struct sim *s, struct client *c)
     while (!s->failed && queue_pop(c->queue, &ev, 0)) on_event(s, c, &ev);
 }
 
-static void live(struct sim *s, struct client *c, bool arrivals)
+static void step_client(struct sim *s, struct client *c, bool arrivals)
 {
     if (c->busy && !c->aborted && below(s, 400) == 0) {
         c->aborted = true;
@@ -358,7 +358,7 @@ static void sim_close(struct sim *s)
 
 static void sim_step(struct sim *s, bool arrivals)
 {
-    for (int i = 0; i < N_CLIENT; i++) live(s, &s->client[i], arrivals);
+    for (int i = 0; i < N_CLIENT; i++) step_client(s, &s->client[i], arrivals);
     if (!engine_step(s->engine)) s->fake.now_us += 1000;
     const char *wrong = engine_check(s->engine);
     if (wrong) fail(s, wrong);
@@ -500,7 +500,7 @@ TEST(the_simulation_detects_wrong_kv)
     r->params.temperature = 0;
     r->max_tokens = 8;
     r->reply = c->queue;
-    foretell(&s, r, c);
+    predict(&s, r, c);
     NEED_OK(engine_submit(s.engine, r, &e), &e);
     for (int i = 0; i < 3; i++) engine_step(s.engine);
     for (int i = 0; i < w.n_page * w.page_rows; i++) s.fake.cell[i].token ^= 1;
@@ -536,7 +536,7 @@ TEST(padding_writes_no_page_that_others_hold)
         r->reply = c->queue;
         c->id = r->id;
         c->busy = true;
-        foretell(&s, r, c);
+        predict(&s, r, c);
         NEED_OK(engine_submit(s.engine, r, &e), &e);
     }
     while (engine_step(s.engine)) continue;
@@ -577,7 +577,7 @@ TEST(pages_whose_tokens_have_equal_hashes_differ)
         r->reply = c->queue;
         c->id = r->id;
         c->busy = true;
-        foretell(&s, r, c);
+        predict(&s, r, c);
         NEED_OK(engine_submit(s.engine, r, &e), &e);
         while (engine_step(s.engine)) {
         }

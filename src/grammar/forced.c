@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPAN_BYTES_MAX = 512 };
+enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 
 /* ---- bytes ---- */
 
@@ -93,22 +93,71 @@ static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
     return rc;
 }
 
-int grammar_forced_tokens(struct grammar *g, uint32_t state, struct ids *out, struct err *e)
+/* Count the first n ids that the grammar takes as text. All, unless the vocabulary of masks lacks one. */
+static size_t count_taken(struct grammar *g, uint32_t state, const int32_t *id, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (state = grammar_accept_token(g, state, id[i])) != GRAMMAR_DEAD) i++;
+    return i;
+}
+
+static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, struct err *e)
+{
+    struct ids ids = {0};
+    size_t n_settled = 0, n = span->n > 0 ? whole_characters(span->data, span->n) : 0;
+    int rc = 0;
+    if (n > 0) rc = tokenizer_encode(g->vocab->t, span->data, n, ENCODE_CONTINUE, &ids, e);
+    if (rc == 0 && n > 0 && spell(g->vocab->t, &ids, span->data, n))
+        rc = count_settled(g->vocab, span->data, n, &ids, &n_settled, e);
+    if (rc == 0 && n_settled > 0) n_settled = count_taken(g, state, ids.v, n_settled);
+    for (size_t i = 0; rc == 0 && i < n_settled; i++)
+        if (!vec_push(&g->forced_token, ids.v[i])) rc = err_memory(e, "tokens", n_settled);
+    vec_deinit(&ids);
+    return rc ? rc : grammar_failure(g, e);
+}
+
+/* Make room for a state's tokens. When too many are kept, forget all: they are made anew. */
+static bool reserve(struct grammar *g, uint32_t state)
+{
+    size_t cap = g->cap_forced;
+    if (g->forced_token.n > TOKENS_MAX) {
+        for (size_t i = 0; i < cap; i++) g->forced[i].n = -1;
+        g->forced_token.n = 0;
+    }
+    while (cap <= state) cap = cap ? 2 * cap : 256;
+    if (cap == g->cap_forced) return true;
+    struct forced_span *more = realloc(g->forced, cap * sizeof *more);
+    if (!more) return false;
+    for (size_t i = g->cap_forced; i < cap; i++) more[i] = (struct forced_span){0, -1};
+    g->forced = more;
+    g->cap_forced = cap;
+    return true;
+}
+
+static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
 {
     struct buf b = {0};
-    struct ids ids = {0};
-    size_t n_settled = 0;
+    if (!reserve(g, state)) return err_memory(e, "forced tokens", state);
+    const size_t first = g->forced_token.n;
     grammar_forced(g, state, &b);
-    int rc = b.failed ? err_memory(e, "a forced span", SPAN_BYTES_MAX) : 0;
-    size_t n = rc == 0 && b.n > 0 ? whole_characters(b.data, b.n) : 0;
-    if (n > 0) rc = tokenizer_encode(g->vocab->t, b.data, n, ENCODE_CONTINUE, &ids, e);
-    if (rc == 0 && n > 0 && spell(g->vocab->t, &ids, b.data, n))
-        rc = count_settled(g->vocab, b.data, n, &ids, &n_settled, e);
-    for (size_t i = 0; rc == 0 && i < n_settled; i++)
-        if (!vec_push(out, ids.v[i])) rc = err_memory(e, "tokens", n_settled);
-    vec_deinit(&ids);
+    int rc = b.failed ? err_memory(e, "a forced span", SPAN_BYTES_MAX) : tokens_of(g, state, &b, e);
     buf_deinit(&b);
+    if (rc == 0)
+        g->forced[state] =
+            (struct forced_span){(uint32_t)first, (int32_t)(g->forced_token.n - first)};
+    else
+        g->forced_token.n = first;
     return rc;
+}
+
+int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **token, struct err *e)
+{
+    if (state >= g->cap_forced || g->forced[state].n < 0) {
+        int rc = find_tokens(g, state, e);
+        if (rc != 0) return rc;
+    }
+    *token = g->forced[state].n > 0 ? g->forced_token.v + g->forced[state].first : NULL;
+    return g->forced[state].n;
 }
 
 /* ---- masks of many sequences ---- */

@@ -176,6 +176,8 @@ void grammar_close(struct grammar *g)
         cfg_close(&g->cfg);
     for (size_t i = 0; i < g->cap_mask; i++) free(g->mask[i]);
     free(g->mask);
+    free(g->forced);
+    vec_deinit(&g->forced_token);
     free(g);
 }
 
@@ -274,7 +276,9 @@ bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)
 size_t grammar_bytes(const struct grammar *g)
 {
     size_t masks = g->n_mask * (size_t)(g->vocab ? g->vocab->v.n_word : 0) * sizeof **g->mask;
-    return sizeof *g + exprs_bytes(&g->m->x) + g->cap_mask * sizeof *g->mask + masks;
+    size_t forced =
+        g->cap_forced * sizeof *g->forced + g->forced_token.cap * sizeof *g->forced_token.v;
+    return sizeof *g + exprs_bytes(&g->m->x) + g->cap_mask * sizeof *g->mask + masks + forced;
 }
 
 int grammar_failure(const struct grammar *g, struct err *e)

@@ -101,9 +101,10 @@ void grammar_masks(struct grammar_job *job, int n, struct pool *pool);
 /* Append the bytes that must follow, at most 512; return the state after them. A token that a rule
  * names ends the span. */
 uint32_t grammar_forced(struct grammar *g, uint32_t state, struct buf *out);
-/* Append the tokens of the forced span, up to the first that later text could still change. A
- * constrained model would return the same tokens. ERR_MEMORY. */
-int grammar_forced_tokens(struct grammar *g, uint32_t state, struct ids *out, struct err *e);
+/* Get the tokens of the forced span that begins at `state`, up to the first that later text could
+ * still change, as the tokenizer makes them. They are kept by state. *token is borrowed until the next
+ * call. Returns their count, 0 if none, or ERR_MEMORY or ERR_LIMIT. */
+int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **token, struct err *e);
 /* Return 0, or the failure of the grammar since it was opened (ERR_LIMIT, ERR_MEMORY), after which
  * its states must not be used. */
 int grammar_failure(const struct grammar *g, struct err *e);

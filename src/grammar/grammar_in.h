@@ -22,6 +22,13 @@ struct grammar {
     const struct grammar_vocab *vocab;
     uint64_t **mask; /* owned: by state, NULL if not computed */
     size_t cap_mask, n_mask;
+    /* forced tokens (forced.c) */
+    struct forced_span {
+        uint32_t first; /* in forced_token */
+        int32_t n;      /* -1: not computed */
+    } * forced;         /* owned [cap_forced] by state */
+    size_t cap_forced;
+    struct ids forced_token; /* owned: of all states */
 };
 
 #endif

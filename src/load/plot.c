@@ -19,13 +19,13 @@ struct frame {
     double y1;
 };
 
-static double across(const struct frame *f, double x)
+static double x_of(const struct frame *f, double x)
 {
     double v = f->p->log_x ? log10(x) : x;
     return LEFT + (v - f->x0) / (f->x1 - f->x0) * (WIDTH - LEFT - RIGHT);
 }
 
-static double down(const struct frame *f, double y)
+static double y_of(const struct frame *f, double y)
 {
     return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
 }
@@ -59,7 +59,7 @@ static void find_range(struct frame *f)
 
 static void put_tick_x(struct buf *b, const struct frame *f, double x)
 {
-    double at = across(f, x);
+    double at = x_of(f, x);
     if (at < LEFT - 0.5 || at > WIDTH - RIGHT + 0.5) return;
     buf_addf(b, "<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/>", at, TOP, HEIGHT - BOTTOM);
     buf_addf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n", at,
@@ -70,7 +70,7 @@ static void put_axes(struct buf *b, const struct frame *f)
 {
     const struct plot *p = f->p;
     for (int i = 0; i <= 5; i++) {
-        double y = f->y1 * i / 5, at = down(f, y);
+        double y = f->y1 * i / 5, at = y_of(f, y);
         buf_addf(b, "<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/>", LEFT, at, WIDTH - RIGHT);
         buf_addf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 6, at + 4,
                  y);
@@ -97,7 +97,7 @@ static void put_curve(struct buf *b, const struct frame *f, size_t i)
     buf_addf(b, "<path fill=\"none\" stroke=\"%s\" stroke-width=\"2\" d=\"", ink);
     double x0 = -WIDTH, y0 = -HEIGHT;
     for (size_t k = 0; k < c->n; k++) {
-        double x = across(f, c->x[k]), y = down(f, c->y[k]);
+        double x = x_of(f, c->x[k]), y = y_of(f, c->y[k]);
         if (k > 0 && k + 1 < c->n && fabs(x - x0) < 2 && fabs(y - y0) < 2) continue;
         buf_addf(b, "%c%.1f %.1f", k ? 'L' : 'M', x, y);
         x0 = x, y0 = y;

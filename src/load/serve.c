@@ -246,7 +246,7 @@ static int check_flags(struct served_report *r, struct traffic_arrivals *a, stru
     return rc;
 }
 
-static void look(struct target *t, double window_s, struct server_view *v)
+static void read_view(struct target *t, double window_s, struct server_view *v)
 {
     struct err e;
     server_view_read(v, "");
@@ -255,10 +255,10 @@ static void look(struct target *t, double window_s, struct server_view *v)
 
 /* Read the server's figures after the run. The last answers may be sent before the step that made
  * them is counted. */
-static void look_after(struct target *t, struct served_result *result, struct server_view *v)
+static void read_last_view(struct target *t, struct served_result *result, struct server_view *v)
 {
     for (int i = 0; i < 5; i++) {
-        look(t, (double)(time_us() - result->begin_us) * 1e-6, v);
+        read_view(t, (double)(time_us() - result->begin_us) * 1e-6, v);
         served_result_marks(result, v);
         if (!(v->running > 0)) return;
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
@@ -270,10 +270,10 @@ static int run_all(struct target *t, struct prompts *p, struct served_result *re
 {
     int rc = warm_up(t, p, o, e);
     if (rc != 0) return rc;
-    look(t, 0, &r->before);
+    read_view(t, 0, &r->before);
     rc = served_run(result, t, p, o, e);
     if (rc != 0) return rc;
-    look_after(t, result, &r->after);
+    read_last_view(t, result, &r->after);
     return report(r, e);
 }
 

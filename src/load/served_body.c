@@ -59,7 +59,7 @@ static int put_prompt(struct buf *b, const struct target *t, const struct prompt
     return rc;
 }
 
-static bool given(const struct served_options *o, const char *key)
+static bool is_given(const struct served_options *o, const char *key)
 {
     return json_field(o->extra, key) != NULL;
 }
@@ -82,14 +82,14 @@ int served_body(struct buf *b, const struct target *t, const struct prompts *p,
 {
     const char *most = t->chat ? "max_completion_tokens" : "max_tokens";
     buf_add_text(b, "{\"stream\":true");
-    if (!given(o, "model")) {
+    if (!is_given(o, "model")) {
         buf_add_text(b, ",\"model\":");
         json_put_text(b, t->model, strlen(t->model));
     }
-    if (!given(o, "stream_options"))
+    if (!is_given(o, "stream_options"))
         buf_add_text(b, ",\"stream_options\":{\"include_usage\":true}");
-    if (!given(o, most)) buf_addf(b, ",\"%s\":%d", most, p->t.v[i].n_output);
-    if (o->ignore_eos && !given(o, "ignore_eos")) buf_add_text(b, ",\"ignore_eos\":true");
+    if (!is_given(o, most)) buf_addf(b, ",\"%s\":%d", most, p->t.v[i].n_output);
+    if (o->ignore_eos && !is_given(o, "ignore_eos")) buf_add_text(b, ",\"ignore_eos\":true");
     if (o->member) buf_add_text(b, o->member);
     put_extra(b, o->extra);
     int rc = put_prompt(b, t, p, i, e);

@@ -167,7 +167,7 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
 
 /* ---- random ---- */
 
-static int around(uint64_t *rng, int n, double spread)
+static int uniform(uint64_t *rng, int n, double spread)
 {
     double lo = floor(n * (1 - spread)), hi = floor(n * (1 + spread));
     return (int)lo + (int)rng_below(rng, (uint64_t)(hi - lo) + 1);
@@ -179,7 +179,7 @@ int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, doubl
     uint64_t rng = t->seed;
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        int input = around(&rng, n_input, spread), output = around(&rng, n_output, spread);
+        int input = uniform(&rng, n_input, spread), output = uniform(&rng, n_output, spread);
         rc = add(t,
                  (struct traffic_job){
                      .n_prompt = t->n_prefix + input, .n_output = output, .n_prefix = t->n_prefix},

@@ -215,7 +215,7 @@ static int loop(struct run *u, struct err *e)
 /* ---- the run ---- */
 
 /* Cancel all after a failure: the engine writes to the queues until each request's end event. */
-static void give_up(struct run *u)
+static void cancel_all(struct run *u)
 {
     for (size_t i = 0; i < u->live.n; i++) engine_cancel(u->en, u->live.v[i].id);
     while (u->live.n) {
@@ -299,7 +299,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     int64_t cpu = os_cpu_us(), energy = os_energy_uj();
     u.begin_us = o->clock->now_us(o->clock->ctx);
     rc = loop(&u, e);
-    if (rc != 0) give_up(&u);
+    if (rc != 0) cancel_all(&u);
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
     read_stats(&u, &after);

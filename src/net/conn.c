@@ -302,7 +302,7 @@ static bool step_head(struct conn *c)
 
 /* Extend the deadline for n bytes of the body, to at most body_ms from now: bytes sent fast do not
  * pay for a long pause. */
-static void earn_time(struct conn *c, size_t n)
+static void extend_deadline(struct conn *c, size_t n)
 {
     int64_t until = c->deadline_us + (int64_t)n * (1000000 / BODY_BYTES_PER_S);
     set_deadline(c, c->net->o.body_ms);
@@ -333,7 +333,7 @@ static bool take_body(struct conn *c)
     else if (!body_acquire(x))
         refuse(c, 503, body_full);
     else
-        return earn_time(c, x->body.n - before), drop_in(c, (size_t)used), true;
+        return extend_deadline(c, x->body.n - before), drop_in(c, (size_t)used), true;
     return false;
 }
 

@@ -83,7 +83,7 @@ static struct line *next_line(const struct lane *lane)
     return l;
 }
 
-static void go_on(struct net *n, struct lane *lane)
+static void start_exchanges(struct net *n, struct lane *lane)
 {
     struct line *l;
     while (lane->n_busy < lane->n_thread && (l = next_line(lane))) {
@@ -119,7 +119,7 @@ void lane_add(struct net *n, struct exchange *x)
     x->waits = true;
     atomic_fetch_add(&lane->n_waiting, 1);
     lane_reap(n);
-    go_on(n, lane);
+    start_exchanges(n, lane);
 }
 
 bool lane_remove(struct net *n, struct exchange *x)
@@ -145,6 +145,6 @@ void lane_reap(struct net *n)
         lane->n_busy--;
         body_release(f.x); /* the handler has read and freed it */
         exchange_drop(f.x);
-        go_on(n, lane);
+        start_exchanges(n, lane);
     }
 }

@@ -174,3 +174,10 @@ int64_t sample_lists_bytes(const struct sample_lists *l)
 {
     return l ? (int64_t)(sizeof *l + l->mem.n_byte) : 0;
 }
+
+bool sample_lists_forbid(const struct sample_lists *l)
+{
+    bool forbids = l->allowed || l->n_single > 0 || l->n_word > 0;
+    for (int i = 0; i < l->n_bias && !forbids; i++) forbids = l->bias[i].bias <= -100;
+    return forbids;
+}

@@ -118,6 +118,8 @@ int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
 void sample_lists_close(struct sample_lists *l);
 int64_t sample_lists_bytes(const struct sample_lists *l); /* bytes; l may be NULL */
+/* Return whether bias, bad words or allowed ids forbid a token whatever its logit. */
+bool sample_lists_forbid(const struct sample_lists *l);
 
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);

@@ -77,10 +77,14 @@ struct held {
     struct constraint base; /* base.shared == of */
     struct compiled *of;    /* one user of it */
     const struct words *words;
-    uint32_t state;
-    uint32_t past[CONSTRAINT_BACK_MAX]; /* states before the last tokens, the i-th at i %
-                                         * CONSTRAINT_BACK_MAX */
-    unsigned n;                         /* number of accepted tokens */
+    struct place {
+        uint32_t state; /* of the grammar */
+        uint32_t span;  /* the state in which the current forced span began */
+        int n;          /* accepted tokens of that span; 0 outside of spans */
+    } place;
+    struct place past[CONSTRAINT_BACK_MAX]; /* places before the last tokens, the i-th at i %
+                                             * CONSTRAINT_BACK_MAX */
+    unsigned n;                             /* number of accepted tokens */
 };
 
 static struct constraint *held_fork(const struct constraint *c)
@@ -104,10 +108,50 @@ static void held_follow(struct constraint *c, const struct constraint *from)
 {
     struct held *h = (struct held *)c;
     const struct held *other = (const struct held *)from;
-    h->state = other->state;
+    h->place = other->place;
     h->n = other->n;
     memcpy(h->past, other->past, sizeof h->past);
 }
+
+/* ---- forced tokens ---- */
+
+enum { NOT_FORCED = -1, FAILED = -2 };
+
+/* Return the token that must come at p. */
+static int32_t forced_at(const struct held *h, const struct place *p)
+{
+    const int32_t *token;
+    struct err why;
+    if (h->base.any_spelling) return NOT_FORCED;
+    int n = grammar_forced_tokens(h->of->g, p->span, &token, &why);
+    if (n < 0) return FAILED;
+    return p->n < n && token[p->n] < h->words->n_vocab ? token[p->n] : NOT_FORCED;
+}
+
+/* Move p past a token. Returns false, without a change, if the token is not allowed or the grammar
+ * failed. */
+static bool advance(const struct held *h, struct place *p, int32_t token)
+{
+    int32_t forced = forced_at(h, p);
+    if (forced == FAILED || (forced >= 0 && token != forced)) return false;
+    uint32_t next = grammar_accept_token(h->of->g, p->state, token);
+    if (next == GRAMMAR_DEAD || grammar_failure(h->of->g, NULL) != 0) return false;
+    struct place in_span = {next, p->span, p->n + 1};
+    bool goes_on = forced >= 0 && forced_at(h, &in_span) >= 0;
+    *p = goes_on ? in_span : (struct place){next, next, 0};
+    return true;
+}
+
+static int held_forced(struct constraint *c, int32_t *token, int n)
+{
+    const struct held *h = (const struct held *)c;
+    struct place p = h->place;
+    int i = 0;
+    while (i < n && (token[i] = forced_at(h, &p)) >= 0 && advance(h, &p, token[i])) i++;
+    return i;
+}
+
+/* ---- masks ---- */
 
 static bool has(const uint64_t *mask, int32_t id)
 {
@@ -126,11 +170,11 @@ static void mask_ends(const struct held *h, uint64_t *mask)
 {
     struct grammar *g = h->of->g;
     const struct words *w = h->words;
-    bool ends = grammar_ends(g, h->state);
+    bool ends = grammar_ends(g, h->place.state);
     for (int i = 0; i < w->n_eog; i++) {
         bool named = !ends && has(mask, w->eog[i]);
         set(mask, w->eog[i],
-            ends || (named && grammar_ends(g, grammar_accept_token(g, h->state, w->eog[i]))));
+            ends || (named && grammar_ends(g, grammar_accept_token(g, h->place.state, w->eog[i]))));
     }
 }
 
@@ -138,7 +182,13 @@ static bool held_mask(struct constraint *c, uint32_t *mask)
 {
     const struct held *h = (const struct held *)c;
     const int n_vocab = h->words->n_vocab, n_word = (n_vocab + 31) / 32;
-    if (!grammar_mask(h->of->g, h->state, h->of->mask)) return false;
+    const int32_t forced = forced_at(h, &h->place);
+    if (forced >= 0) {
+        memset(mask, 0, (size_t)n_word * sizeof *mask);
+        mask[forced / 32] = 1u << forced % 32;
+        return true;
+    }
+    if (forced == FAILED || !grammar_mask(h->of->g, h->place.state, h->of->mask)) return false;
     mask_ends(h, h->of->mask);
     compiled_count(h->of);
     if (grammar_failure(h->of->g, NULL) != 0) return false;
@@ -151,10 +201,9 @@ static bool held_accept(struct constraint *c, int32_t token)
 {
     struct held *h = (struct held *)c;
     if (token < 0 || token >= tokenizer_n_vocab(h->words->t)) return false;
-    uint32_t next = grammar_accept_token(h->of->g, h->state, token);
-    if (next == GRAMMAR_DEAD || grammar_failure(h->of->g, NULL) != 0) return false;
-    h->past[h->n++ % CONSTRAINT_BACK_MAX] = h->state;
-    h->state = next;
+    struct place before = h->place;
+    if (!advance(h, &h->place, token)) return false;
+    h->past[h->n++ % CONSTRAINT_BACK_MAX] = before;
     return true;
 }
 
@@ -163,7 +212,7 @@ static void held_rollback(struct constraint *c, int n)
     struct held *h = (struct held *)c;
     if (n == 0) return;
     h->n -= (unsigned)n;
-    h->state = h->past[h->n % CONSTRAINT_BACK_MAX];
+    h->place = h->past[h->n % CONSTRAINT_BACK_MAX];
 }
 
 static const struct constraint_ops held_ops = {
@@ -173,6 +222,7 @@ static const struct constraint_ops held_ops = {
     .mask = held_mask,
     .accept = held_accept,
     .rollback = held_rollback,
+    .forced = held_forced,
 };
 
 int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, const char *text,
@@ -196,8 +246,10 @@ int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, 
     if (rc != 0) return rc;
     struct held *c = calloc(1, sizeof *c);
     if (!c) return compiled_drop(g), err_memory(e, "a constraint", sizeof *c);
-    *c = (struct held){
-        .base = {.op = &held_ops, .shared = g}, .of = g, .words = w, .state = g->first};
+    *c = (struct held){.base = {.op = &held_ops, .shared = g},
+                       .of = g,
+                       .words = w,
+                       .place = {g->first, g->first, 0}};
     c->base.n_byte = (int64_t)(sizeof *c + atomic_load(&g->n_byte));
     *out = &c->base;
     return 0;

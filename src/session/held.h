@@ -3,8 +3,11 @@
  *   a client's schema, expression ... --held_open--> constraint --request--> engine: a fork for each sequence
  *
  * A sequence's state is a number, so a fork is a copy. All forks, and requests with an equal constraint
- * (compiled.h), share the grammar and its cached results. They belong to one thread at a time, which the engine ensures (constraint.shared). No tokens
- * are forced: each is sampled with a mask.
+ * (compiled.h), share the grammar and its cached results. They belong to one thread at a time, which the engine ensures (constraint.shared).
+ *
+ * Bytes without an alternative are a forced span. It becomes the tokens that the tokenizer makes of
+ * it, up to the first that later text could change (grammar_forced_tokens); the mask allows these
+ * alone. After them, another spelling of the rest is possible and a mask decides.
  *
  * The end of the text is a token that ends the model's answers: the mask contains these tokens only where
  * the text may end. */

@@ -233,6 +233,72 @@ TEST(held_fails_for_good)
     rig_close();
 }
 
+/* Follow a constraint to its end. Count the tokens that were forced; each must be the only one of its mask,
+ * and those forced in one call the same as those forced one by one. */
+static void follow_forced(struct constraint *c, struct buf *text, int *n_forced)
+{
+    int32_t forced[64], one;
+    int n_bit = 0;
+    for (int i = 0; i < STEPS; i++) {
+        int n = c->op->forced(c, forced, 64);
+        for (int k = 0; k < n; k++) {
+            NEED(c->op->mask(c, rig.mask) && c->op->forced(c, &one, 1) == 1);
+            n_bit = 0;
+            for (int id = 0; id < rig.n_vocab; id++) n_bit += bit(rig.mask, id);
+            EXPECT(n_bit == 1 && bit(rig.mask, forced[k]) && one == forced[k]);
+            for (int id = 0; id < rig.n_vocab; id += 7)
+                EXPECT(id == forced[k] || !c->op->accept(c, id));
+            NEED(c->op->accept(c, forced[k]));
+            size_t n_byte;
+            const char *bytes = tokenizer_bytes(rig.t, forced[k], &n_byte);
+            buf_add(text, bytes, n_byte);
+        }
+        *n_forced += n;
+        NEED(c->op->mask(c, rig.mask));
+        int32_t id = pick(rig.mask, 100);
+        if (id < 0 || tokenizer_is_eog(rig.t, id)) break;
+        NEED(c->op->accept(c, id));
+        size_t n_byte;
+        const char *bytes = tokenizer_bytes(rig.t, id, &n_byte);
+        buf_add(text, bytes, n_byte);
+    }
+}
+
+TEST(held_forces_the_tokenizers_own_tokens)
+{
+    static const struct sample s = {
+        "forced", GRAMMAR_SCHEMA,
+        "{\"type\":\"object\",\"properties\":{\"a little girl named\":{\"type\":\"boolean\"},"
+        "\"once upon a time there\":{\"enum\":[\"in the forest there was a cat\"]}},"
+        "\"required\":[\"a little girl named\",\"once upon a time there\"],"
+        "\"additionalProperties\":false}"};
+    for (int n_more = 0; n_more <= 77; n_more += 77) {
+        if (!rig_open(n_more)) return;
+        struct constraint *c;
+        struct buf text = {0};
+        struct err e = {0};
+        struct grammar_options o = {.no_white_space = true};
+        NEED_OK(held_open(&c, rig.w, s.kind, s.text, strlen(s.text), &o, &e), &e);
+        struct constraint *fork = c->op->fork(c), *any = c->op->fork(c);
+        NEED(fork && any);
+        int n = 0;
+        bool ends;
+        follow_forced(fork, &text, &n);
+        EXPECT(matches(&s, &text, &ends) && ends);
+        test_note("%d tokens forced of a text of %zu bytes", n, text.n);
+        EXPECT(n >= 15);
+        /* a request that forbids tokens may need another spelling */
+        int32_t first;
+        any->any_spelling = true;
+        EXPECT_INT(any->op->forced(any, &first, 1), 0);
+        buf_deinit(&text);
+        c->op->close(c);
+        fork->op->close(fork);
+        any->op->close(any);
+        rig_close();
+    }
+}
+
 /* Numbers end if the schema leaves a choice; if it leaves none, they are as required. */
 TEST(held_numbers_are_plain)
 {

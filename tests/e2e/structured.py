@@ -215,6 +215,39 @@ def sampled():
     check(len(got) == 6 and holds(got, judge) == 6, got)
 
 
+FORCED = {"type": "object", "properties": {"a little girl named": {"type": "boolean"}, "once upon a time there": {"type": "integer"},
+                                           "kind": {"enum": ["in the forest there was a cat", "in the garden there was a dog"]}},
+          "required": ["a little girl named", "once upon a time there", "kind"], "additionalProperties": False}
+
+
+def jump_forward():
+    """forced tokens are the same whether or not the model runs for them, in fewer steps"""
+    slow = Server("--no-jump-forward")
+    held = {"structured_outputs": {"json": FORCED, "disable_any_whitespace": True}, "return_token_ids": True, "max_tokens": 120}
+    steps = {tiny: 0, slow: 0}
+
+    def answer(server, chat, more):
+        before = server.metric("quoth:steps_total")
+        status, _, got = server.ask("POST", "/v1/chat/completions" if chat else "/v1/completions", body(chat, **{**held, **more}))
+        check(status == 200, got)
+        steps[server] += server.metric("quoth:steps_total") - before
+        return got["choices"], got["usage"]["completion_tokens"]
+    for chat in (True, False):
+        for more in ({"temperature": 0}, {"temperature": 1}, {"temperature": 1, "seed": 2}, {"n": 3, "temperature": 1.5},
+                     {"n": 2, "best_of": 4, "temperature": 1}, {"n": 2, "use_beam_search": True, "temperature": 0},
+                     {"temperature": 1, "logprobs": True if chat else 2}, {"stop": ["once upon a"]}, {"stop": ["girl"], "n": 2},
+                     {"max_tokens": 9}, {"top_k": 3, "repetition_penalty": 1.4, "frequency_penalty": 1}, {"mirostat": 2, "temperature": 1},
+                     {"min_tokens": 40, "temperature": 1}, {"logit_bias": {"5": -100}, "temperature": 1}, {"bad_words": [" girl", "upon"]},
+                     {"structured_outputs": {"regex": "(one|two) was in the forest, and the cat was in the garden"}}):
+            n_before = dict(steps)
+            fast, full = answer(tiny, chat, more), answer(slow, chat, more)
+            check(fast == full, f"{more}: {fast} with jump-forward, {full} without")
+            if "structured_outputs" in more:
+                n_fast, n_full = steps[tiny] - n_before[tiny], steps[slow] - n_before[slow]
+                check(2 * n_fast < n_full and n_full >= fast[1] - 1, f"{n_fast} steps with jump-forward, {n_full} without, {fast[1]} tokens")
+    slow.stop()
+
+
 def neighbours():
     """who asks for nothing gets the same bits beside constraints"""
     free = {"max_tokens": 60, "temperature": 1, "logprobs": 1}
@@ -294,4 +327,4 @@ def stays():
     tiny.stop()
 
 
-run([every_field, random_weights, schemas, real_schemas, validated, sampled, neighbours, refusals, stays])
+run([every_field, random_weights, schemas, real_schemas, validated, sampled, jump_forward, neighbours, refusals, stays])

@@ -57,13 +57,12 @@ static int walk(struct grammar *g, const struct ids *ids, uint64_t *mask, struct
     uint32_t state = grammar_begin(g);
     *out = (struct digest){0};
     for (size_t i = 0; grammar_failure(g, e) == 0 && i <= ids->n; i++) {
-        struct ids forced = {0};
+        const int32_t *forced;
         if (!grammar_mask(g, state, mask)) break;
-        int rc = grammar_forced_tokens(g, state, &forced, e);
+        int n = grammar_forced_tokens(g, state, &forced, e);
+        if (n < 0) return n;
         out->hash = hash_bytes(mask, n_byte, out->hash);
-        if (forced.n) out->hash = hash_bytes(forced.v, forced.n * sizeof *forced.v, out->hash);
-        vec_deinit(&forced);
-        if (rc != 0) return rc;
+        if (n > 0) out->hash = hash_bytes(forced, (size_t)n * sizeof *forced, out->hash);
         if (i < ids->n) state = grammar_accept_token(g, state, ids->v[i]);
     }
     out->ends = grammar_ends(g, state);
