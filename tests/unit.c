@@ -53,13 +53,13 @@ void test_note(const char *fmt, ...)
     va_end(ap);
 }
 
-static const char *path_under(const char *env, const char *otherwise, const char *relative)
+static const char *path_under(const char *env, const char *fallback, const char *relative)
 {
     static char ring[8][1024];
     static int next;
     const char *root = getenv(env);
     char *path = ring[next++ % 8];
-    snprintf(path, sizeof ring[0], "%s/%s", root ? root : otherwise, relative);
+    snprintf(path, sizeof ring[0], "%s/%s", root ? root : fallback, relative);
     return access(path, R_OK) == 0 ? path : NULL;
 }
 

@@ -116,21 +116,21 @@ const char *json_text(const struct json *j, size_t *n)
     return n || !text || strlen(text) == length ? text : NULL;
 }
 
-bool json_bool(const struct json *j, bool otherwise)
+bool json_bool(const struct json *j, bool fallback)
 {
-    return json_is_boolean(jt(j)) ? json_is_true(jt(j)) : otherwise;
+    return json_is_boolean(jt(j)) ? json_is_true(jt(j)) : fallback;
 }
 
-int64_t json_int(const struct json *j, int64_t otherwise)
+int64_t json_int(const struct json *j, int64_t fallback)
 {
     if (json_is_integer(jt(j))) return json_integer_value(jt(j));
     double x = json_is_real(jt(j)) ? json_real_value(jt(j)) : 0.5;
-    return x >= -0x1p63 && x < 0x1p63 && x == floor(x) ? (int64_t)x : otherwise;
+    return x >= -0x1p63 && x < 0x1p63 && x == floor(x) ? (int64_t)x : fallback;
 }
 
-double json_real(const struct json *j, double otherwise)
+double json_real(const struct json *j, double fallback)
 {
-    return json_is_number(jt(j)) ? json_number_value(jt(j)) : otherwise;
+    return json_is_number(jt(j)) ? json_number_value(jt(j)) : fallback;
 }
 
 /* ---- writing ---- */

@@ -65,10 +65,10 @@ const struct json *json_it_value(void *it);
 /* Return the text, NULL if not a string. If n is NULL, a string that contains a NUL also gives
  * NULL, because the caller would take the part before it for the whole. */
 const char *json_text(const struct json *j, size_t *n);
-bool json_bool(const struct json *j, bool otherwise);
+bool json_bool(const struct json *j, bool fallback);
 /* of integers, and of reals that are whole */
-int64_t json_int(const struct json *j, int64_t otherwise);
-double json_real(const struct json *j, double otherwise); /* of integers and reals */
+int64_t json_int(const struct json *j, int64_t fallback);
+double json_real(const struct json *j, double fallback); /* of integers and reals */
 
 /* Append compact JSON to a buf. Text is quoted and escaped; each invalid UTF-8 sequence becomes
  * U+FFFD. */

@@ -188,12 +188,12 @@ static const struct op {
 
 /* ---- opening ---- */
 
-static int size_of(const struct checkpoint *c, const char *key, int64_t otherwise)
+static int size_of(const struct checkpoint *c, const char *key, int64_t fallback)
 {
     char full[160];
     const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
     snprintf(full, sizeof full, "%s.%s", arch ? arch : "", key);
-    int64_t n = meta_int(checkpoint_meta(c, full), otherwise);
+    int64_t n = meta_int(checkpoint_meta(c, full), fallback);
     return n > 0 && n < 1 << 24 ? (int)n : 1;
 }
 

@@ -30,7 +30,7 @@ double samples_nearest(const struct samples *sorted, double percent);
  * a form_fn. numbers_form is the check for one. */
 int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e);
 int numbers_form(const char *text, int lo, int hi, struct err *e);
-int numbers_most(const struct ids *list, int otherwise);
+int numbers_most(const struct ids *list, int fallback);
 /* Append the real numbers of "50,90,99.9", each in [lo, hi]; "" is empty. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e);
 int reals_form(const char *text, double lo, double hi, struct err *e);

@@ -79,9 +79,9 @@ int numbers_form(const char *text, int lo, int hi, struct err *e)
     return rc;
 }
 
-int numbers_most(const struct ids *list, int otherwise)
+int numbers_most(const struct ids *list, int fallback)
 {
-    int most = otherwise;
+    int most = fallback;
     for (size_t i = 0; i < list->n; i++) most = list->v[i] > most ? list->v[i] : most;
     return most;
 }

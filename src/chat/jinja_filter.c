@@ -24,32 +24,32 @@ const struct val *arg(const struct args *a, uint32_t i, const char *name)
     return NULL;
 }
 
-bool arg_bool(const struct args *a, uint32_t i, const char *name, bool otherwise)
+bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback)
 {
     const struct val *v = arg(a, i, name);
-    return v ? val_truth(*v) : otherwise;
+    return v ? val_truth(*v) : fallback;
 }
 
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
-                int64_t otherwise)
+                int64_t fallback)
 {
     const struct val *v = arg(a, i, name);
-    if (!v || v->kind == V_NONE) return otherwise;
+    if (!v || v->kind == V_NONE) return fallback;
     if (v->kind == V_INT) return v->i;
     if (v->kind == V_BOOL) return v->b;
     jinja_fail(r, "argument \"%s\" is %s, not an integer", name ? name : "", val_type(*v));
-    return otherwise;
+    return fallback;
 }
 
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
-                    const char *otherwise)
+                    const char *fallback)
 {
     const struct val *v = arg(a, i, name);
     if (v && v->kind == V_TEXT) return *v;
     if (v && v->kind != V_NONE)
         return jinja_fail(r, "argument \"%s\" is %s, not a string", name ? name : "", val_type(*v));
-    if (!otherwise) return jinja_fail(r, "argument \"%s\" is missing", name ? name : "");
-    return val_text(otherwise, strlen(otherwise));
+    if (!fallback) return jinja_fail(r, "argument \"%s\" is missing", name ? name : "");
+    return val_text(fallback, strlen(fallback));
 }
 
 struct args args_tail(const struct args *a, uint32_t n_skip)
@@ -358,24 +358,24 @@ static bool text_to_real(struct val v, double *d)
     return *end == 0;
 }
 
-static struct val real_to_int(struct val otherwise, double d)
+static struct val real_to_int(struct val fallback, double d)
 {
-    return fabs(d) < 9.2e18 ? val_int((int64_t)d) : otherwise;
+    return fabs(d) < 9.2e18 ? val_int((int64_t)d) : fallback;
 }
 
 struct val filter_int(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "default");
-    struct val otherwise = given ? *given : val_int(0);
+    struct val fallback = given ? *given : val_int(0);
     int64_t i, base = arg_int(r, a, 1, "base", 10);
     double d;
     if (self.kind == V_BOOL) return val_int(self.b);
     if (self.kind == V_INT) return self;
-    if (self.kind == V_REAL) return real_to_int(otherwise, self.d);
-    if (self.kind != V_TEXT) return otherwise;
+    if (self.kind == V_REAL) return real_to_int(fallback, self.d);
+    if (self.kind != V_TEXT) return fallback;
     if (base < 2 || base > 36) base = 10;
     if (text_to_int(self, (int)base, &i)) return val_int(i);
-    return text_to_real(self, &d) ? real_to_int(otherwise, d) : otherwise;
+    return text_to_real(self, &d) ? real_to_int(fallback, d) : fallback;
 }
 
 struct val filter_float(struct render *r, struct val self, const struct args *a)
@@ -503,10 +503,10 @@ struct val val_from_json_text(struct render *r, struct val text)
 struct val filter_default(struct render *r, struct val self, const struct args *a)
 {
     (void)r;
-    const struct val *otherwise = arg(a, 0, "default_value");
+    const struct val *fallback = arg(a, 0, "default_value");
     bool falsy_too = arg_bool(a, 1, "boolean", false);
     if (self.kind != V_UNDEFINED && (!falsy_too || val_truth(self))) return self;
-    return otherwise ? *otherwise : val_text("", 0);
+    return fallback ? *fallback : val_text("", 0);
 }
 
 struct val filter_attr(struct render *r, struct val self, const struct args *a)

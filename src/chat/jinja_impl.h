@@ -404,12 +404,12 @@ struct bound {
 
 /* Return an argument by position or keyword (name NULL: position only). NULL if not given. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name);
-bool arg_bool(const struct args *a, uint32_t i, const char *name, bool otherwise);
+bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback);
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
-                int64_t otherwise);
-/* Return an argument as text; `otherwise` if absent. Fails if it is not a string. */
+                int64_t fallback);
+/* Return an argument as text; `fallback` if absent. Fails if it is not a string. */
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
-                    const char *otherwise);
+                    const char *fallback);
 struct args args_tail(const struct args *a, uint32_t n_skip);
 struct val val_call(struct render *r, struct val callee, const struct args *args);
 

@@ -125,8 +125,8 @@ struct val method_list_reverse(struct render *r, struct val self, const struct a
 struct val method_dict_get(struct render *r, struct val self, const struct args *a)
 {
     const struct val *v = dict_find(r, self.dict, argument(r, a, 0)),
-                     *otherwise = arg(a, 1, "default");
-    return v ? *v : otherwise ? *otherwise : VAL_NONE;
+                     *fallback = arg(a, 1, "default");
+    return v ? *v : fallback ? *fallback : VAL_NONE;
 }
 
 struct val method_dict_items(struct render *r, struct val self, const struct args *a)
@@ -160,11 +160,11 @@ struct val method_dict_pop(struct render *r, struct val self, const struct args 
 
 struct val method_dict_setdefault(struct render *r, struct val self, const struct args *a)
 {
-    struct val key = argument(r, a, 0), otherwise = a->n > 1 ? a->v[1] : VAL_NONE;
+    struct val key = argument(r, a, 0), fallback = a->n > 1 ? a->v[1] : VAL_NONE;
     const struct val *found = dict_find(r, self.dict, key);
     if (found) return *found;
-    dict_put(r, self.dict, key, otherwise);
-    return otherwise;
+    dict_put(r, self.dict, key, fallback);
+    return fallback;
 }
 
 static void update_from_pairs(struct render *r, struct dict *d, struct val pairs)

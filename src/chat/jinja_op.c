@@ -303,9 +303,9 @@ struct val val_path(struct render *r, struct val v, struct val path)
 /* ---- slices ---- */
 
 static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t step,
-                           int64_t otherwise)
+                           int64_t fallback)
 {
-    if (v.kind == V_NONE) return otherwise;
+    if (v.kind == V_NONE) return fallback;
     if (v.kind != V_INT && v.kind != V_BOOL) {
         jinja_fail(r, "a slice needs integers, not %s", val_type(v));
         return 0;

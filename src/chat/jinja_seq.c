@@ -105,10 +105,10 @@ static const struct list *truthy_items(struct render *r, struct val v)
 }
 
 static struct val map_attribute(struct render *r, struct val item, struct val path,
-                                const struct val *otherwise)
+                                const struct val *fallback)
 {
     struct val v = val_path(r, item, path);
-    return v.kind == V_UNDEFINED && otherwise ? *otherwise : v;
+    return v.kind == V_UNDEFINED && fallback ? *fallback : v;
 }
 
 struct val filter_map(struct render *r, struct val self, const struct args *a)

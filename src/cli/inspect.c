@@ -106,12 +106,12 @@ static struct totals total(const struct checkpoint *c)
     return t;
 }
 
-static int64_t key_int(const struct checkpoint *c, const char *key, int64_t otherwise)
+static int64_t key_int(const struct checkpoint *c, const char *key, int64_t fallback)
 {
     char full[160];
     const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
     snprintf(full, sizeof full, "%s.%s", arch ? arch : "", key);
-    return meta_int(checkpoint_meta(c, full), otherwise);
+    return meta_int(checkpoint_meta(c, full), fallback);
 }
 
 /* Return KV bytes per token with f16 pages, or 0 if the metadata is insufficient. */

@@ -156,13 +156,13 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* Return a size in [1, hi], as the model folder requires. otherwise -1: required. The first failure
+/* Return a size in [1, hi], as the model folder requires. fallback -1: required. The first failure
  * sticks. */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
-                      int64_t otherwise)
+                      int64_t fallback)
 {
     const struct meta *v = arch_meta(config, key);
-    int64_t x = meta_int(v, v ? 0 : otherwise);
+    int64_t x = meta_int(v, v ? 0 : fallback);
     if (m->rc == 0 && (x < 1 || x > hi))
         m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s: must be in [1, %d], got %s",
                         config->path, key, hi, v ? "another value" : "nothing");

@@ -138,21 +138,21 @@ int checkpoint_n_meta(const struct checkpoint *c);
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
 
-/* Getters accept NULL and values of another kind; they then return `otherwise`, NULL or 0.
+/* Getters accept NULL and values of another kind; they then return `fallback`, NULL or 0.
  *   meta_int   BOOL, INT, UINT up to INT64_MAX, whole REAL
  *   meta_real  INT, UINT, REAL
  *   meta_text  NUL-terminated, but may hold NULs; n may be NULL */
 enum meta_kind meta_kind(const struct meta *m);
-bool meta_bool(const struct meta *m, bool otherwise);
-int64_t meta_int(const struct meta *m, int64_t otherwise);
-double meta_real(const struct meta *m, double otherwise);
+bool meta_bool(const struct meta *m, bool fallback);
+int64_t meta_int(const struct meta *m, int64_t fallback);
+double meta_real(const struct meta *m, double fallback);
 const char *meta_text(const struct meta *m, size_t *n);
 
 /* Lists: number of items, their kind, and each item. The text of an item is not NUL-terminated. */
 size_t meta_count(const struct meta *m);
 enum meta_kind meta_item_kind(const struct meta *m);
-int64_t meta_item_int(const struct meta *m, size_t i, int64_t otherwise);
-double meta_item_real(const struct meta *m, size_t i, double otherwise);
+int64_t meta_item_int(const struct meta *m, size_t i, int64_t fallback);
+double meta_item_real(const struct meta *m, size_t i, double fallback);
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 const struct meta *meta_item_list(const struct meta *m, size_t i); /* a list inside the list */
 

@@ -38,7 +38,7 @@ static struct made one_tensor(void)
 
 TEST(gguf_every_value_type)
 {
-    /* Goal: each scalar type reads as its kind, sign and size; wrong kinds give `otherwise`. */
+    /* Goal: each scalar type reads as its kind, sign and size; wrong kinds give `fallback`. */
     for (uint32_t version = 2; version <= 3; version++) {
         struct made g = made_begin(version, 0, 13);
         made_key(&g, "u8", 0), made_uint(&g, 1, 200);
@@ -90,7 +90,7 @@ TEST(gguf_every_value_type)
 TEST(gguf_lists)
 {
     /* Goal: lists of numbers, texts and lists are read by item; an index past the end gives
-     * `otherwise`. */
+     * `fallback`. */
     struct made g = made_begin(3, 0, 4);
     made_list(&g, "n", 3, 2), made_uint(&g, 2, 5), made_uint(&g, 2, (uint64_t)-5);
     made_list(&g, "t", 8, 2), made_text(&g, "", 0), made_text(&g, "xyz", 3);

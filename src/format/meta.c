@@ -1,5 +1,5 @@
 /* meta.c - reading one metadata value of any format; see struct meta. Values are checked when they
- * are added, so nothing here can fail: getters return `otherwise` for a wrong kind. */
+ * are added, so nothing here can fail: getters return `fallback` for a wrong kind. */
 #include "format_impl.h"
 
 #include <math.h>
@@ -53,7 +53,7 @@ static double float_of(enum value_type type, uint64_t bits)
     return x;
 }
 
-static int64_t number_int(enum value_type type, const void *p, int64_t otherwise)
+static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
 {
     uint64_t bits = bits_of(type, p);
     switch (kind_of(type)) {
@@ -62,17 +62,17 @@ static int64_t number_int(enum value_type type, const void *p, int64_t otherwise
     case META_INT:
         return sign_extended(type, bits);
     case META_UINT:
-        return bits <= INT64_MAX ? (int64_t)bits : otherwise;
+        return bits <= INT64_MAX ? (int64_t)bits : fallback;
     case META_REAL: {
         double x = float_of(type, bits);
-        return x >= -0x1p63 && x < 0x1p63 && x == floor(x) ? (int64_t)x : otherwise;
+        return x >= -0x1p63 && x < 0x1p63 && x == floor(x) ? (int64_t)x : fallback;
     }
     default:
-        return otherwise;
+        return fallback;
     }
 }
 
-static double number_real(enum value_type type, const void *p, double otherwise)
+static double number_real(enum value_type type, const void *p, double fallback)
 {
     uint64_t bits = bits_of(type, p);
     switch (kind_of(type)) {
@@ -83,7 +83,7 @@ static double number_real(enum value_type type, const void *p, double otherwise)
     case META_REAL:
         return float_of(type, bits);
     default:
-        return otherwise;
+        return fallback;
     }
 }
 
@@ -92,19 +92,19 @@ enum meta_kind meta_kind(const struct meta *m)
     return m ? kind_of(m->type) : META_NONE;
 }
 
-bool meta_bool(const struct meta *m, bool otherwise)
+bool meta_bool(const struct meta *m, bool fallback)
 {
-    return meta_kind(m) == META_BOOL ? *(const uint8_t *)m->data != 0 : otherwise;
+    return meta_kind(m) == META_BOOL ? *(const uint8_t *)m->data != 0 : fallback;
 }
 
-int64_t meta_int(const struct meta *m, int64_t otherwise)
+int64_t meta_int(const struct meta *m, int64_t fallback)
 {
-    return m ? number_int(m->type, m->data, otherwise) : otherwise;
+    return m ? number_int(m->type, m->data, fallback) : fallback;
 }
 
-double meta_real(const struct meta *m, double otherwise)
+double meta_real(const struct meta *m, double fallback)
 {
-    return m ? number_real(m->type, m->data, otherwise) : otherwise;
+    return m ? number_real(m->type, m->data, fallback) : fallback;
 }
 
 const char *meta_text(const struct meta *m, size_t *n)
@@ -131,16 +131,16 @@ static const uint8_t *number_item(const struct meta *m, size_t i)
     return (const uint8_t *)m->data + i * value_bytes(m->item);
 }
 
-int64_t meta_item_int(const struct meta *m, size_t i, int64_t otherwise)
+int64_t meta_item_int(const struct meta *m, size_t i, int64_t fallback)
 {
     const uint8_t *p = number_item(m, i);
-    return p ? number_int(m->item, p, otherwise) : otherwise;
+    return p ? number_int(m->item, p, fallback) : fallback;
 }
 
-double meta_item_real(const struct meta *m, size_t i, double otherwise)
+double meta_item_real(const struct meta *m, size_t i, double fallback)
 {
     const uint8_t *p = number_item(m, i);
-    return p ? number_real(m->item, p, otherwise) : otherwise;
+    return p ? number_real(m->item, p, fallback) : fallback;
 }
 
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n)

@@ -19,11 +19,11 @@ static void put_range(struct buf *b, const struct sample_param *p)
 static void put_default(struct buf *b, const struct sample_param *p)
 {
     if (p->kind == SAMPLE_FLAG)
-        buf_add_text(b, p->otherwise != 0 ? ",\"default\":true" : ",\"default\":false");
+        buf_add_text(b, p->fallback != 0 ? ",\"default\":true" : ",\"default\":false");
     else if (p->kind == SAMPLE_INT)
-        json_member_int(b, "default", (int64_t)p->otherwise);
+        json_member_int(b, "default", (int64_t)p->fallback);
     else if (p->kind == SAMPLE_REAL)
-        json_member_real(b, "default", p->otherwise);
+        json_member_real(b, "default", p->fallback);
     else
         json_member_text(b, "default", NULL);
 }

@@ -145,9 +145,9 @@ const struct option figure_options[] = {
     OPTIONS_END,
 };
 
-int figures_read(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e)
+int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e)
 {
-    const char *text = figure_flags.percentiles ? figure_flags.percentiles : otherwise;
+    const char *text = figure_flags.percentiles ? figure_flags.percentiles : fallback;
     int rc = slo_read(slo, &figure_flags.goodput, e);
     return rc ? rc : reals_read(percent, text, 0, 100, e);
 }

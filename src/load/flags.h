@@ -55,8 +55,8 @@ extern struct figure_flags {
     double peak_tflops, peak_gbs;
     struct text_list goodput; /* each command declares --goodput in its own form */
 } figure_flags;
-/* Parse objectives and percentiles (`otherwise`: the default percentiles). *percent is appended to,
+/* Parse objectives and percentiles (`fallback`: the default percentiles). *percent is appended to,
  * owned by the caller. */
-int figures_read(struct slo *slo, struct samples *percent, const char *otherwise, struct err *e);
+int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e);
 
 #endif

@@ -48,11 +48,11 @@ static void on_choice(struct served_answer *a, const struct json *choice)
     if (!vec_push(&a->token_us, a->now_us)) buf_add_text(&a->error, "no memory");
 }
 
-/* Return a count of the usage; `otherwise` if it is missing or invalid. */
-static int64_t count_of(const struct json *usage, const char *name, int64_t otherwise)
+/* Return a count of the usage; `fallback` if it is missing or invalid. */
+static int64_t count_of(const struct json *usage, const char *name, int64_t fallback)
 {
     int64_t n = json_int(json_field(usage, name), -1);
-    return n >= 0 && n <= INT32_MAX ? n : otherwise;
+    return n >= 0 && n <= INT32_MAX ? n : fallback;
 }
 
 static void on_usage(struct served_answer *a, const struct json *usage)

@@ -68,10 +68,10 @@ static int64_t n_wanted(void)
     return dataset_flags.n_prompt ? dataset_flags.n_prompt : N_PROMPT;
 }
 
-/* Return the tokens of an answer: --output-len, else `otherwise`. */
-static int64_t output_or(int64_t otherwise)
+/* Return the tokens of an answer: --output-len, else `fallback`. */
+static int64_t output_or(int64_t fallback)
 {
-    return length_flags.output_len ? length_flags.output_len : otherwise;
+    return length_flags.output_len ? length_flags.output_len : fallback;
 }
 
 /* ---- datasets of lengths ---- */

@@ -100,9 +100,9 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     return !config_is_hf(b) && v == 0 ? 1 : v;
 }
 
-static double or_default(double v, double otherwise)
+static double or_default(double v, double fallback)
 {
-    return isnan(v) || v == 0 ? otherwise : v;
+    return isnan(v) || v == 0 ? fallback : v;
 }
 
 static void config_rope_scaling(struct binder *b, struct rope_config *r)

@@ -146,7 +146,7 @@ static double absent(const struct binder *b, const char *key, const struct meta 
     return row && !m ? row->value : NAN;
 }
 
-int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t otherwise)
+int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback)
 {
     char text[80];
     if (b->rc != 0) return 0;
@@ -154,7 +154,7 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     if (meta_kind(m) == META_NONE) {
         double declared = absent(b, key, m);
         if (!isnan(declared)) return (int)declared;
-        if (otherwise >= lo) return (int)otherwise;
+        if (fallback >= lo) return (int)fallback;
         config_refuse(b, key, ERR_MISSING, m ? "must be an integer, got null" : "is missing");
         return 0;
     }
@@ -166,13 +166,13 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     return 0;
 }
 
-double config_real(struct binder *b, const char *key, double otherwise)
+double config_real(struct binder *b, const char *key, double fallback)
 {
     char text[80];
     const struct meta *m = config_meta(b, key);
     if (meta_kind(m) == META_NONE) {
         double declared = absent(b, key, m);
-        return isnan(declared) ? otherwise : declared;
+        return isnan(declared) ? fallback : declared;
     }
     double v = meta_real(m, NAN);
     if (isfinite(v)) return v;
@@ -180,7 +180,7 @@ double config_real(struct binder *b, const char *key, double otherwise)
     return 0;
 }
 
-bool config_bool(struct binder *b, const char *key, bool otherwise)
+bool config_bool(struct binder *b, const char *key, bool fallback)
 {
     char text[80];
     const struct meta *m = config_meta(b, key);
@@ -188,7 +188,7 @@ bool config_bool(struct binder *b, const char *key, bool otherwise)
     if (meta_kind(m) != META_NONE)
         config_refuse(b, key, ERR_FORMAT, "must be true or false, got %s", value_text(m, text));
     double declared = absent(b, key, m);
-    return isnan(declared) ? otherwise : declared != 0;
+    return isnan(declared) ? fallback : declared != 0;
 }
 
 /* ---- the check ---- */

@@ -256,11 +256,11 @@ bool config_has(const struct binder *b, const char *key); /* true if declared, e
 void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 /* Return the value of a declared key. If the key is absent: the declared default. If there is no
- * default or the value is null: otherwise. Integers are checked against [lo, hi]; otherwise < lo
+ * default or the value is null: fallback. Integers are checked against [lo, hi]; fallback < lo
  * means required. Reals are finite; otherwise may be NAN. */
-int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t otherwise);
-double config_real(struct binder *b, const char *key, double otherwise);
-bool config_bool(struct binder *b, const char *key, bool otherwise);
+int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
+double config_real(struct binder *b, const char *key, double fallback);
+bool config_bool(struct binder *b, const char *key, bool fallback);
 /* Check that every key was read, is idle, or has its only accepted value. Rejects other keys, or
  * warns about them (keys.def). */
 void config_check_keys(struct binder *b);

@@ -146,7 +146,7 @@ static void put_values(struct buf *b, const struct alias *a)
 
 static int reject(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
-    const char *why = a->otherwise ? a->otherwise : "not supported yet";
+    const char *why = a->reason ? a->reason : "not supported yet";
     struct buf list = {0};
     if (a->takes == TAKES_NOTHING || !a->values) return err_set(e, ERR_ARG, "%s: %s", typed, why);
     put_values(&list, a);

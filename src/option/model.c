@@ -9,19 +9,19 @@ struct session_options session_flags = {
 };
 static bool verbose;
 
-#define SESSION_INT(field, flag, char_, what, low, high, otherwise, text)                          \
+#define SESSION_INT(field, flag, char_, what, low, high, fallback, text)                           \
     INT_OPTION(flag, what, &session_flags.field, low, high, text, .letter = char_),
-#define SESSION_REAL(field, flag, what, low, high, otherwise, text)                                \
+#define SESSION_REAL(field, flag, what, low, high, fallback, text)                                 \
     REAL_OPTION(flag, what, &session_flags.field, low, high, text),
-#define SESSION_TEXT(field, flag, what, otherwise, text)                                           \
+#define SESSION_TEXT(field, flag, what, fallback, text)                                            \
     TEXT_OPTION(flag, what, &session_flags.field, text),
-#define SESSION_NAME(field, flag, what, otherwise, list, text)                                     \
+#define SESSION_NAME(field, flag, what, fallback, list, text)                                      \
     NAME_OPTION(flag, what, &session_flags.field, list, text),
-#define SESSION_FORM(field, flag, what, otherwise, judge, text)                                    \
+#define SESSION_FORM(field, flag, what, fallback, judge, text)                                     \
     FORM_OPTION(flag, what, &session_flags.field, judge, text),
-#define SESSION_POWER(field, flag, what, low, high, otherwise, text)                               \
+#define SESSION_POWER(field, flag, what, low, high, fallback, text)                                \
     INT_OPTION(flag, what, &session_flags.field, low, high, text, .form = session_power_form),
-#define SESSION_FLAG(field, flag, otherwise, text) FLAG_OPTION(flag, &session_flags.field, text),
+#define SESSION_FLAG(field, flag, fallback, text) FLAG_OPTION(flag, &session_flags.field, text),
 
 const struct option load_options[] = {
 #include "session/load.def"

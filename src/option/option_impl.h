@@ -28,10 +28,10 @@ enum alias_takes {
 struct alias {
     const char *spellings; /* separated by blanks; a final `*` matches any ending           */
     enum alias_takes takes;
-    const char *values;    /* "1 auto half=f16 *=*": accepted values; of = becomes option's  */
-    const char *option;    /* receives a value with =; NULL if none                         */
-    const char *note;      /* why an accepted value without = has no effect                 */
-    const char *otherwise; /* why other values are rejected; NULL: not supported yet        */
+    const char *values; /* "1 auto half=f16 *=*": accepted values; of = becomes option's  */
+    const char *option; /* receives a value with =; NULL if none                         */
+    const char *note;   /* why an accepted value without = has no effect                 */
+    const char *reason; /* why other values are rejected; NULL: not supported yet        */
 };
 
 /* Places of an option's value: before or after the command's other arguments. */

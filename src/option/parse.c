@@ -355,7 +355,7 @@ static int use_alias(struct cursor *at, const struct alias *a, const char *typed
     if (is_place(a->option)) return place_argument(at, a->option, own, e);
     const struct option *o = find_option(at->c->options, a->option, strlen(a->option));
     if (!o && a->note) return alias_note(a, typed, value, e);
-    if (!o && a->otherwise) return err_set(e, ERR_ARG, "%s: %s", typed, a->otherwise);
+    if (!o && a->reason) return err_set(e, ERR_ARG, "%s: %s", typed, a->reason);
     if (!o)
         return err_set(e, ERR_ARG, "%s: quoth %s has no --%s; quoth %s --help lists its flags",
                        typed, at->c->name, a->option, at->c->name);

@@ -21,19 +21,19 @@ static struct given {
 };
 
 const struct option sampling_options[] = {
-#define REAL(name_, otherwise, range_, flag, key, help_)                                           \
-    REAL_OPTION(flag, "X", &given.name_, 0, 0, help_ " (default " #otherwise ")",                  \
+#define REAL(name_, fallback, range_, flag, key, help_)                                            \
+    REAL_OPTION(flag, "X", &given.name_, 0, 0, help_ " (default " #fallback ")",                   \
                 .range = &sample_param[SAMPLE_##name_].range),
-#define INT(name_, otherwise, range_, flag, key, help_)                                            \
-    INT_OPTION(flag, "N", &given.name_, 0, 0, help_ " (default " #otherwise ")",                   \
+#define INT(name_, fallback, range_, flag, key, help_)                                             \
+    INT_OPTION(flag, "N", &given.name_, 0, 0, help_ " (default " #fallback ")",                    \
                .range = &sample_param[SAMPLE_##name_].range),
 #include "sample/params.def"
     OPTIONS_END,
 };
 
 const struct option sampling_one_options[] = {
-#define ONE_INT(name_, otherwise, range_, flag, help_)                                             \
-    INT_OPTION(flag, "N", &given.name_, 0, 0, help_ " (default " #otherwise ")",                   \
+#define ONE_INT(name_, fallback, range_, flag, help_)                                              \
+    INT_OPTION(flag, "N", &given.name_, 0, 0, help_ " (default " #fallback ")",                    \
                .range = &sample_param[SAMPLE_##name_].range),
 #define ONE_FLAG(name_, flag, help_) FLAG_OPTION(flag, &given.name_, help_),
 #include "sample/params.def"

@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 const struct sample_params sample_params_default = {
-#define REAL(name, otherwise, ...)    .name = (float)(otherwise),
-#define INT(name, otherwise, ...)     .name = otherwise,
-#define ONE_INT(name, otherwise, ...) .name = otherwise,
+#define REAL(name, fallback, ...)    .name = (float)(fallback),
+#define INT(name, fallback, ...)     .name = fallback,
+#define ONE_INT(name, fallback, ...) .name = fallback,
 #include "sample/params.def"
     .n_dry_breaker = -1,
     .n_logprob = -1,
@@ -48,14 +48,14 @@ const struct sample_params sample_params_default = {
 #define AT(name) #name, .at = offsetof(struct sample_params, name)
 
 const struct sample_param sample_param[N_SAMPLE_PARAM] = {
-#define REAL(name_, otherwise_, range_, flag, key_, help_)                                         \
-    {AT(name_),       .kind = SAMPLE_REAL, .type = "number", .otherwise = otherwise_,              \
+#define REAL(name_, fallback_, range_, flag, key_, help_)                                          \
+    {AT(name_),       .kind = SAMPLE_REAL, .type = "number", .fallback = fallback_,                \
      .range = range_, .key = key_,         .help = help_},
-#define INT(name_, otherwise_, range_, flag, key_, help_)                                          \
-    {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .otherwise = otherwise_,              \
+#define INT(name_, fallback_, range_, flag, key_, help_)                                           \
+    {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .fallback = fallback_,                \
      .range = range_, .key = key_,        .help = help_},
-#define ONE_INT(name_, otherwise_, range_, flag, help_)                                            \
-    {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .otherwise = otherwise_,              \
+#define ONE_INT(name_, fallback_, range_, flag, help_)                                             \
+    {AT(name_),       .kind = SAMPLE_INT, .type = "integer", .fallback = fallback_,                \
      .range = range_, .help = help_},
 #define ONE_FLAG(name_, flag, help_)                                                               \
     {AT(name_), .kind = SAMPLE_FLAG, .type = "boolean", .help = help_},

@@ -56,15 +56,15 @@ TEST(sample_params_are_rows)
         EXPECT(which->name && which->type && which->help);
         if (which->kind == SAMPLE_OTHER) continue;
         EXPECT(sample_param_get(&p, which) ==
-               (which->kind == SAMPLE_REAL ? (double)(float)which->otherwise : which->otherwise));
+               (which->kind == SAMPLE_REAL ? (double)(float)which->fallback : which->fallback));
         if (which->kind == SAMPLE_FLAG) continue;
-        EXPECT(range_has(&which->range, which->otherwise) &&
+        EXPECT(range_has(&which->range, which->fallback) &&
                range_has(&which->range, which->range.high) &&
                range_has(&which->range, which->range.also) && !range_has(&which->range, NAN));
         EXPECT(range_has(&which->range, which->range.low) == !which->range.open);
         sample_param_set(&p, which, -1e12);
         expect_refused(&p, which->name);
-        sample_param_set(&p, which, which->otherwise);
+        sample_param_set(&p, which, which->fallback);
         EXPECT_INT(sample_params_check(&p, 10, NULL), 0);
     }
 }

@@ -62,7 +62,7 @@ struct sample_param {
     enum sample_kind { SAMPLE_REAL, SAMPLE_INT, SAMPLE_FLAG, SAMPLE_OTHER } kind;
     const char *type;   /* JSON Schema type */
     size_t at;          /* offset in struct sample_params; OTHER: 0 */
-    double otherwise;   /* the default */
+    double fallback;    /* the default */
     struct range range; /* REAL and INT only */
     const char *key;    /* of the model's metadata; NULL: none */
     const char *help;

@@ -98,18 +98,18 @@ static const struct key {
     form_fn *form;  /* what else a value must be; NULL: anything */
 } keys[] = {
 #define AT(field) offsetof(struct session_options, field)
-#define SESSION_INT(field, name, letter, arg, lo, hi, otherwise, help)                             \
+#define SESSION_INT(field, name, letter, arg, lo, hi, fallback, help)                              \
     {name, KEY_INT, AT(field), lo, hi, NULL, NULL},
-#define SESSION_REAL(field, name, arg, lo, hi, otherwise, help)                                    \
+#define SESSION_REAL(field, name, arg, lo, hi, fallback, help)                                     \
     {name, KEY_REAL, AT(field), lo, hi, NULL, NULL},
-#define SESSION_TEXT(field, name, arg, otherwise, help)                                            \
+#define SESSION_TEXT(field, name, arg, fallback, help)                                             \
     {name, KEY_TEXT, AT(field), 0, 0, NULL, NULL},
-#define SESSION_FLAG(field, name, otherwise, help) {name, KEY_FLAG, AT(field), 0, 0, NULL, NULL},
-#define SESSION_NAME(field, name, arg, otherwise, names, help)                                     \
+#define SESSION_FLAG(field, name, fallback, help) {name, KEY_FLAG, AT(field), 0, 0, NULL, NULL},
+#define SESSION_NAME(field, name, arg, fallback, names, help)                                      \
     {name, KEY_TEXT, AT(field), 0, 0, names, NULL},
-#define SESSION_FORM(field, name, arg, otherwise, form, help)                                      \
+#define SESSION_FORM(field, name, arg, fallback, form, help)                                       \
     {name, KEY_TEXT, AT(field), 0, 0, NULL, form},
-#define SESSION_POWER(field, name, arg, lo, hi, otherwise, help)                                   \
+#define SESSION_POWER(field, name, arg, lo, hi, fallback, help)                                    \
     {name, KEY_INT, AT(field), lo, hi, NULL, session_power_form},
 #include "chat.def"
 #include "load.def"

@@ -27,9 +27,9 @@ static const struct meta *field(const struct vocab_file *f, const char *name)
     return checkpoint_meta(f->c, key);
 }
 
-static int32_t id_field(const struct vocab_file *f, const char *name, int64_t otherwise)
+static int32_t id_field(const struct vocab_file *f, const char *name, int64_t fallback)
 {
-    int64_t id = meta_int(field(f, name), otherwise);
+    int64_t id = meta_int(field(f, name), fallback);
     return id >= 0 && (uint64_t)id < f->t->n_piece ? (int32_t)id : -1;
 }
 

@@ -18,9 +18,9 @@ const char *hf_type(const struct json *j)
     return type ? type : "";
 }
 
-static bool flag(const struct json *j, const char *key, bool otherwise)
+static bool flag(const struct json *j, const char *key, bool fallback)
 {
-    return json_bool(json_field(j, key), otherwise);
+    return json_bool(json_field(j, key), fallback);
 }
 
 /* Copy a text field, which must exist. */
