@@ -90,7 +90,7 @@ static int put_content(struct buf *b, const struct constraint_spec *spec, struct
     } else if (spec->kind == GRAMMAR_TAG) {
         rc = put_tag(&o, spec->text, spec->n, why);
     } else if (spec->kind == GRAMMAR_LARK) {
-        rc = err_set(why, ERR_UNSUPPORTED, "a Lark grammar cannot follow reasoning yet");
+        rc = err_set(why, ERR_UNSUPPORTED, "a Lark grammar after reasoning: not supported yet");
     } else {
         bool regex = spec->kind == GRAMMAR_REGEX;
         out_word(&o, "type", regex ? "regex" : "grammar");
@@ -178,8 +178,8 @@ static int check_together(const struct api_call *c, const struct tools_spec *too
                          "\"none\", or no tools");
     if (unmarked && !tools->must)
         return err_field(e, ERR_UNSUPPORTED, spec->field,
-                         ": not beside tools, whose calls this model writes as JSON without a "
-                         "mark; send tool_choice \"none\" or \"required\"");
+                         ": not supported with tools, whose calls this model writes as JSON "
+                         "without a mark; send tool_choice \"none\" or \"required\"");
     return 0;
 }
 
@@ -191,11 +191,11 @@ static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, 
     if (rc != 0) return rc;
     if (a->place == CHAT_UNDECIDED)
         return err_field(e, ERR_UNSUPPORTED, "continue_final_message",
-                         ": the message ends within a mark of reasoning, and is held to %s",
+                         ": must not end within a mark of reasoning if there is a constraint (%s)",
                          c->spec.field ? c->spec.field : "tools");
     if (begun && calls && (c->spec.field || !chat_calls_are_marked(a->tool_parser)))
         return err_field(e, ERR_UNSUPPORTED, "continue_final_message",
-                         ": the message has content, and calls cannot follow it here");
+                         ": must not have content if calls must follow it");
     bool may_reason = c->reasoning_parser && !any_text && (c->requests_reasoning || !a->no_text);
     if (a->place == CHAT_BEFORE && !may_reason) a->place = CHAT_AFTER;
     return 0;

@@ -6,7 +6,7 @@
 static int wrong(const char *field, size_t i, const char *place, const char *expected,
                  const struct json *found, struct err *e)
 {
-    return err_field(e, ERR_ARG, field, "[%zu]%s: expected %s, found %s", i, place, expected,
+    return err_field(e, ERR_ARG, field, "[%zu]%s: expected %s, got %s", i, place, expected,
                      json_kind_name(json_kind(found)));
 }
 
@@ -123,7 +123,7 @@ static int check_named(const struct choice_spec *spec, const struct json *tools,
     size_t n = spec->named ? 1 : json_count(spec->allowed);
     if (n > NAMED_MAX || (n > 0 && json_count(tools) > NAMED_MAX))
         return err_field(e, ERR_LIMIT, n > NAMED_MAX ? "tool_choice" : "tools",
-                         ": at most %d functions can be chosen from", NAMED_MAX);
+                         ": must have at most %d functions", NAMED_MAX);
     for (size_t i = 0; i < n; i++) {
         const struct json *name = spec->named ? spec->named : name_of(json_item(spec->allowed, i));
         bool found = false;
@@ -131,11 +131,11 @@ static int check_named(const struct choice_spec *spec, const struct json *tools,
             found |=
                 same_text(name, json_field(json_field(json_item(tools, k), "function"), "name"));
         if (!found)
-            return err_field(e, ERR_ARG, "tool_choice", ": there is no tool \"%.60s\"",
+            return err_field(e, ERR_ARG, "tool_choice", ": tool \"%.60s\" not found",
                              json_text(name, NULL) ? json_text(name, NULL) : "");
     }
     if (spec->must && json_count(tools) == 0)
-        return err_field(e, ERR_ARG, "tool_choice", ": there are no tools");
+        return err_field(e, ERR_ARG, "tool_choice", ": must come with tools");
     return 0;
 }
 

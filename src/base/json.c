@@ -213,7 +213,7 @@ void json_member_text(struct buf *b, const char *key, const char *text)
 int json_object_form(const char *text, struct err *e)
 {
     struct json *root = NULL;
-    struct err why = {.text = "it is another value"};
+    struct err why = {.text = "of another type"};
     int rc = json_parse(&root, text, strlen(text), NULL, &why);
     bool object = json_kind(root) == JK_OBJECT;
     json_drop(root);

@@ -165,7 +165,7 @@ static int measure_contended(struct pool *p, double rate, int cpu, struct err *e
     kill(busy, SIGKILL);
     waitpid(busy, NULL, 0);
     char name[80], note[80];
-    snprintf(name, sizeof name, "beside a program that is busy on CPU %d", cpu);
+    snprintf(name, sizeof name, "next to a program that is busy on CPU %d", cpu);
     snprintf(note, sizeof note, "of idle; a core lent %d times", (int)n_lend);
     row(name, share, "", note);
     return 0;

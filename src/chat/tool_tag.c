@@ -420,7 +420,7 @@ static int find_text(struct tagger *g, struct err *e)
     if (g->text) find_marks(g);
     if (g->text) return check_names(g, e);
     return err_field(e, ERR_UNSUPPORTED, "tool_choice",
-                     ": it is not known how this model writes calls; choose a parser with "
+                     ": not supported for calls of an unknown form; choose a parser with "
                      "--tool-call-parser (a wrong name lists them)");
 }
 

@@ -179,7 +179,8 @@ void answer_report(const struct answer *a, const struct session *s)
     if (a->reply.finish == FINISH_LENGTH && max_tokens >= 0 && u->n_output >= max_tokens)
         fprintf(stderr, "[length: cut at --max-tokens %lld]\n", (long long)max_tokens);
     else if (a->reply.finish == FINISH_LENGTH)
-        fprintf(stderr, "[length: the context of %d tokens is full. /clear begins anew%s]\n",
+        fprintf(stderr,
+                "[length: the context of %d tokens is full. /clear begins a new conversation%s]\n",
                 info->context_max,
                 info->context_max < info->context_train ? "; --max-model-len gives more" : "");
     double prompt = rate(u->n_prompt - u->n_cached, u->prefill_us), decode = decode_rate(u);

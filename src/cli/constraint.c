@@ -139,7 +139,7 @@ static int check_flags(struct err *e)
                        "only one of --json-schema, --json-object, --regex, --grammar and --choice "
                        "may be given: an answer is held to one");
     if ((regex && !*regex) || (grammar && !*grammar) || (schema && !*schema))
-        return err_set(e, ERR_ARG, "%s: it is empty",
+        return err_set(e, ERR_ARG, "%s: must not be empty",
                        regex     ? "--regex"
                        : grammar ? "--grammar"
                                  : "--json-schema");

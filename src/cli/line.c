@@ -199,7 +199,7 @@ int line_begin_with(struct line *l, const char *text, struct err *e)
     wchar_t *wide = calloc(n, sizeof *wide);
     if (!wide || mbstowcs(wide, text, n) == (size_t)-1) {
         free(wide);
-        return err_set(e, ERR_MEMORY, "the message cannot be edited");
+        return err_set(e, ERR_MEMORY, "cannot edit the message");
     }
     tty_begin_with(wide);
     return 0;

@@ -33,7 +33,7 @@ static int do_system(struct talk *t, char *arg, struct err *e)
     struct dialog *d = t->dialog;
     if (!*arg) {
         fprintf(stderr, "%s\n",
-                d->system ? d->system : "There is no system prompt. /system TEXT sets one.");
+                d->system ? d->system : "No system prompt is set. /system TEXT sets one.");
         return 0;
     }
     int rc = dialog_system(d, strcmp(arg, "\"\"") == 0 ? "" : arg, e);
@@ -110,7 +110,7 @@ static int do_think(struct talk *t, char *arg, struct err *e)
     if (!on && strcmp(arg, "off") != 0) return err_set(e, ERR_ARG, "expected on or off");
     int rc = dialog_think(t->dialog, on, e);
     if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
-        fprintf(stderr, "This model's template knows no thinking; it will not heed that.\n");
+        fprintf(stderr, "This model's template has no variable for thinking and ignores this.\n");
     return rc;
 }
 
@@ -166,7 +166,7 @@ static int do_help(struct talk *t, char *arg, struct err *e)
         fprintf(stderr, "  /%-12s%-12s%s\n", verbs[i].name, verbs[i].arg, verbs[i].help);
     fprintf(
         stderr,
-        "A line that ends in \\ goes on in the next; \"\"\" opens and closes a block of lines.\n"
+        "A line that ends in \\ continues in the next; \"\"\" opens and closes a block of lines.\n"
         "Ctrl-C stops an answer, Tab completes a command. A message that begins with / needs a "
         "blank before it.\n");
     return 0;

@@ -265,7 +265,7 @@ static void put_error_row(struct page *p)
         style(p, "1;31");
         buf_addf(&p->row, "not reachable, retrying: %s", p->t->trouble);
     } else if (p->t->restarted) {
-        buf_add_text(&p->row, "the server began anew");
+        buf_add_text(&p->row, "the server was restarted");
     }
     end_row(p);
 }

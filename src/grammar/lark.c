@@ -432,7 +432,7 @@ static int read_hex(struct parser *p, int n, uint32_t *cp)
         if (!digit && (low < 'a' || low > 'f')) return bad(p, "expected hexadecimal digits");
         *cp = *cp << 4 | (uint32_t)(digit ? c - '0' : low - 'a' + 10);
     }
-    return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "no such character") : 0;
+    return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "character not found") : 0;
 }
 
 static int read_char(struct parser *p, uint32_t *cp)
@@ -546,7 +546,7 @@ static int parse_token(struct parser *p, struct part *out)
     if (from + n >= p->in.end || here(p)->s[from + n] != '>')
         return bad(p, "a token without its >");
     int64_t id = gbnf_token_id(here(p)->s + from, n + 1, p->o->token, p->o->token_arg);
-    if (id < 0) return bad(p, "this tokenizer has no such token");
+    if (id < 0) return bad(p, "token not found in this tokenizer");
     p->in.at += n + 1;
     return finish_atom(p, gbnf_token_expr(&p->g->m.x, (uint32_t)id, false), false, false, out);
 }

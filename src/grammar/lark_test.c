@@ -104,7 +104,7 @@ TEST(lark_refuses_by_place)
              {"start: \"a", "closing quote", ERR_FORMAT},
              {"start: \"a\")", "unexpected text", ERR_FORMAT},
              {"start: t{\"a\"}\nt{x}: x t{x}", "no text matches", ERR_FORMAT},
-             {"start: <nothere>", "no such token", ERR_FORMAT},
+             {"start: <nothere>", "token not found", ERR_FORMAT},
              {"", "rule not found: start", ERR_FORMAT}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         struct cfg g;

@@ -80,7 +80,7 @@ static bool on_event(void *ctx, const char *data, size_t n)
         return true;
     }
     if (json_parse(&j, data, n, NULL, &e) != 0) {
-        buf_addf(&a->error, "an event that is no JSON: %.200s", data);
+        buf_addf(&a->error, "event: expected JSON, got %.200s", data);
         return false;
     }
     const struct json *choices = json_field(j, "choices");

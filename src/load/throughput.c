@@ -62,12 +62,11 @@ static int put_totals(struct trial *b, struct err *e)
     double share = known ? (double)kernel_us / (double)engine_us : 0;
     buf_addf(&b->json, known ? ",\"kernel_share\":%.4f" : ",\"kernel_share\":null", share);
     if (known)
-        buf_addf(
-            &b->text,
-            "%d steps took %.3f s, the kernels alone %.3f s for them: %.1f %% of what they give; "
-            "outside the model %.2f %% by the engine's own clock\n",
-            n, (double)engine_us * 1e-6, (double)kernel_us * 1e-6, 100 * share,
-            100 * b->figures.host_share);
+        buf_addf(&b->text,
+                 "%d steps took %.3f s, the kernels alone %.3f s for them: %.1f %% of their speed; "
+                 "outside the model %.2f %% by the engine's own clock\n",
+                 n, (double)engine_us * 1e-6, (double)kernel_us * 1e-6, 100 * share,
+                 100 * b->figures.host_share);
     return 0;
 }
 

@@ -76,7 +76,8 @@ static bool refuse_page(const struct conn *c, struct exchange *x)
     if (!guard_origin(&c->net->guard, origin, host)) {
         exchange_error(
             x, &(struct net_error){.status = 403, .code = "origin_not_allowed"},
-            "pages of \"%.200s\" may not use this server; --allowed-origins adds origins", origin);
+            "Origin: must be an allowed origin, got \"%.200s\"; --allowed-origins adds origins",
+            origin);
         return true;
     }
     if (origin) {
@@ -134,7 +135,7 @@ static bool refuse_key(struct net *n, struct exchange *x)
                        x->key->name, x->key->per_minute, wait);
     else if (x->route && x->route->how & ROUTE_ADMIN && !x->key->admin)
         exchange_error(x, &(struct net_error){.status = 403, .code = "admin_key_needed"},
-                       "key %s is no administrator's; role=admin in the key file makes it one",
+                       "key %s: must be an administrator's (role=admin in the key file)",
                        x->key->name);
     else
         return false;
@@ -165,8 +166,7 @@ static bool refuse_path(struct exchange *x, const struct buf *allow)
     if (no_memory) return exchange_no_memory(x), true;
     if (x->route) return false;
     if (allow->n == 0) {
-        exchange_error(x, &(struct net_error){.status = 404}, "there is no %.200s here",
-                       x->head.path);
+        exchange_error(x, &(struct net_error){.status = 404}, "%.200s not found", x->head.path);
         return true;
     }
     exchange_add_header(x, "Allow", allow->data);

@@ -316,7 +316,7 @@ bool exchange_room(const struct exchange *cx)
 void exchange_end(struct exchange *x)
 {
     if (atomic_load(&x->stage) == STAGE_NONE) {
-        exchange_error(x, &(struct net_error){.status = 500}, "there is no answer");
+        exchange_error(x, &(struct net_error){.status = 500}, "the handler returned no answer");
         return;
     }
     if (x->chunked && has_body(x) && !atomic_load(&x->disconnected)) push_bytes(x, "0\r\n\r\n", 5);

@@ -22,7 +22,7 @@ TOOL = {"type": "function", "function": {"name": "get_weather", "description": "
 SUNNY = '{"weather": "sunny", "temperature": 21}'
 MESSAGES, RESPONSES, ANTHROPIC, OLLAMA, RERANK, TGI = (
     "images", "G: Responses", "G: Anthropic", "G: Ollama", "G: rerank", "G: TGI")
-REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "endpoint \"/")  # by the server, not by a client that changed
+REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "not found")  # by the server, not by a client that changed
 failed = 0
 
 
