@@ -90,7 +90,7 @@ TEST(served_failures_have_a_reason)
         {200, TEXT("a"), "cut off", "cut off"},
         {200, DONE, NULL, "without a token"},
         {200, EVENT("{\"error\":{\"message\":\"no memory left\"}}"), NULL, "no memory left"},
-        {200, EVENT("nonsense"), "not wanted", "no JSON"},
+        {200, EVENT("nonsense"), "not wanted", "expected JSON"},
         {200, "{\"choices\":[{\"text\":\"whole\"}]}", NULL, "ended before"},
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
