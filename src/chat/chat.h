@@ -128,8 +128,9 @@ typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
 
 /* What the text of a message is held to (chat_answer_tag), so that it need not be guessed. */
 struct chat_expected {
-    bool closed; /* reasoning ends at its mark alone */
-    bool either; /* the message is calls, or content: not both */
+    bool closed;   /* reasoning ends at its mark alone */
+    bool either;   /* the message is calls, or content: not both */
+    bool verbatim; /* content has no further marks: no reasoning again, nothing to drop */
     /* borrowed: the text between reasoning and content, other blanks are content; NULL: any */
     const char *gap;
 };

@@ -64,7 +64,7 @@ struct call_body {
  *
  *   begin  open NAME middle ARGUMENTS close  [between open NAME middle ARGUMENTS close]...  end
  *
- * NULL is "". In `middle` and `close`, %d is the call's number and %s an id of nine letters and
+ * NULL is "". In `open`, `middle` and `close`, %d is the call's number and %s an id of nine letters and
  * digits. The parser must read every such text as these calls, and nothing else. */
 struct call_text {
     const char *has; /* text in the source of templates that write this form; NULL: all others */

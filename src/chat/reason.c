@@ -159,7 +159,8 @@ enum chat_place reason_place(const struct stage *s)
 {
     const char *text = s->held.n ? s->held.data : "";
     size_t n = s->held.n, used;
-    if (s->state == BEFORE) return space_front(text, n) < n ? CHAT_UNDECIDED : CHAT_BEFORE;
+    if (s->state == BEFORE && space_front(text, n) < n) return CHAT_UNDECIDED;
+    if (s->state == BEFORE) return s->reason->begun ? CHAT_INSIDE : CHAT_BEFORE;
     if (s->state != INSIDE && s->state != DRAFT) return CHAT_AFTER;
     return find_close(s, text, n, &used) < n ? CHAT_UNDECIDED : CHAT_INSIDE;
 }
@@ -172,7 +173,7 @@ static size_t step_after(struct stage *s, const char *text, size_t n, bool end)
                                  f->drop[3]};
     size_t at = n, used = 0;
     enum verdict v = CALL_NO;
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 5 && !s->expected.verbatim; i++) {
         size_t k, found = marks[i] ? mark_find(marks[i], text, n) : n;
         if (found >= at) continue;
         at = found;

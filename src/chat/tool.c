@@ -150,7 +150,7 @@ static size_t step_text(struct stage *s, const char *text, size_t n, bool end)
     const struct tool_family *f = s->tools;
     struct opening o;
     size_t at = s->no_calls && !f->content_name ? n : tool_find(f, text, n),
-           drop = find_drop(f->drop, text, n), used;
+           drop = s->expected.verbatim ? n : find_drop(f->drop, text, n), used;
     bool call = at < n;
     if (drop < at) at = drop;
     size_t n_content = at - (end && at == n ? 0 : space_back(text, at));

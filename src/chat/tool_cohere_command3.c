@@ -11,4 +11,11 @@ const struct tool_family tool_cohere_command3 = {
               .id_key = "tool_call_id"}},
     .end = {"<|END_ACTION|>"},
     .drop = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
+    .text = {{.begin = "<|START_ACTION|>[\n    ",
+              .open = "{\"tool_call_id\": \"%d\", \"tool_name\": \"",
+              .middle = "\", \"parameters\": ",
+              .close = "}",
+              .between = ",\n    ",
+              .end = "\n]<|END_ACTION|>",
+              .quoted = true}},
 };

@@ -12,4 +12,10 @@ const struct tool_family tool_deepseek_v4 = {
               .key_end = {"\" string=\"true\">", "\" string=\"false\">"},
               .value_end = "</｜DSML｜parameter>\n"}},
     .end = {"</｜DSML｜invoke>"},
+    .text = {{.begin = "<｜DSML｜tool_calls>\n",
+              .open = "<｜DSML｜invoke name=\"",
+              .middle = "\">\n",
+              .close = "</｜DSML｜invoke>\n",
+              .end = "</｜DSML｜tool_calls>",
+              .style = "deepseek_xml"}},
 };

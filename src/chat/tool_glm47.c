@@ -10,4 +10,5 @@ const struct tool_family tool_glm47 = {
               .key_end = {"</arg_key><arg_value>"}, .value_end = "</arg_value>"}},
     .end = {"</tool_call>"},
     .separator = "",
+    .text = {{.open = "<tool_call>", .close = "</tool_call>", .style = "glm_xml"}},
 };

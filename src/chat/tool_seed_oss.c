@@ -10,4 +10,9 @@ const struct tool_family tool_seed_oss = {
               .value_end = "</parameter>\n"}},
     .end = {"</function>", "</seed:tool_call>"},
     .separator = "\n",
+    .text = {{.open = "<seed:tool_call>\n<function=",
+              .middle = ">\n",
+              .close = "</function>\n</seed:tool_call>",
+              .between = "\n",
+              .style = "qwen_xml"}},
 };

@@ -216,7 +216,7 @@ static void put_call(struct tagger *g, const struct chat_tool *tool, size_t n_sk
     out_object(&g->o, NULL);
     out_word(&g->o, "begin", "");
     begin_list(g, "content", "sequence");
-    put_word(g, open);
+    put_pattern(g, open);
     put_name(g, tool);
     put_pattern(g, g->text->middle);
     put_arguments(g, tool);
@@ -440,6 +440,7 @@ struct chat_expected chat_answer_expected(const struct chat_answer *a)
 {
     return (struct chat_expected){.closed = a->no_text || a->place == CHAT_INSIDE,
                                   .either = a->n_tool > 0 && a->content,
+                                  .verbatim = a->no_text,
                                   .gap = a->gap};
 }
 
