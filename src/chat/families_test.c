@@ -247,3 +247,245 @@ TEST(families_recorded)
     template_close(f.t);
     buf_deinit(&lines);
 }
+
+/* ---- cases of our own, from the families' published formats ---- */
+
+static const char tools_text[] =
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
+    "\"properties\":{\"s\":{\"type\":\"string\"},\"i\":{\"type\":\"integer\"},\"b\":{\"type\":"
+    "\"boolean\"},\"n\":{\"type\":[\"string\",\"null\"]},\"l\":{\"type\":\"array\",\"items\":{"
+    "\"type\":\"string\"}},\"o\":{\"$ref\":\"#/$defs/o\"}},\"$defs\":{\"o\":{\"type\":\"object\","
+    "\"properties\":{\"x\":{\"type\":\"number\"}}}}}}},{\"type\":\"function\",\"function\":{"
+    "\"name\":\"g\"}}]";
+
+#define QWEN(name, text) "<tool_call>\n<function=" name ">\n" text "</function>\n</tool_call>"
+#define ARG(key, text)   "<parameter=" key ">\n" text "\n</parameter>\n"
+#define M3               "]<]minimax[>["
+#define DSML             "<｜DSML｜"
+#define CLOSE_DSML       "</｜DSML｜"
+#define V3_CALL          "<｜tool▁call▁begin｜>"
+#define V3_SEP           "<｜tool▁sep｜>"
+#define V3_END           "<｜tool▁call▁end｜>"
+#define KIMI             "<|tool_call_begin|>"
+#define KIMI_ARGUMENTS   "<|tool_call_argument_begin|>"
+#define STEP3            "<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\""
+
+static const struct {
+    const char *tools, *reasoning, *text, *want;
+} own_cases[] = {
+    {"qwen3_coder", "think", "<think>\nw\n</think>\n\n" QWEN("f", ARG("s", "1") ARG("i", "1")),
+     "w||f({\"s\": \"1\", \"i\": 1})"},
+    {"qwen3_coder", NULL,
+     "Hi\n" QWEN("f", ARG("s", "a\n</b>\"\n") ARG("n", "null")) "\n" QWEN("g", ""),
+     "|Hi\n|f({\"s\": \"a\\n</b>\\\"\\n\", \"n\": null})|g({})"},
+    {"qwen3_coder", NULL,
+     QWEN("f", ARG("b", "True") ARG("o", "{\"x\": 1}") ARG("l", "[1, 2") ARG("z", "7")),
+     "||f({\"b\": true, \"o\": {\"x\": 1}, \"l\": \"[1, 2\", \"z\": 7})"},
+    {"qwen3_coder", NULL, "<tool_call> and <function=NAME> are marks",
+     "|<tool_call> and <function=NAME> are marks"},
+    {"qwen3_coder", NULL, "<function=f>\n<parameter=s>\ncut of", "||f({\"s\": \"cut of)"},
+    {"qwen3_xml", NULL, "<function=f></function>", "||f({})"},
+    {"seed_oss", "seed_oss",
+     "<seed:think>w</seed:think>\n<seed:tool_call>\n<function=f>\n<parameter=s>a\n</parameter>\n"
+     "<parameter=i>-3</parameter>\n</function>\n</seed:tool_call>",
+     "w||f({\"s\": \"a\\n\", \"i\": -3})"},
+    {"glm45", NULL,
+     "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>12</arg_value>\n<arg_key>i</arg_key>\n"
+     "<arg_value>12</arg_value>\n</tool_call>",
+     "||f({\"s\": \"12\", \"i\": 12})"},
+    {"glm47", "glm45",
+     "<think>w</think><tool_call>f<arg_key>l</arg_key><arg_value>[\"a\"]</arg_value></tool_call>"
+     "<tool_call>g</tool_call>",
+     "w||f({\"l\": [\"a\"]})|g({})"},
+    {"glm47", NULL, "<tool_call>is a mark", "|<tool_call>is a mark"},
+    {"minimax_m2", NULL,
+     "<minimax:tool_call>\n<invoke name=\"f\">\n<parameter name=\"s\">a</parameter>\n</invoke>\n"
+     "<invoke name=\"g\">\n</invoke>\n</minimax:tool_call>",
+     "||f({\"s\": \"a\"})|g({})"},
+    {"minimax_m3", "minimax_m3",
+     "<mm:think>w</mm:think>" M3 "<tool_call>\n" M3 "<invoke name=\"f\">" M3 "<o>" M3 "<x>1.5" M3
+     "</x>" M3 "</o>" M3 "<l>" M3 "<item>1" M3 "</item>" M3 "</l>" M3 "</invoke>\n" M3
+     "</tool_call>",
+     "w||f({\"o\": {\"x\": 1.5}, \"l\": [\"1\"]})"},
+    {"deepseek_v32", NULL,
+     DSML "function_calls>\n" DSML "invoke name=\"f\">\n" DSML
+          "parameter name=\"q\" string=\"true\">1" CLOSE_DSML "parameter>\n" DSML
+          "parameter name=\"i\" string=\"false\">1" CLOSE_DSML "parameter>\n" CLOSE_DSML
+          "invoke>\n" CLOSE_DSML "function_calls>",
+     "||f({\"q\": \"1\", \"i\": 1})"},
+    {"deepseek_v4", NULL,
+     DSML "tool_calls>\n" DSML "invoke name=\"g\">\n" CLOSE_DSML "invoke>\n" CLOSE_DSML
+          "tool_calls> x",
+     "|x|g({})"},
+    {"deepseek_v3", NULL,
+     V3_CALL "function" V3_SEP "f\n```json\n{\"s\":\"```\"}\n```" V3_END "\n" V3_CALL
+             "function" V3_SEP "g\n```json\n{}\n```" V3_END,
+     "||f({\"s\":\"```\"})|g({})"},
+    {"deepseek_v31", NULL, "a" V3_CALL "f" V3_SEP "{\"i\": 1}" V3_END, "|a|f({\"i\": 1})"},
+    {"kimi_k2", "kimi_k2", "<think>w" KIMI "functions.f:3" KIMI_ARGUMENTS "{}",
+     "w||f#functions.f:3({})"},
+    {"kimi_k2", NULL, KIMI "f" KIMI_ARGUMENTS "{\"i\":1}<|tool_call_end|>", "||f({\"i\":1})"},
+    {"granite", "granite",
+     "Here is my thought process: w\nHere is my response: <|tool_call|>[{\"name\": \"f\", "
+     "\"arguments\": {\"i\": 1}}, {\"name\": \"g\"}]",
+     "w||f({\"i\": 1})|g({})"},
+    {"granite", "granite", "<think>w</think><response>a</response>", "w|a"},
+    {"granite-20b-fc", NULL, "<function_call> {\"name\": \"f\", \"arguments\": {}}", "||f({})"},
+    {"granite4", NULL, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+     "||f({})"},
+    {"cohere_command3", "cohere_command3",
+     "<|START_THINKING|>w<|END_THINKING|><|START_RESPONSE|>a<|END_RESPONSE|>", "w|a"},
+    {"cohere_command4", NULL,
+     "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {\"i\": "
+     "1}}]<|END_ACTION|>",
+     "||f#0({\"i\": 1})"},
+    {"command_r", NULL, "Action:\n```json\n[\n{\"tool_name\": \"f\", \"parameters\": {}}\n]\n```",
+     "||f({})"},
+    {"gemma4", "gemma4",
+     "<|channel>thought\nw<channel|>a<|tool_call>call:f{s:<|\"|>x \"y\"<|\"|>,o:{x:1,k:<|\"|><|\"|"
+     ">},l:[<|\"|>a<|\"|>,b c],b:true}<tool_call|>",
+     "w|a|f({\"s\": \"x \\\"y\\\"\", \"o\": {\"x\": 1, \"k\": \"\"}, \"l\": [\"a\", \"b c\"], "
+     "\"b\": true})"},
+    {"functiongemma", NULL,
+     "<start_function_call>call:f{s:<escape>a<escape>,i:3}<end_function_call>",
+     "||f({\"s\": \"a\", \"i\": 3})"},
+    {"functiongemma", NULL, "<start_function_call>call:g{}<end_function_call>", "||g({})"},
+    {"functiongemma", NULL, "<start_function_call>call:f{s:<escape>cut", "||f({\"s\": \"cut)"},
+    {"nemotron", NULL, "<TOOLCALL>[{\"name\": \"f\", \"arguments\": {\"i\": 1}}]</TOOLCALL>",
+     "||f({\"i\": 1})"},
+    {"lfm2", NULL,
+     "<|tool_call_start|>[f(s='it\\'s', l=[1, (2,), None]), g()]<|tool_call_end|>done",
+     "|done|f({\"s\": \"it's\", \"l\": [1, [2], null]})|g({})"},
+    {"pythonic", NULL, "[f(s=\"a\", i=1), g()]", "||f({\"s\": \"a\", \"i\": 1})|g({})"},
+    {"pythonic", NULL, "[f(o={'x': {'y': True}, 2: 'z'}, s='''q''')]",
+     "||f({\"o\": {\"x\": {\"y\": true}, \"2\": \"z\"}, \"s\": \"q\"})"},
+    {"pythonic", NULL, "[link](url) and [f(s=1)]", "|[link](url) and [f(s=1)]"},
+    {"llama4_pythonic", NULL, "<|python_start|>[f(i=1)]<|python_end|>", "||f({\"i\": 1})"},
+    {"llama4_pythonic", NULL, "[f(i=1), g()]", "||f({\"i\": 1})|g({})"},
+    {"llama4_pythonic", NULL, "no [f(i=1)]", "|no [f(i=1)]"},
+    {"olmo3", "olmo3", "<think>w</think><function_calls>f(i=1)\ng()</function_calls>",
+     "w||f({\"i\": 1})|g({})"},
+    {"olmo3", NULL, "<function_calls>f(s=\"\\u00e9\\n\")</function_calls>",
+     "||f({\"s\": \"\u00e9\\n\"})"},
+    {"olmo3", NULL, "f(i=1)", "|f(i=1)"},
+    {"phi4_mini_json", NULL, "functools[{\"name\": \"f\", \"arguments\": {\"i\": 1}}]",
+     "||f({\"i\": 1})"},
+    {"phi4_mini_json", NULL, "functools[{\"name\": \"f\", \"parameters\": {}}, {\"name\": \"g\"}]",
+     "||f({})|g({})"},
+    {"phi4_mini_json", NULL, "functools is a module", "|functools is a module"},
+    {"apertus", "apertus",
+     "<|inner_prefix|>w<|inner_suffix|><|tools_prefix|>[{\"f\": {\"i\": 1}}, {\"g\": "
+     "{}}]<|tools_suffix|>",
+     "w||f({\"i\": 1})|g({})"},
+    {"functionary", NULL,
+     "a <function=f>{\"s\": \"</function>\"}</function><function=g>{}</function>",
+     "|a|f({\"s\": \"</function>\"})|g({})"},
+    {"functionary_v3_2", NULL, "all\nHi\n>>>f\n{\"i\": 1}>>>g\n{}", "|Hi|f({\"i\": 1})|g({})"},
+    {"gigachat3", NULL,
+     "a<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"f\", \"arguments\": {}}",
+     "|a|f({})"},
+    {"minicpm5", NULL,
+     "<function name=\"f\"><param name=\"s\"><![CDATA[</param>]]></param><param "
+     "name=\"i\">1</param></function>",
+     "||f({\"s\": \"</param>\", \"i\": 1})"},
+    {"jamba", NULL, "<tool_calls>[{\"name\": \"f\", \"arguments\": {\"i\": 1}}]</tool_calls>",
+     "||f({\"i\": 1})"},
+    {"jamba", NULL,
+     "<tool_calls>[\n    {\"name\": \"f\", \"arguments\": {}},\n    {\"name\": \"g\", "
+     "\"arguments\": {}}\n]</tool_calls>",
+     "||f({})|g({})"},
+    {"jamba", NULL, "<tool_calls>[1]</tool_calls>", "|<tool_calls>[1]</tool_calls>"},
+    {"hunyuan_a13b", "hunyuan_a13b", "<think>\nw\n</think>\n<answer>\na\n</answer>", "w|\na\n"},
+    {"internlm", NULL,
+     "a<|action_start|><|plugin|>\n{\"name\": \"f\", \"parameters\": {\"i\": 1}}<|action_end|>",
+     "|a|f({\"i\": 1})"},
+    {"internlm", NULL, "<|action_start|><|interpreter|>\nprint(1)<|action_end|>",
+     "|<|action_start|><|interpreter|>\nprint(1)<|action_end|>"},
+    {"internlm", NULL, "<|action_start|><|plugin|>{\"name\": \"f\"}", "||f({})"},
+    {"step3", NULL,
+     STEP3 "f\"><steptml:parameter name=\"i\">1</steptml:parameter></steptml:invoke>",
+     "||f({\"i\": 1})"},
+    {"step3", NULL, STEP3 "g\"></steptml:invoke>", "||g({})"},
+    {"step3", NULL, STEP3, "|" STEP3},
+    {"longcat", NULL,
+     "<longcat_tool_call>\n{\"name\": \"f\", \"arguments\": "
+     "{}}\n</longcat_tool_call>\n<longcat_tool_call>{\"name\": \"g\"}",
+     "||f({})|g({})"},
+    {"longcat", NULL, "a <longcat_tool_call>x", "|a <longcat_tool_call>x"},
+    {"longcat", NULL,
+     "<longcat_tool_call>{\"name\": \"f\", \"arguments\": \"{\\\"i\\\": 1}\"}</longcat_tool_call>",
+     "||f({\"i\": 1})"},
+    {"xlam", NULL, "[{\"name\": \"f\", \"arguments\": {\"i\": 1}}]", "||f({\"i\": 1})"},
+    {"xlam", NULL, "<tool_call>[{\"name\": \"f\", \"arguments\": {}}]</tool_call>", "||f({})"},
+    {"xlam", NULL, "[{\"name\": \"other\"}]", "|[{\"name\": \"other\"}]"},
+    {"ernie45", "ernie45", "<think>w</think>\n\n<response>a</response>", "w|a"},
+    {NULL, "mistral", "[THINK]w[/THINK]a", "w|a"},
+    {"mistral", "mistral", "[THINK]w[TOOL_CALLS]f[ARGS]{}", "w||f({})"},
+    {NULL, "apriel", "Here are my reasoning steps:\nw\n[BEGIN FINAL RESPONSE]\na",
+     "Here are my reasoning steps:\nw|a"},
+    {"openai", "openai_gptoss",
+     "<|channel|>analysis<|message|>w<|end|><|start|>assistant<|channel|>commentary "
+     "to=functions.f <|constrain|>json<|message|>{\"i\": 1}<|call|>",
+     "w||f({\"i\": 1})"},
+    {"openai", "openai_gptoss", "<|channel|>final<|message|>a < b<|return|>", "|a < b"},
+    {NULL, "openai_gptoss",
+     "<|channel|>analysis<|message|>w<|end|><|start|>assistant "
+     "to=functions.f<|channel|>commentary<|message|>{}",
+     "w|{}"},
+    {"openai", NULL, "no header", "|no header"},
+};
+
+static void own_case(const struct json *tools, const char *tool_parser, const char *reasoning,
+                     const char *text, const char *want)
+{
+    struct chat_message m = {0};
+    struct buf line = {0};
+    struct reading r = {
+        .options = {.tool_parser = tool_parser, .reasoning_parser = reasoning, .tools = tools},
+        .text = text,
+        .n = strlen(text)};
+    read_text(&m, &r);
+    show(&line, &m);
+    EXPECT_TEXT(line.data, want);
+    same_in_pieces(&r, &m, test_long() ? 2000 : 40);
+    chat_message_deinit(&m);
+    buf_deinit(&line);
+}
+
+TEST(families_as_published)
+{
+    struct json *tools = NULL;
+    struct err e;
+    NEED_OK(json_parse(&tools, tools_text, sizeof tools_text - 1, NULL, &e), &e);
+    for (size_t i = 0; i < sizeof own_cases / sizeof *own_cases; i++)
+        own_case(tools, own_cases[i].tools, own_cases[i].reasoning, own_cases[i].text,
+                 own_cases[i].want);
+    json_drop(tools);
+}
+
+/* A call's name is emitted before its arguments are complete, and a string as it is written. */
+TEST(calls_are_emitted_as_they_are_written)
+{
+    static const char *const texts[][2] = {
+        {"qwen3_coder", "<tool_call>\n<function=f>\n<parameter=s>\nhalf of"},
+        {"hermes", "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"half of"},
+        {"kimi_k2", KIMI "functions.f:0" KIMI_ARGUMENTS "{\"s\": \"half of"},
+        {"lfm2", "<|tool_call_start|>[f(s=\"half of"},
+        {"openai", " to=functions.f<|channel|>commentary<|message|>{\"s\": \"half of"},
+    };
+    struct json *tools = NULL;
+    struct err e;
+    NEED_OK(json_parse(&tools, tools_text, sizeof tools_text - 1, NULL, &e), &e);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct chat_parser *p = NULL;
+        struct chat_message m = {0};
+        const struct chat_parser_options o = {.tool_parser = texts[i][0], .tools = tools};
+        NEED_OK(chat_parser_open(&p, &o, &e), &e);
+        chat_parser_push(p, texts[i][1], strlen(texts[i][1]), chat_message_add, &m);
+        EXPECT_INT(m.n_call, 1);
+        if (m.n_call == 1) EXPECT_TEXT(shown(&m.call[0].arguments), "{\"s\": \"half of");
+        chat_message_deinit(&m);
+        chat_parser_close(p);
+    }
+    json_drop(tools);
+}

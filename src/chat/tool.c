@@ -76,8 +76,7 @@ static enum verdict try_opening(struct stage *s, const char *text, size_t n, boo
     bare = bare && (f->begin[0] || s->in_section);
     for (int i = 0; i < 3 && (i == 0 || f->begin[i]); i++) {
         const char *mark = f->begin[i] ? f->begin[i] : "";
-        enum verdict v =
-            *section && (*mark || !i) ? try_marks(s, section, mark, text, n, end, o) : CALL_NO;
+        enum verdict v = *section ? try_marks(s, section, mark, text, n, end, o) : CALL_NO;
         if (v == CALL_NO && (*mark || bare)) v = try_marks(s, "", mark, text, n, end, o);
         if (v != CALL_NO) return v;
     }

@@ -87,7 +87,11 @@ static enum verdict named_head(struct stage *s, const struct call_body *b, const
     if (v != CALL_YES) return v;
     h->n_used = at;
     const char *content = s->tools->content_name;
-    if (content && strcmp(h->name, content) == 0) return CALL_YES;
+    size_t n_name = strlen(h->name);
+    if (content && strcmp(h->name, content) == 0) {
+        h->n_used = n_name + (text[n_name] == '\n'); /* further blanks belong to the content */
+        return CALL_YES;
+    }
     at += space_front(text + at, n - at);
     if (at == n) return CALL_MAYBE;
     return text[at] == '{' ? CALL_YES : CALL_NO;

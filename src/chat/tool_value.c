@@ -169,7 +169,8 @@ size_t value_json(struct stage *s, const char *text, size_t n, bool end, bool wa
 bool value_is_text(const struct stage *s)
 {
     const struct call *c = &s->call;
-    return !c->is_json && schema_types(c->schema, c->type) == TYPE_TEXT;
+    if (c->body->key_end[1]) return !c->is_json; /* the marks declare it */
+    return schema_types(c->schema, c->type) == TYPE_TEXT;
 }
 
 static unsigned type_of(const struct json *j)
