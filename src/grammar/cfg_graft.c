@@ -165,8 +165,12 @@ bool cfg_graft_expand(struct cfg *g, uint32_t rule, struct alts *out)
     uint32_t graft = g->rule.v[rule].graft - 1, first = 0;
     struct machine *from = g->graft.v[graft]->from;
     struct alts alts = {0};
+    from->x.limit.us_max = g->m.x.limit.us_max;
+    from->x.limit.n_work_max = g->m.x.limit.n_work_max;
     exprs_resume(&from->x);
+    int64_t before = exprs_work(&from->x);
     bool ok = from->expand(from->front, from, g->rule.v[rule].graft_rule, &alts);
+    ok &= expr_spend(&g->m.x, (size_t)(exprs_work(&from->x) - before));
     if (!ok) expr_fail(&g->m.x, from->x.failed ? from->x.failed : EXPR_NO_MEMORY);
     for (size_t i = 0; ok && i < alts.end.n; i++) {
         ok = alts_begin(out);

@@ -68,9 +68,10 @@ struct divisor {
 
 /* Limits; 0: no limit. */
 struct expr_limits {
-    size_t n_byte_max; /* memory of everything made */
-    size_t n_row_max;  /* states with computed transitions */
-    int64_t us_max;    /* this thread's processor time since exprs_resume */
+    size_t n_byte_max;  /* memory of everything made */
+    size_t n_row_max;   /* states with computed transitions */
+    int64_t us_max;     /* this thread's processor time since exprs_resume */
+    int64_t n_work_max; /* steps of work since exprs_resume */
 };
 
 enum expr_failure {
@@ -80,6 +81,7 @@ enum expr_failure {
     EXPR_BYTES,
     EXPR_STATES,
     EXPR_TIME,
+    EXPR_WORK,
     EXPR_CANCELLED
 };
 
@@ -104,7 +106,9 @@ struct exprs {
     uint32_t one_byte[256], any_char; /* number of expressions made before; 0: not yet */
     int factoring;                    /* expr.c: nesting of alternatives with equal beginnings */
     struct expr_limits limit;
-    size_t n_step;       /* steps until the clock is read again */
+    size_t n_step;       /* steps until the limits are checked again */
+    int64_t n_work;      /* steps since exprs_open, up to the last check */
+    int64_t work_end;    /* maximum of n_work; 0: no limit */
     int64_t us_end;      /* end of the work, in the thread's processor time; 0: not set yet */
     size_t n_byte_other; /* memory of the machine's data on them */
     enum expr_failure failed;
@@ -116,15 +120,17 @@ void exprs_close(struct exprs *x); /* Safe on a zeroed struct. */
 
 /* ---- limits (expr_limit.c) ---- */
 
-/* Begin a new piece of work, limited to limit.us_max. */
+/* Begin a new piece of work, limited to limit.us_max and limit.n_work_max. */
 void exprs_resume(struct exprs *x);
 size_t exprs_bytes(const struct exprs *x); /* Return the memory of everything made. */
-bool exprs_check(struct exprs *x);
-/* Count n steps of work, of about 50 ns each. Every long loop calls it. Returns false if a limit is
+bool exprs_check(struct exprs *x,
+                 size_t n);                /* Count n steps; return true if no limit is reached. */
+int64_t exprs_work(const struct exprs *x); /* Return the steps since exprs_open. */
+/* Count n steps of work, of about 15 ns each. Every long loop calls it. Returns false if a limit is
  * reached, or the client has disconnected (base/cancel.h). */
 static inline bool expr_spend(struct exprs *x, size_t n)
 {
-    if (x->n_step <= n) return exprs_check(x);
+    if (x->n_step <= n) return exprs_check(x, n);
     x->n_step -= n;
     return true;
 }

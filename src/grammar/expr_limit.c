@@ -1,7 +1,8 @@
-/* expr_limit.c - what making and running expressions may cost: bytes, states, time. See expr.h.
+/* expr_limit.c - what making and running expressions may cost: bytes, states, time or work. See expr.h.
  *
- * Time is the thread's own, so that whether a constraint is refused does not depend on what else the machine does. The clock is read after
- * some ten thousand steps, and not at all for work that needs fewer. */
+ * Time is the thread's own, so that the refusal of a constraint does not depend on what else the machine does. The clock is read after
+ * some ten thousand steps, and not at all for work that needs fewer. Work is counted in these steps: a limit of it has the same
+ * result on every machine. */
 #include "expr.h"
 
 #include "base/cancel.h"
@@ -16,8 +17,15 @@ static int64_t thread_us(void)
 
 void exprs_resume(struct exprs *x)
 {
+    x->n_work = exprs_work(x);
     x->n_step = x->failed ? 0 : STEPS;
     x->us_end = 0;
+    x->work_end = x->limit.n_work_max ? x->n_work + x->limit.n_work_max : 0;
+}
+
+int64_t exprs_work(const struct exprs *x)
+{
+    return x->n_work + (x->n_step && x->n_step < STEPS ? STEPS - (int64_t)x->n_step : 0);
 }
 
 size_t exprs_bytes(const struct exprs *x)
@@ -28,14 +36,17 @@ size_t exprs_bytes(const struct exprs *x)
            x->n_byte_other;
 }
 
-bool exprs_check(struct exprs *x)
+bool exprs_check(struct exprs *x, size_t n)
 {
     if (x->failed) return false;
+    x->n_work = exprs_work(x) + (int64_t)n;
     x->n_step = STEPS;
     if (x->limit.n_byte_max && exprs_bytes(x) > x->limit.n_byte_max)
         expr_fail(x, EXPR_BYTES);
     else if (cancelled())
         expr_fail(x, EXPR_CANCELLED);
+    else if (x->work_end && x->n_work > x->work_end)
+        expr_fail(x, EXPR_WORK);
     else if (x->limit.us_max && x->us_end == 0)
         x->us_end = thread_us() + x->limit.us_max;
     else if (x->limit.us_max && thread_us() > x->us_end)
@@ -77,6 +88,9 @@ int exprs_error(const struct exprs *x, struct err *why)
     case EXPR_TIME:
         return err_set(why, ERR_LIMIT, "too large: more than %lld ms of processor time",
                        (long long)x->limit.us_max / 1000);
+    case EXPR_WORK:
+        return err_set(why, ERR_LIMIT, "too large: more than %lld steps of work for one token",
+                       (long long)x->limit.n_work_max);
     case EXPR_TOO_DEEP:
         break;
     }

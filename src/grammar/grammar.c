@@ -11,9 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_CONFIG_MAX = 1000000, N_THREAD_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 64 << 20 };
-static const struct grammar_limits GRAMMAR_LIMITS = {
-    .n_text_max = 4 << 20, .n_byte_max = 256 << 20, .n_state_max = 200000, .us_max = 1000000};
+enum { N_CONFIG_MAX = 1000000, N_THREAD_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
+static const struct grammar_limits GRAMMAR_LIMITS = {.n_text_max = 4 << 20,
+                                                     .n_byte_max = 256 << 20,
+                                                     .n_state_max = 200000,
+                                                     .us_max = 1000000,
+                                                     .n_work_max = 40000000};
 
 /* ---- vocabulary ---- */
 
@@ -135,6 +138,7 @@ static struct grammar_limits limits_of(const struct grammar_limits *given)
     if (!l.n_byte_max) l.n_byte_max = GRAMMAR_LIMITS.n_byte_max;
     if (!l.n_state_max) l.n_state_max = GRAMMAR_LIMITS.n_state_max;
     if (!l.us_max) l.us_max = GRAMMAR_LIMITS.us_max;
+    if (!l.n_work_max) l.n_work_max = GRAMMAR_LIMITS.n_work_max;
     return l;
 }
 
@@ -146,7 +150,7 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     *out = NULL;
     if (!g) return err_memory(e, "a grammar", sizeof *g);
     const struct grammar_limits limit = limits_of(&o->limits);
-    struct expr_limits x = {limit.n_byte_max, limit.n_state_max, limit.us_max};
+    struct expr_limits x = {limit.n_byte_max, limit.n_state_max, limit.us_max, 0};
     struct machine_limits m = {N_CONFIG_MAX, N_CONFIG_MAX, N_THREAD_MAX, STACK_MAX};
     g->vocab = o->vocab;
     if (kind == GRAMMAR_OBJECT) text = object, n = sizeof object - 1;
@@ -160,11 +164,20 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
         is_schema ? open_schema(g, text, n, o, x, m, e) : open_cfg(g, kind, text, n, o, x, m, e);
     /* what a parser made of missing rules is no finding of its own */
     if (rc != 0 && g->m && g->m->x.failed == EXPR_NO_MEMORY) rc = exprs_error(&g->m->x, e);
-    if (rc == 0)
+    if (rc == 0) {
+        g->m->x.limit.us_max = 0; /* from now on work is counted: the same everywhere */
+        g->m->x.limit.n_work_max = limit.n_work_max;
         *out = g;
-    else
+    } else {
         grammar_close(g);
+    }
     return rc;
+}
+
+static void drop_masks(struct grammar *g)
+{
+    for (size_t i = 0; i < g->cap_mask; i++) free(g->mask[i]), g->mask[i] = NULL;
+    g->n_mask = 0;
 }
 
 void grammar_close(struct grammar *g)
@@ -174,7 +187,7 @@ void grammar_close(struct grammar *g)
         schema_close(&g->schema);
     else
         cfg_close(&g->cfg);
-    for (size_t i = 0; i < g->cap_mask; i++) free(g->mask[i]);
+    drop_masks(g);
     free(g->mask);
     free(g->forced);
     vec_deinit(&g->forced_token);
@@ -241,11 +254,11 @@ bool grammar_ends(const struct grammar *g, uint32_t state)
     return state != GRAMMAR_DEAD && machine_accepts(g->m, state);
 }
 
-/* A place for the mask of a state, kept for the next time; NULL: no more are kept, or no memory. */
+/* A place for the mask of a state, kept for the next time; NULL: no memory. */
 static uint64_t *keep_mask(struct grammar *g, uint32_t state)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof(uint64_t);
-    if ((g->n_mask + 1) * n > MASK_BYTES_MAX) return NULL;
+    if ((g->n_mask + 1) * n > MASK_BYTES_MAX) drop_masks(g);
     size_t cap = g->cap_mask;
     while (cap <= state) cap = cap ? 2 * cap : 256;
     if (cap > g->cap_mask) {
@@ -259,11 +272,9 @@ static uint64_t *keep_mask(struct grammar *g, uint32_t state)
     return g->mask[state];
 }
 
-bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)
+static bool make_mask(struct grammar *g, uint32_t state, uint64_t *mask)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
-    if (state < g->cap_mask && g->mask[state]) return memcpy(mask, g->mask[state], n), true;
-    exprs_resume(&g->m->x);
     if (!mask_fill(g->m, &g->vocab->v, state, mask)) return false;
     if (!g->is_schema)
         add_marks(g, machine_next(g->m, state, TOKEN_MARK), 0, (int64_t)1 << 32, mask);
@@ -271,6 +282,44 @@ bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)
     uint64_t *kept = keep_mask(g, state);
     if (kept) memcpy(kept, mask, n);
     return true;
+}
+
+/* n_work 0: no limit of it. */
+static enum grammar_made mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
+                                     int64_t n_work)
+{
+    size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
+    struct machine *m = g->m;
+    if (state < g->cap_mask && g->mask[state]) return memcpy(mask, g->mask[state], n), GRAMMAR_MADE;
+    exprs_resume(&m->x);
+    m->late = false;
+    m->late_at = n_work ? exprs_work(&m->x) + n_work : 0;
+    bool made = make_mask(g, state, mask);
+    return made ? GRAMMAR_MADE : m->late && !m->x.failed ? GRAMMAR_LATER : GRAMMAR_FAILED;
+}
+
+bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)
+{
+    return mask_within(g, state, mask, 0) == GRAMMAR_MADE;
+}
+
+enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
+                                      int64_t n_work)
+{
+    bool kept = state < g->cap_mask && g->mask[state];
+    return n_work > 0 || kept ? mask_within(g, state, mask, n_work) : GRAMMAR_LATER;
+}
+
+int64_t grammar_work(const struct grammar *g)
+{
+    return exprs_work(&g->m->x);
+}
+
+bool grammar_worn(const struct grammar *g)
+{
+    const struct exprs *x = &g->m->x;
+    return x->failed || exprs_bytes(x) > x->limit.n_byte_max / 2 ||
+           x->n_row > x->limit.n_row_max / 2;
 }
 
 size_t grammar_bytes(const struct grammar *g)

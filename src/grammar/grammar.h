@@ -12,7 +12,7 @@
  *
  * For a sequence: mask, pick, grammar_accept_token. Keep the states of tokens that may be rolled
  * back. Nothing is counted per sequence, so any number of sequences and requests share one grammar,
- * its states and its masks (64 MiB of them; others are computed again).
+ * its states and its masks (at most 32 MiB of them, then all are dropped).
  *
  * Threads: a grammar belongs to one thread at a time, because every call except grammar_ends may
  * write its caches. Different grammars are independent (grammar_masks fills theirs on a pool). A
@@ -50,7 +50,9 @@ struct grammar_limits {
     size_t n_text_max;  /* bytes of the constraint */
     size_t n_byte_max;  /* memory of the grammar, without its cached masks */
     size_t n_state_max; /* states of its automata */
-    int64_t us_max; /* this thread's processor time: to compile, and then for each mask or text */
+    int64_t us_max;     /* this thread's processor time to compile */
+    int64_t
+        n_work_max; /* steps of work for each mask or text after that, about 60 million a second */
 };
 
 struct grammar_options {
@@ -86,6 +88,13 @@ bool grammar_ends(const struct grammar *g, uint32_t state);
 /* Set the bits of tokens that may follow; mask [(n_vocab + 63) / 64]. Tokens without bytes (special
  * ones) are set only if a rule names them. The end of the text is grammar_ends. */
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask);
+/* Fill the mask as grammar_mask does, in about n_work steps of work at most (0: only a cached mask).
+ * GRAMMAR_LATER: these do not suffice. Then the mask is undefined, and another call needs fewer, because
+ * computed states are cached. A mask does not depend on n_work. */
+enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
+enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
+                                      int64_t n_work);
+int64_t grammar_work(const struct grammar *g); /* Return the steps of work since it was opened. */
 /* Fill the masks of n sequences, in parallel over their grammars and in order within one; pool may
  * be NULL. The caller owns all the grammars. Unlike other work of the pool this may allocate.
  * job.ok: the result of grammar_mask. */
@@ -109,6 +118,9 @@ int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **tok
  * its states must not be used. */
 int grammar_failure(const struct grammar *g, struct err *e);
 size_t grammar_bytes(const struct grammar *g); /* Return the memory that it holds. */
+/* Return true if it failed, or used more than half of its memory or states: a new text should get a
+ * new grammar. */
+bool grammar_worn(const struct grammar *g);
 
 /* Order the tokens of a tokenizer, which is borrowed, for masks. NULL if memory is exhausted. */
 struct grammar_vocab *grammar_vocab_open(const struct tokenizer *t);

@@ -68,6 +68,8 @@ struct machine {
     VEC(uint32_t) due, seen; /* stacks in a closure */
     bool accepts;
     struct arena rows;
+    int64_t late_at; /* exprs_work at which a mask is given up for now; 0: never */
+    bool late;       /* it was: what was found on the way is not a result */
     struct {
         uint64_t *slot; /* owned; open addressing: expression << 32 | tag, + 1 */
         bool *open;     /* owned; by slot */

@@ -14,9 +14,18 @@ enum {
     OPEN_TAGS_MAX = 4,
     ROOM_STATES_MAX = 256,
     NEED_MAX = 8,
-    LOOP_STEPS_MAX = 100
+    LOOP_STEPS_MAX = 100,
+    WALK_NODES = 128, /* look-ups that cost as much as WALK_STEPS steps of other work */
+    WALK_STEPS = 16
 };
 static const uint32_t NO_TAG = UINT32_MAX;
+
+/* Has this mask used its share of work? */
+static bool late(struct machine *m)
+{
+    if (m->late_at && exprs_work(&m->x) > m->late_at) m->late = true;
+    return m->late;
+}
 
 static void set_values(const int32_t *token, uint32_t n, uint64_t *mask)
 {
@@ -81,6 +90,7 @@ static struct place place_at(const struct walker *w, uint32_t e)
 static struct place step(const struct walker *w, struct place p, uint8_t byte)
 {
     struct machine *m = w->m;
+    if (late(m)) return DEAD;
     if (p.is_config) {
         const uint32_t *row = m->config.v[p.id].row;
         uint32_t next = row ? row[byte] : CONFIG_UNKNOWN;
@@ -116,8 +126,9 @@ static void walk(const struct walker *w, const struct trie *t, struct place from
     int depth = 0;
     place[0] = from;
     end[0] = t->n;
-    for (uint32_t i = 0; i < t->n;) {
+    for (uint32_t i = 0, n = 0; i < t->n; n++) {
         const struct trie_node *d = &t->node[i];
+        if (n % WALK_NODES == 0 && (!expr_spend(&w->m->x, WALK_STEPS) || late(w->m))) return;
         while (end[depth] <= i) depth--;
         struct place next = quick_step(w, place[depth], (uint8_t)d->byte);
         if (is_dead(next) || depth + 1 == DEPTH_MAX) {
@@ -191,7 +202,7 @@ static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n
 
 static bool find_all(struct plain_search *s, uint32_t e)
 {
-    const uint32_t *row = expr_row(&s->m->x, e);
+    const uint32_t *row = late(s->m) ? NULL : expr_row(&s->m->x, e);
     uint32_t last = EXPR_EMPTY;
     for (int b = ' '; row && b < 0x80; b++) {
         if (b == '"' || b == '\\' || (row[b] == last && last != EXPR_EMPTY)) continue;
@@ -269,7 +280,7 @@ static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
     }
     for (size_t i = 0; open && i < s.found.n; i++)
         open_put(m, (uint64_t)(s.found.v[i] + 1) << 32 | tag, true);
-    if (!open) open_put(m, key, false);
+    if (!open && !m->late) open_put(m, key, false);
     vec_deinit(&s.found);
     return open && !m->x.failed;
 }
@@ -417,7 +428,7 @@ static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
     }
     if (m->room.n_char[e] == 0) {
         search_room(m, e, out);
-        if (m->x.failed) return false;
+        if (m->x.failed || m->late) return false;
         m->room.n_char[e] = (uint8_t)(out->n_char + 1), m->room.need[e] = (uint8_t)out->need;
     }
     *out = (struct room){.n_char = m->room.n_char[e] - 1, .need = m->room.need[e]};
@@ -483,7 +494,7 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
         walk(&w, &v->closing, from, mask);
     }
     walk(&w, &v->other, from, mask);
-    return !m->x.failed;
+    return !m->x.failed && !m->late;
 }
 
 uint32_t mask_accept(struct machine *m, const struct vocab *v, uint32_t config, int32_t token)

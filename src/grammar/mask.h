@@ -8,7 +8,7 @@
 
 /* Set the bits of the tokens that may continue a text in state `config`; mask [v->n_word] is
  * overwritten. The caller adds the end of the text (machine_accepts). Returns false if it failed
- * (m->x.failed). */
+ * (m->x.failed), or was given up for now (m->late); then the mask is incomplete. */
 bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64_t *mask);
 
 /* Return the config after a token's bytes; CONFIG_DEAD if the token is not allowed. */
