@@ -249,6 +249,12 @@ int64_t time_thread_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+void os_thread_background(void)
+{
+    /* The calling thread on Linux, the process according to POSIX. 10: a tenth of a busy thread's share */
+    setpriority(PRIO_PROCESS, 0, 10);
+}
+
 int64_t time_wall_us(void)
 {
     return clock_us(CLOCK_REALTIME);

@@ -65,6 +65,9 @@ int64_t time_us(void);        /* monotonic                       */
 int64_t time_wall_us(void);   /* since 1970-01-01 UTC            */
 int64_t time_thread_ns(void); /* CPU time of this thread; 0: unknown */
 
+/* Lower the priority of this thread: it computes what no client waits for at once. Advisory. */
+void os_thread_background(void);
+
 uint64_t os_random(void); /* unpredictable; not for results that must be reproducible */
 
 /* Limit the memory that this process plans to use. Afterwards os_memory_bytes returns at most

@@ -123,7 +123,7 @@ bool beam_open(struct group *g, const struct engine *en)
 void beam_pick(struct engine *en, struct seq *s, const float *logits)
 {
     const uint32_t *mask = constraint_mask(s, 0);
-    s->group->beam->failed |= s->constraint && s->n_masked == 0;
+    s->group->beam->failed |= constraint_lacks(s, 0);
     sample_logprobs(en->work, logits, en->vocab.n_vocab, mask, s->token[s->n_token - 1],
                     s->group->beam->n_keep, s->pick);
     s->picked = true;
@@ -272,7 +272,7 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     }
     for (int i = 0; i < n; i++) {
         struct seq *s = &g->seq[place_of[i]];
-        if (s->constraint && !s->constraint->op->accept(s->constraint, go[i]->chosen.id))
+        if (!constraint_accept(s, go[i]->chosen.id))
             g->beam->failed = true;
         put_record(g, s->record + (int64_t)s->n_output * (1 + n_top_of(g)), go[i]);
         s->token[s->n_token++] = go[i]->chosen.id;

@@ -28,33 +28,33 @@ int constraint_open(struct seq *s, struct err *e)
 
 void constraint_close(struct seq *s)
 {
+    deferred_cancel(s->job);
+    s->job = NULL;
     if (s->constraint) s->constraint->op->close(s->constraint);
     s->constraint = NULL;
 }
 
-/* ---- the masks of a step ---- */
+bool constraint_accept(struct seq *s, int32_t token)
+{
+    s->mask_made = CONSTRAINT_LATER;
+    return !s->constraint || s->constraint->op->accept(s->constraint, token);
+}
+
+void constraint_follow(struct seq *s, const struct seq *from)
+{
+    s->mask_made = CONSTRAINT_LATER;
+    if (s->constraint) s->constraint->op->follow(s->constraint, from->constraint);
+}
+
+/* ---- work for several sequences ---- */
 
 struct fill {
     struct seq **v;
     int n;
+    void (*one)(struct seq *s);
 };
 
-/* Fill the mask of each row that picks; from the second row on, after the draft's tokens before
- * it. */
-static void fill_one(struct seq *s)
-{
-    const struct constraint_ops *op = s->constraint->op;
-    int n_accepted = 0;
-    s->n_masked = 0;
-    while (op->mask(s->constraint, s->mask + (size_t)s->n_masked * s->n_mask_word)) {
-        if (++s->n_masked == s->n_pick) break;
-        if (!op->accept(s->constraint, s->draft[n_accepted])) break;
-        n_accepted++;
-    }
-    if (n_accepted > 0) op->rollback(s->constraint, n_accepted);
-}
-
-/* Constraints with equal `shared` are filled in the chunk of the first of them. */
+/* Constraints with equal `shared` are handled in the chunk of the first of them. */
 static void fill_chunk(void *ctx, int chunk, int worker)
 {
     const struct fill *f = ctx;
@@ -62,21 +62,101 @@ static void fill_chunk(void *ctx, int chunk, int worker)
     (void)worker;
     for (int i = 0; i < chunk && shared; i++)
         if (f->v[i]->constraint->shared == shared) return;
-    fill_one(f->v[chunk]);
+    f->one(f->v[chunk]);
     for (int i = chunk + 1; i < f->n && shared; i++)
-        if (f->v[i]->constraint->shared == shared) fill_one(f->v[i]);
+        if (f->v[i]->constraint->shared == shared) f->one(f->v[i]);
+}
+
+/* Call `one` for en->constrained [n]. */
+static void fill_all(struct engine *en, int n, void (*one)(struct seq *s))
+{
+    struct fill f = {en->constrained, n, one};
+    if (en->executor.pool && n > 1)
+        pool_run(en->executor.pool, fill_chunk, &f, n);
+    else
+        for (int i = 0; i < n; i++) fill_chunk(&f, i, 0);
+}
+
+/* ---- before a step ---- */
+
+static void try_one(struct seq *s)
+{
+    s->mask_made = s->constraint->op->mask_within(s->constraint, s->mask, CONSTRAINT_STEP_WORK);
+}
+
+static bool lacks_mask(const struct seq *s)
+{
+    return s->constraint && s->constraint->op->mask_within && s->mask_made == CONSTRAINT_LATER;
+}
+
+bool constraint_waits(const struct engine *en, const struct seq *s)
+{
+    return s->constraint && (s->job || deferred_uses(en, s->constraint->shared));
+}
+
+bool constraint_prepare(struct engine *en)
+{
+    bool worked = deferred_collect(en);
+    int n = 0;
+    for (int i = 0; i < en->n_running; i++) {
+        struct seq *s = en->running[i];
+        if (lacks_mask(s) && !s->padding && !constraint_waits(en, s)) en->constrained[n++] = s;
+    }
+    fill_all(en, n, try_one);
+    for (int i = 0; i < n; i++) {
+        struct seq *s = en->constrained[i];
+        if (s->mask_made == CONSTRAINT_LATER && deferred_put(en, s)) worked |= !en->started;
+    }
+    return worked;
+}
+
+bool constraint_admit(const struct engine *en, struct seq *s)
+{
+    if (constraint_waits(en, s)) return false;
+    if (lacks_mask(s)) try_one(s);
+    return !lacks_mask(s);
+}
+
+/* ---- the masks of a step ---- */
+
+/* Fill the mask of each row that picks; from the second row on, after the draft's tokens before
+ * it. The rest of a draft whose masks need too much work is rejected. */
+static void fill_one(struct seq *s)
+{
+    struct constraint *c = s->constraint;
+    int n_accepted = 0;
+    for (; s->n_masked < s->n_pick; s->n_masked++) {
+        uint32_t *mask = s->mask + (size_t)s->n_masked * s->n_mask_word;
+        if (s->n_masked > 0 && !c->op->accept(c, s->draft[n_accepted])) break;
+        n_accepted += s->n_masked > 0;
+        bool made = s->n_masked > 0 && c->op->mask_within
+                        ? c->op->mask_within(c, mask, CONSTRAINT_STEP_WORK) == CONSTRAINT_MADE
+                        : c->op->mask(c, mask);
+        if (!made) break;
+    }
+    if (n_accepted > 0) c->op->rollback(c, n_accepted);
 }
 
 void constraint_masks(struct engine *en, struct seq **v, int n)
 {
-    struct fill f = {v, 0};
-    for (int i = 0; i < n; i++)
-        if (v[i]->constraint && v[i]->n_pick > 0) en->constrained[f.n++] = v[i];
-    f.v = en->constrained;
-    if (en->executor.pool && f.n > 1)
-        pool_run(en->executor.pool, fill_chunk, &f, f.n);
-    else
-        for (int i = 0; i < f.n; i++) fill_chunk(&f, i, 0);
+    int n_fill = 0;
+    for (int i = 0; i < n; i++) {
+        struct seq *s = v[i];
+        s->n_masked = s->mask_made == CONSTRAINT_MADE;
+        if (s->constraint && s->n_masked < s->n_pick && s->mask_made != CONSTRAINT_FAILED)
+            en->constrained[n_fill++] = s;
+    }
+    fill_all(en, n_fill, fill_one);
+}
+
+bool constraint_lacks(const struct seq *s, int i)
+{
+    return s->constraint && i >= s->n_masked;
+}
+
+bool constraint_defers(const struct seq *s, int i)
+{
+    return constraint_lacks(s, i) && s->constraint->op->mask_within;
 }
 
 const uint32_t *constraint_mask(const struct seq *s, int i)

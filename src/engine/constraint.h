@@ -21,9 +21,13 @@
 
 struct constraint;
 
-/* mask, accept and rollback run on any worker of the pool, one call at a time for all constraints
- * with equal `shared`. fork and close run on any thread, concurrently with the rest. follow and
- * forced run on the engine's thread. */
+enum constraint_made { CONSTRAINT_LATER, CONSTRAINT_MADE, CONSTRAINT_FAILED };
+/* work that a step does for one mask: about a millisecond */
+enum { CONSTRAINT_STEP_WORK = 60000 };
+
+/* mask, mask_within, accept and rollback run on any worker of the pool or on the thread of deferred.c,
+ * one call at a time for all constraints with equal `shared`. fork and close run on any thread,
+ * concurrently with the rest. follow and forced run on the engine's thread. */
 struct constraint_ops {
     /* Return a new constraint in the same state; NULL if there is no memory. */
     struct constraint *(*fork)(const struct constraint *c);
@@ -33,6 +37,10 @@ struct constraint_ops {
     /* Set the bits of the tokens that may come next, mask u32 [ceil(n_vocab / 32)], overwritten.
      * false: it failed, which ends the sequence. */
     bool (*mask)(struct constraint *c, uint32_t *mask);
+    /* Do what mask does if about n_work units of work suffice. LATER: they do not; the mask is
+     * undefined, and another call needs less. The mask does not depend on n_work. NULL: mask is
+     * quick. */
+    enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Returns false, without a change, if the token is not allowed or the
      * constraint failed. */
     bool (*accept)(struct constraint *c, int32_t token);

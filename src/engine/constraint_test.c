@@ -141,3 +141,64 @@ TEST(min_tokens_lengthen_no_text_that_its_constraint_completed)
     EXPECT(n_short > 5);
     scripted_close(&s);
 }
+
+/* Masks that need more than a step's work: the same tokens, and other sequences go on meanwhile. */
+TEST(slow_masks_are_waited_for_by_their_sequences_only)
+{
+    struct scripted s;
+    struct scripted_answer quick, slow;
+    struct err e;
+    struct script_shared shared = {.slow = true};
+    scripted_open(&s, &e);
+    for (int how = 0; how < 4; how++) {
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            struct scripted_answer *a[] = {&quick, &slow};
+            for (int k = 0; k < 2; k++) {
+                struct request *r = scripted_request(&s, seed, 0);
+                r->n = how == 1 ? 3 : 1;
+                r->beam_width = how == 2 ? 2 : 0;
+                if (how == 3) r->params.n_logprob = 0; /* forced tokens are drafts */
+                r->constraint->op->close(r->constraint);
+                r->constraint = script_open(seed, k ? &shared : NULL, 0);
+                scripted_run(&s, r, a[k]);
+            }
+            EXPECT_INT(slow.done.finish, quick.done.finish);
+            for (int i = 0; i < (how == 1 ? 3 : 1); i++) {
+                EXPECT_INT(slow.n[i], quick.n[i]);
+                EXPECT(memcmp(slow.token[i], quick.token[i], sizeof quick.token[i]) == 0);
+            }
+        }
+    }
+    EXPECT(atomic_load(&shared.n_late) > 100);
+    EXPECT(!shared.wrong);
+    EXPECT_INT(pages_n_free(s.engine->pages), 200);
+    scripted_close(&s);
+}
+
+/* The same with the engine's threads, and clients that leave. */
+TEST(slow_masks_are_made_by_a_thread)
+{
+    enum { N = 24 };
+    struct scripted s;
+    struct err e;
+    struct event ev;
+    struct script_shared shared[2] = {{.slow = true}, {.slow = true}};
+    int n_done = 0, n_token = 0;
+    scripted_open(&s, &e);
+    NEED_OK(engine_start(s.engine, &e), &e);
+    for (int i = 0; i < N; i++) {
+        struct request *r = scripted_request(&s, 100 + (uint64_t)i, 0);
+        r->constraint->op->close(r->constraint);
+        r->constraint = script_open((uint64_t)i, &shared[i % 2], 0);
+        uint64_t id = r->id;
+        NEED_OK(engine_submit(s.engine, r, &e), &e);
+        if (i % 5 == 4) engine_cancel(s.engine, id);
+    }
+    while (n_done < N && queue_pop(s.queue, &ev, 20 * 1000 * 1000)) {
+        n_done += ev.kind == EVENT_DONE;
+        n_token += ev.kind == EVENT_TOKEN;
+    }
+    EXPECT_INT(n_done, N);
+    EXPECT(n_token > N && !shared[0].wrong && !shared[1].wrong);
+    scripted_close(&s);
+}

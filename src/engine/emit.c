@@ -156,7 +156,7 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
         s->stop_id = p->id;
         return;
     }
-    if (s->constraint && !s->constraint->op->accept(s->constraint, p->id)) {
+    if (!constraint_accept(s, p->id)) {
         fail(en, s);
         return;
     }
@@ -199,14 +199,14 @@ static bool is_accepted(const struct seq *s, int i, int pos)
 static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const float *logits)
 {
     struct group *g = s->group;
-    if (!is_accepted(s, i, pos)) return false;
+    if (!is_accepted(s, i, pos) || (i > 0 && constraint_defers(s, i))) return false;
     s->n_kv = pos + 1;
     if (i > 0) state_adopt(en, s, i);
     if (g->beam) {
         beam_pick(en, s, logits);
         return true;
     }
-    if (s->constraint && i >= s->n_masked) {
+    if (constraint_lacks(s, i)) {
         fail(en, s);
         if (!g->forked) group_fail(en, g);
         return false;

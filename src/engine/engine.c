@@ -28,6 +28,8 @@ static void take_message(struct engine *en, const struct message *m)
     case MESSAGE_CANCEL:
         sched_cancel(en, m->request_id, m->choice);
         break;
+    case MESSAGE_MASK:
+        break;
     case MESSAGE_RESET_PREFIX_CACHE:
         pages_clear(en->pages);
         if (en->states) pages_clear(en->states);
@@ -233,6 +235,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     en->inbox = queue_open((size_t)d.queue_max * 2, sizeof(struct message));
     if (rc == 0 && !en->inbox)
         rc = err_memory(e, "the engine's inbox", (unsigned long long)d.queue_max * 48);
+    if (rc == 0) rc = deferred_open(&en->deferred, 2 * x->limits->n_seq, en->inbox, e);
     if (rc != 0) {
         engine_close(en);
         return rc;
@@ -280,6 +283,7 @@ void engine_close(struct engine *en)
     struct message m;
     while (en->inbox && queue_pop(en->inbox, &m, 0))
         if (m.kind == MESSAGE_SUBMIT) group_close(m.group);
+    deferred_close(en->deferred);
     drop_all(en);
     record_close(en);
     queue_close(en->inbox);

@@ -7,6 +7,7 @@
  *   portion.c     limits of one holder's rows and places while other holders are active
  *   hold.c        pages of a sequence: prefixes, growth, copy on write, preemption, swapping
  *   constraint.c  masks of the tokens that may come next
+ *   deferred.c        masks that take more work than a step may
  *   draft.c       rows of guesses: several tokens of a sequence in one step
  *   state.c       recurrent state of a sequence
  *   emit.c        logits -> tokens -> events
@@ -64,7 +65,10 @@ struct seq {
     /* [1 + n_draft_max, n_mask_word] of constraint: before each token that this step may pick */
     uint32_t *mask;
     size_t n_mask_word;
-    int n_masked;   /* rows of mask that are filled */
+    int n_masked; /* rows of mask that are filled */
+    /* mask_within of its state, called before the step. MADE: row 0 of mask. LATER: it is not made yet */
+    enum constraint_made mask_made;
+    struct job *job; /* borrowed: makes its mask (deferred.c); NULL: none */
     int32_t *draft; /* [n_draft_max] guessed next tokens: the last n_draft rows of this step */
     int n_draft_max, n_draft;
     int n_fresh;  /* tokens that its last step made, at least 1 */
@@ -158,7 +162,8 @@ struct group {
     struct group *next_ended; /* in engine.ended: n_live is 0 */
 };
 
-enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL, MESSAGE_RESET_PREFIX_CACHE };
+/* MASK: a deferred mask is made */
+enum message_kind { MESSAGE_SUBMIT, MESSAGE_CANCEL, MESSAGE_RESET_PREFIX_CACHE, MESSAGE_MASK };
 struct message {
     enum message_kind kind;
     struct group *group; /* SUBMIT: owned */
@@ -215,6 +220,7 @@ struct engine {
         bool preempted; /* a sequence was preempted: admit none */
         bool idle;      /* no running sequence can continue */
         bool blocked;   /* idle, and running beams wait for waiting ones */
+        bool unmasked;  /* a sequence was admitted whose mask is made in the next step */
         bool deferred;  /* the policy keeps sequences waiting although there may be room */
     } plan;
     struct sample_work *work; /* owned */
@@ -224,6 +230,7 @@ struct engine {
     struct sample_vocab vocab; /* eog owned */
     int32_t *eog;
     struct queue *inbox; /* owned, of struct message */
+    struct deferred *deferred;   /* owned: masks that take longer than a step may */
     struct seq_list waiting;
     struct {
         struct portion *v; /* owned [limits.n_seq]; [n]: the holders of running sequences */
@@ -385,8 +392,20 @@ void state_drop_host(struct engine *en, struct seq *s); /* Release its state in 
 /* Fork the request's constraint, which must exist. */
 int constraint_open(struct seq *s, struct err *e);
 void constraint_close(struct seq *s);
+/* Make the masks of running sequences before the step is planned: each within a step's work, or by
+ * a job (deferred.c). Returns true if a job made progress on this thread. */
+bool constraint_prepare(struct engine *en);
+/* Make the mask of s, which was admitted. Returns false if it needs a job, in the next step. */
+bool constraint_admit(const struct engine *en, struct seq *s);
+/* Return whether s may have no rows in this step: a job may be using its constraint. */
+bool constraint_waits(const struct engine *en, const struct seq *s);
+bool constraint_accept(struct seq *s, int32_t token); /* true if s has none */
+void constraint_follow(struct seq *s, const struct seq *from);
 /* Fill the masks of those of v [n] that pick in this step. */
 void constraint_masks(struct engine *en, struct seq **v, int n);
+bool constraint_lacks(const struct seq *s, int i); /* Return whether the mask before pick i failed. */
+/* Return whether pick i > 0 is left to the next step: its mask may need too much work for this one. */
+bool constraint_defers(const struct seq *s, int i);
 /* Return the mask before pick i; NULL: s has no constraint. */
 const uint32_t *constraint_mask(const struct seq *s, int i);
 /* Return a mask of token alone, in the memory of mask 0. */
@@ -394,6 +413,20 @@ const uint32_t *constraint_mask_of(const struct seq *s, int32_t token);
 int constraint_forced(const struct engine *en, const struct seq *s, int32_t *token, int n);
 /* Return how many of the tokens are allowed one after another. */
 int constraint_allows(struct seq *s, const int32_t *token, int n);
+
+/* ---- deferred.c ---- */
+
+struct job;
+/* n_max: maximum number of jobs */
+int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
+void deferred_close(struct deferred *w); /* NULL is allowed */
+/* Make the mask of s in a job. Returns false if there is no memory or place for it. */
+bool deferred_put(struct engine *en, struct seq *s);
+/* Give the masks that are made to their sequences. Returns true if a job was worked on here. */
+bool deferred_collect(struct engine *en);
+/* Return whether a job uses `shared`, of a constraint. */
+bool deferred_uses(const struct engine *en, const void *shared);
+void deferred_cancel(struct job *j); /* Its sequence ends; NULL is allowed. */
 
 /* ---- draft.c ---- */
 

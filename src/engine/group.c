@@ -17,7 +17,7 @@ void seq_copy(struct seq *child, const struct seq *parent)
     child->first_us = parent->first_us;
     child->last_us = parent->last_us;
     child->n_cached = parent->n_cached;
-    if (child->constraint) child->constraint->op->follow(child->constraint, parent->constraint);
+    constraint_follow(child, parent);
     memcpy(child->token, parent->token, (size_t)parent->n_token * sizeof *child->token);
     memcpy(child->name, parent->name, (size_t)parent->n_name * sizeof *child->name);
 }

@@ -282,7 +282,7 @@ static void rank_running(struct engine *en)
         clear_rows(s);
         s->entity.n_left = seq_n_left(s);
         rank_seq(en, s);
-        s->stalled = s->padding || emit_room(s->group) < emit_events(s, 0, 1);
+        s->stalled = s->padding || emit_room(s->group) < emit_events(s, 0, 1) || constraint_waits(en, s);
         en->plan.n_late += s->late;
         insert(en, s);
     }
@@ -516,7 +516,7 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
         s->entity.n_cached = hold_cached(en, s);
         rank_seq(en, s);
         if (en->plan.blocked) s->rank = 0;
-        s->stalled = emit_room(s->group) < emit_events(s, 0, 1);
+        s->stalled = emit_room(s->group) < emit_events(s, 0, 1) || constraint_waits(en, s);
         if (s->stalled || (en->plan.blocked ? !s->group->forked : portion_barred(en, s))) continue;
         if (!best || ranks_before(s, best)) best = s;
     }
@@ -635,6 +635,8 @@ static void start(struct engine *en, struct seq *s)
     hold_acquire(en, s);
     s->entity.n_left = s->n_token - s->n_kv; /* what was found is not computed and costs nothing */
     seq_run(en, s);
+    s->stalled = !constraint_admit(en, s);
+    en->plan.unmasked |= s->stalled;
     if (!first) return;
     s->sched_us = en->now_us;
     s->n_cached = s->n_kv;
@@ -751,6 +753,7 @@ bool sched_next(struct engine *en)
     end_expired(en);
     end_padding(en);
     bool emitted = end_groups(en);
+    emitted |= constraint_prepare(en);
     rank_running(en);
     portion_begin(en);
     plan_decodes(en);
@@ -763,7 +766,7 @@ bool sched_next(struct engine *en)
     for (int i = 0; i < en->n_running; i++)
         if (en->running[i]->n_row > 0) add_rows(en, en->running[i]);
     end_groups(en); /* of padding sequences that lost their pages, and of refused ones */
-    return en->batch.n_row > 0 || en->batch.n_copy > 0 || emitted;
+    return en->batch.n_row > 0 || en->batch.n_copy > 0 || emitted || en->plan.unmasked;
 }
 
 /* ---- after the step ---- */

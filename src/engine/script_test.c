@@ -70,6 +70,17 @@ static bool script_mask(struct constraint *c, uint32_t *mask)
     return s->fail_at == 0 || s->n < s->fail_at;
 }
 
+/* Slow masks are made at the third to fifth call. */
+static enum constraint_made script_mask_within(struct constraint *c, uint32_t *mask, int64_t n_work)
+{
+    struct script *s = (struct script *)c;
+    struct script_shared *x = s->shared;
+    int64_t need = (int64_t)CONSTRAINT_STEP_WORK << (2 * (s->state >> 20 & 3) + 2);
+    if (x && x->slow && (s->state >> 24 & 3) == 0 && n_work < need)
+        return atomic_fetch_add(&x->n_late, 1), CONSTRAINT_LATER;
+    return script_mask(c, mask) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
+}
+
 static bool script_accept(struct constraint *c, int32_t token)
 {
     struct script *s = (struct script *)c;
@@ -108,6 +119,7 @@ static const struct constraint_ops script_ops = {.fork = script_fork,
                                                  .close = script_close,
                                                  .follow = script_follow,
                                                  .mask = script_mask,
+                                                 .mask_within = script_mask_within,
                                                  .accept = script_accept,
                                                  .rollback = script_rollback,
                                                  .forced = script_forced};

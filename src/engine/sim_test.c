@@ -312,6 +312,7 @@ static void sim_open(struct sim *s, const struct way *w)
 {
     struct err e;
     *s = (struct sim){.way = *w, .rng = w->seed, .fake.now_us = 1000};
+    s->shared[0].slow = s->shared[1].slow = true;
     int n = w->n_page * w->page_rows;
     s->len_max = n < LEN_MAX ? n : LEN_MAX;
     struct fake *f = &s->fake;

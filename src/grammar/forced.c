@@ -24,6 +24,7 @@ static int only_byte(struct machine *m, uint32_t state)
     if (c.accepts) return -1;
     for (int b = 0; b < 256; b++) {
         bool may = false;
+        if (machine_late(m)) return -1;
         for (uint32_t i = 0; i < c.n_thread && !may; i++)
             may = expr_next(&m->x, m->thread.v[c.thread + i].expr, (uint8_t)b) != EXPR_EMPTY;
         if (!may || machine_next(m, state, (uint8_t)b) == CONFIG_DEAD) continue;
@@ -140,6 +141,7 @@ static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
     if (!reserve(g, state)) return err_memory(e, "forced tokens", state);
     const size_t first = g->forced_token.n;
     grammar_forced(g, state, &b);
+    if (g->m->late) return buf_deinit(&b), 0;
     int rc = b.failed ? err_memory(e, "a forced span", SPAN_BYTES_MAX) : tokens_of(g, state, &b, e);
     buf_deinit(&b);
     if (rc == 0)
@@ -148,6 +150,19 @@ static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
     else
         g->forced_token.n = first;
     return rc;
+}
+
+enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64_t n_work)
+{
+    struct err why;
+    if (state < g->cap_forced && g->forced[state].n >= 0) return GRAMMAR_MADE;
+    if (n_work <= 0) return GRAMMAR_LATER;
+    machine_limit(g->m, n_work);
+    int rc = find_tokens(g, state, &why);
+    bool late = g->m->late;
+    machine_limit(g->m, 0);
+    if (rc != 0 || grammar_failure(g, &why) != 0) return GRAMMAR_FAILED;
+    return late ? GRAMMAR_LATER : GRAMMAR_MADE;
 }
 
 int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **token, struct err *e)

@@ -292,10 +292,10 @@ static enum grammar_made mask_within(struct grammar *g, uint32_t state, uint64_t
     struct machine *m = g->m;
     if (state < g->cap_mask && g->mask[state]) return memcpy(mask, g->mask[state], n), GRAMMAR_MADE;
     exprs_resume(&m->x);
-    m->late = false;
-    m->late_at = n_work ? exprs_work(&m->x) + n_work : 0;
-    bool made = make_mask(g, state, mask);
-    return made ? GRAMMAR_MADE : m->late && !m->x.failed ? GRAMMAR_LATER : GRAMMAR_FAILED;
+    machine_limit(m, n_work);
+    bool made = make_mask(g, state, mask), late = m->late && !m->x.failed;
+    machine_limit(m, 0);
+    return made ? GRAMMAR_MADE : late ? GRAMMAR_LATER : GRAMMAR_FAILED;
 }
 
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask)

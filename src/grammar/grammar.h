@@ -114,6 +114,8 @@ uint32_t grammar_forced(struct grammar *g, uint32_t state, struct buf *out);
  * still change, as the tokenizer makes them. They are kept by state. *token is borrowed until the next
  * call. Returns their count, 0 if none, or ERR_MEMORY or ERR_LIMIT. */
 int grammar_forced_tokens(struct grammar *g, uint32_t state, const int32_t **token, struct err *e);
+/* Compute what grammar_forced_tokens returns, in about n_work steps at most, as grammar_mask_within. */
+enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64_t n_work);
 /* Return 0, or the failure of the grammar since it was opened (ERR_LIMIT, ERR_MEMORY), after which
  * its states must not be used. */
 int grammar_failure(const struct grammar *g, struct err *e);

@@ -123,6 +123,19 @@ static inline bool machine_accepts(const struct machine *m, uint32_t config)
 
 /* Begin an alternative, then add its symbols, in an expand_fn. Returns false if memory is
  * exhausted. */
+/* Return true if the work for a mask is to be given up for now. */
+static inline bool machine_late(struct machine *m)
+{
+    if (m->late_at && exprs_work(&m->x) > m->late_at) m->late = true;
+    return m->late;
+}
+/* Give up after n_work more steps; 0: never. */
+static inline void machine_limit(struct machine *m, int64_t n_work)
+{
+    m->late = false;
+    m->late_at = n_work ? exprs_work(&m->x) + n_work : 0;
+}
+
 bool alts_begin(struct alts *a);
 bool alts_add(struct alts *a, enum symbol_kind kind, uint32_t id);
 bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg);

@@ -20,13 +20,6 @@ enum {
 };
 static const uint32_t NO_TAG = UINT32_MAX;
 
-/* Has this mask used its share of work? */
-static bool late(struct machine *m)
-{
-    if (m->late_at && exprs_work(&m->x) > m->late_at) m->late = true;
-    return m->late;
-}
-
 static void set_values(const int32_t *token, uint32_t n, uint64_t *mask)
 {
     for (uint32_t i = 0; i < n; i++) mask[token[i] >> 6] |= 1ull << (token[i] & 63);
@@ -90,7 +83,7 @@ static struct place place_at(const struct walker *w, uint32_t e)
 static struct place step(const struct walker *w, struct place p, uint8_t byte)
 {
     struct machine *m = w->m;
-    if (late(m)) return DEAD;
+    if (machine_late(m)) return DEAD;
     if (p.is_config) {
         const uint32_t *row = m->config.v[p.id].row;
         uint32_t next = row ? row[byte] : CONFIG_UNKNOWN;
@@ -128,7 +121,8 @@ static void walk(const struct walker *w, const struct trie *t, struct place from
     end[0] = t->n;
     for (uint32_t i = 0, n = 0; i < t->n; n++) {
         const struct trie_node *d = &t->node[i];
-        if (n % WALK_NODES == 0 && (!expr_spend(&w->m->x, WALK_STEPS) || late(w->m))) return;
+        if (n % WALK_NODES == 0 && (!expr_spend(&w->m->x, WALK_STEPS) || machine_late(w->m)))
+            return;
         while (end[depth] <= i) depth--;
         struct place next = quick_step(w, place[depth], (uint8_t)d->byte);
         if (is_dead(next) || depth + 1 == DEPTH_MAX) {
@@ -202,7 +196,7 @@ static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n
 
 static bool find_all(struct plain_search *s, uint32_t e)
 {
-    const uint32_t *row = late(s->m) ? NULL : expr_row(&s->m->x, e);
+    const uint32_t *row = machine_late(s->m) ? NULL : expr_row(&s->m->x, e);
     uint32_t last = EXPR_EMPTY;
     for (int b = ' '; row && b < 0x80; b++) {
         if (b == '"' || b == '\\' || (row[b] == last && last != EXPR_EMPTY)) continue;

@@ -68,7 +68,8 @@ static bool same_options(const struct grammar_options *a, const struct grammar_o
            a->no_additional == b->no_additional && a->plain_numbers == b->plain_numbers &&
            a->vocab == b->vocab && same_text(a->start, b->start) && !a->import && !b->import &&
            l->n_text_max == k->n_text_max && l->n_byte_max == k->n_byte_max &&
-           l->n_state_max == k->n_state_max && l->us_max == k->us_max;
+           l->n_state_max == k->n_state_max && l->us_max == k->us_max &&
+           l->n_work_max == k->n_work_max;
 }
 
 static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
@@ -77,10 +78,10 @@ static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
            (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
 }
 
-/* Is g the grammar of k, and usable? */
+/* Is g the grammar of k, and fit for another text? */
 static bool is_for(const struct compiled *g, const struct compiled_key *k)
 {
-    return !atomic_load(&g->broken) && same_key(&g->key, k);
+    return !atomic_load(&g->worn) && same_key(&g->key, k);
 }
 
 /* ---- entries ---- */
@@ -108,7 +109,7 @@ struct compiled *compiled_share(struct compiled *g)
 
 void compiled_count(struct compiled *g)
 {
-    if (grammar_failure(g->g, NULL) != 0) atomic_store(&g->broken, true);
+    if (grammar_worn(g->g)) atomic_store(&g->worn, true);
     long long now = (long long)(sizeof *g + g->key.n + g->n_mask / 8 + grammar_bytes(g->g));
     atomic_fetch_add(&g->cache->n_byte, now - atomic_exchange(&g->n_byte, now));
 }
@@ -196,7 +197,8 @@ static int compile(struct compiled *g, struct err *e)
     int rc = grammar_open(&g->g, g->key.kind, g->key.text, g->key.n, &g->key.o, e);
     if (rc != 0) return rc;
     g->first = grammar_begin(g->g);
-    rc = grammar_failure(g->g, e); /* its first state may be too large */
+    if (g->key.o.vocab && grammar_failure(g->g, NULL) == 0) grammar_mask(g->g, g->first, g->mask);
+    rc = grammar_failure(g->g, e); /* its first state or mask may be too large */
     compiled_count(g);
     return rc;
 }

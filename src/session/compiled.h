@@ -20,6 +20,7 @@ struct compiled {
     struct grammar *g; /* owned; used by one thread at a time (constraint.shared) */
     uint32_t first;    /* the state before the text */
     uint64_t *mask; /* owned scratch [ceil(n / 64)], n: the tokenizer's vocabulary or the model's */
+    int64_t owed;   /* held.c: work of steps that was more than their share */
     /* private to compiled.c */
     struct compiled_cache *cache;
     size_t n_mask; /* bits of mask */
@@ -35,7 +36,7 @@ struct compiled {
     struct err why;
     atomic_int n_user; /* constraints, requests that wait, and the cache */
     atomic_llong n_byte;
-    atomic_bool broken; /* grammar_failure: not for further requests */
+    atomic_bool worn; /* grammar_worn: not for further requests */
 };
 
 /* Open a cache of at most n_max entries. byte_max: maximum memory of all grammars, also of those

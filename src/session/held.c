@@ -142,12 +142,41 @@ static bool advance(const struct held *h, struct place *p, int32_t token)
     return true;
 }
 
+/* ---- work in a step ----
+ *
+ * A grammar whose masks keep needing more than PAID_WORK has none made in a step until that is paid:
+ * many sequences with such grammars would make steps long together. */
+
+enum { PAID_WORK = CONSTRAINT_STEP_WORK / 2 };
+
+/* Return how much work the grammar may do in this step for one mask. */
+static int64_t step_begin(struct compiled *of, int64_t n_work)
+{
+    of->owed = of->owed > PAID_WORK ? of->owed - PAID_WORK : 0;
+    return of->owed > 0 ? 0 : n_work;
+}
+
+static void step_end(struct compiled *of, int64_t work_before)
+{
+    of->owed += grammar_work(of->g) - work_before;
+}
+
+/* Find the forced tokens of p's span. */
+static enum grammar_made forced_within(const struct held *h, const struct place *p, int64_t n_work)
+{
+    if (h->base.any_spelling) return GRAMMAR_MADE;
+    return grammar_forced_within(h->of->g, p->span, n_work);
+}
+
 static int held_forced(struct constraint *c, int32_t *token, int n)
 {
     const struct held *h = (const struct held *)c;
     struct place p = h->place;
+    int64_t before = grammar_work(h->of->g), left = h->of->owed > 0 ? 0 : PAID_WORK;
     int i = 0;
-    while (i < n && (token[i] = forced_at(h, &p)) >= 0 && advance(h, &p, token[i])) i++;
+    for (; i < n && forced_within(h, &p, left) == GRAMMAR_MADE; i++)
+        if ((token[i] = forced_at(h, &p)) < 0 || !advance(h, &p, token[i])) break;
+    step_end(h->of, before);
     return i;
 }
 
@@ -178,23 +207,54 @@ static void mask_ends(const struct held *h, uint64_t *mask)
     }
 }
 
-static bool held_mask(struct constraint *c, uint32_t *mask)
+/* Complete the mask of the grammar: the end tokens, and the model's vocabulary. */
+static bool complete_mask(const struct held *h, uint32_t *mask)
 {
-    const struct held *h = (const struct held *)c;
     const int n_vocab = h->words->n_vocab, n_word = (n_vocab + 31) / 32;
-    const int32_t forced = forced_at(h, &h->place);
-    if (forced >= 0) {
-        memset(mask, 0, (size_t)n_word * sizeof *mask);
-        mask[forced / 32] = 1u << forced % 32;
-        return true;
-    }
-    if (forced == FAILED || !grammar_mask(h->of->g, h->place.state, h->of->mask)) return false;
     mask_ends(h, h->of->mask);
     compiled_count(h->of);
     if (grammar_failure(h->of->g, NULL) != 0) return false;
     memcpy(mask, h->of->mask, (size_t)n_word * sizeof *mask);
     if (n_vocab % 32) mask[n_word - 1] &= (1u << n_vocab % 32) - 1;
     return true;
+}
+
+/* Set the mask of a forced token. Returns false if none is forced, or the grammar failed. */
+static bool forced_mask(const struct held *h, uint32_t *mask)
+{
+    const int32_t forced = forced_at(h, &h->place);
+    if (forced < 0) return false;
+    memset(mask, 0, (size_t)(h->words->n_vocab + 31) / 32 * sizeof *mask);
+    mask[forced / 32] = 1u << forced % 32;
+    return true;
+}
+
+static bool held_mask(struct constraint *c, uint32_t *mask)
+{
+    const struct held *h = (const struct held *)c;
+    if (forced_mask(h, mask)) return true;
+    return grammar_mask(h->of->g, h->place.state, h->of->mask) && complete_mask(h, mask);
+}
+
+static enum grammar_made mask_within(const struct held *h, uint32_t *mask, int64_t n_work)
+{
+    enum grammar_made made = forced_within(h, &h->place, n_work);
+    if (made != GRAMMAR_MADE || forced_mask(h, mask)) return made;
+    made = grammar_mask_within(h->of->g, h->place.state, h->of->mask, n_work);
+    return made == GRAMMAR_MADE && !complete_mask(h, mask) ? GRAMMAR_FAILED : made;
+}
+
+static enum constraint_made held_mask_within(struct constraint *c, uint32_t *mask, int64_t n_work)
+{
+    const struct held *h = (const struct held *)c;
+    bool in_step = n_work <= CONSTRAINT_STEP_WORK;
+    if (in_step) n_work = step_begin(h->of, n_work);
+    int64_t before = grammar_work(h->of->g);
+    enum grammar_made made = mask_within(h, mask, n_work);
+    if (in_step) step_end(h->of, before);
+    return made == GRAMMAR_MADE    ? CONSTRAINT_MADE
+           : made == GRAMMAR_LATER ? CONSTRAINT_LATER
+                                   : CONSTRAINT_FAILED;
 }
 
 static bool held_accept(struct constraint *c, int32_t token)
@@ -220,6 +280,7 @@ static const struct constraint_ops held_ops = {
     .close = held_close,
     .follow = held_follow,
     .mask = held_mask,
+    .mask_within = held_mask_within,
     .accept = held_accept,
     .rollback = held_rollback,
     .forced = held_forced,
