@@ -272,8 +272,7 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
     }
     for (int i = 0; i < n; i++) {
         struct seq *s = &g->seq[place_of[i]];
-        if (!constraint_accept(s, go[i]->chosen.id))
-            g->beam->failed = true;
+        if (!constraint_accept(s, go[i]->chosen.id)) g->beam->failed = true;
         put_record(g, s->record + (int64_t)s->n_output * (1 + n_top_of(g)), go[i]);
         s->token[s->n_token++] = go[i]->chosen.id;
         emit_count(en, s);

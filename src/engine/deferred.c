@@ -117,7 +117,8 @@ static void *deferred_main(void *arg)
         if (!job_run(j)) continue;
         *at = j->after;
         queue_push(w->done, &j); /* it has room for all jobs */
-        queue_push(w->inbox, &(struct message){.kind = MESSAGE_MASK}); /* full: the engine is awake */
+        queue_push(w->inbox,
+                   &(struct message){.kind = MESSAGE_MASK}); /* full: the engine is awake */
     }
     return NULL;
 }
@@ -153,7 +154,8 @@ static void finish(struct deferred *w, struct job *j)
     if (j->seq) {
         j->seq->job = NULL;
         j->seq->mask_made = j->made;
-        if (j->made == CONSTRAINT_MADE) memcpy(j->seq->mask, j->mask, j->seq->n_mask_word * sizeof *j->mask);
+        if (j->made == CONSTRAINT_MADE)
+            memcpy(j->seq->mask, j->mask, j->seq->n_mask_word * sizeof *j->mask);
     }
     job_close(j);
 }

@@ -69,7 +69,7 @@ struct seq {
     /* mask_within of its state, called before the step. MADE: row 0 of mask. LATER: it is not made yet */
     enum constraint_made mask_made;
     struct job *job; /* borrowed: makes its mask (deferred.c); NULL: none */
-    int32_t *draft; /* [n_draft_max] guessed next tokens: the last n_draft rows of this step */
+    int32_t *draft;  /* [n_draft_max] guessed next tokens: the last n_draft rows of this step */
     int n_draft_max, n_draft;
     int n_fresh;  /* tokens that its last step made, at least 1 */
     bool decodes; /* its rows of this step are decoded ones, not a prompt's */
@@ -229,8 +229,8 @@ struct engine {
     float *flat; /* owned f32 [n_vocab] zeros: logits for picks that a constraint decides alone */
     struct sample_vocab vocab; /* eog owned */
     int32_t *eog;
-    struct queue *inbox; /* owned, of struct message */
-    struct deferred *deferred;   /* owned: masks that take longer than a step may */
+    struct queue *inbox;       /* owned, of struct message */
+    struct deferred *deferred; /* owned: masks that take longer than a step may */
     struct seq_list waiting;
     struct {
         struct portion *v; /* owned [limits.n_seq]; [n]: the holders of running sequences */
@@ -403,7 +403,8 @@ bool constraint_accept(struct seq *s, int32_t token); /* true if s has none */
 void constraint_follow(struct seq *s, const struct seq *from);
 /* Fill the masks of those of v [n] that pick in this step. */
 void constraint_masks(struct engine *en, struct seq **v, int n);
-bool constraint_lacks(const struct seq *s, int i); /* Return whether the mask before pick i failed. */
+bool constraint_lacks(const struct seq *s,
+                      int i); /* Return whether the mask before pick i failed. */
 /* Return whether pick i > 0 is left to the next step: its mask may need too much work for this one. */
 bool constraint_defers(const struct seq *s, int i);
 /* Return the mask before pick i; NULL: s has no constraint. */

@@ -282,7 +282,8 @@ static void rank_running(struct engine *en)
         clear_rows(s);
         s->entity.n_left = seq_n_left(s);
         rank_seq(en, s);
-        s->stalled = s->padding || emit_room(s->group) < emit_events(s, 0, 1) || constraint_waits(en, s);
+        s->stalled =
+            s->padding || emit_room(s->group) < emit_events(s, 0, 1) || constraint_waits(en, s);
         en->plan.n_late += s->late;
         insert(en, s);
     }

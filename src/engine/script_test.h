@@ -11,7 +11,7 @@ struct script_shared {
     _Atomic int n_inside; /* calls of mask in progress */
     _Atomic int64_t n_mask;
     const char *_Atomic wrong; /* NULL: no error */
-    bool slow; /* some of its masks need more work than a step's */
+    bool slow;                 /* some of its masks need more work than a step's */
     _Atomic int64_t n_late;
 };
 

@@ -46,7 +46,8 @@ static const struct request_case questions[] = {
     {"load", "GET", "/load", NULL},
 };
 #define PERSON                                                                                     \
-    "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"maxLength\":6},\"age\":" \
+    "{\"$comment\":\"@0000\",\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\","   \
+    "\"maxLength\":6},\"age\":"                                                                    \
     "{"                                                                                            \
     "\"type\":\"integer\",\"minimum\":0,\"maximum\":150},\"tags\":{\"type\":\"array\",\"items\":{" \
     "\"enum\":[\"a\",5,null]},\"maxItems\":2}},\"required\":[\"name\",\"age\"],"                   \
@@ -65,10 +66,11 @@ static const struct request_case held[] = {
      "\"max_tokens\":12,\"response_format\":{\"type\":\"json_object\"}}"},
     {"completion held to an expression", "POST", "/v1/completions",
      "{\"prompt\":[\"Once\",\"x\"],\"max_tokens\":12,\"seed\":1,\"logprobs\":1,"
-     "\"guided_regex\":\" ?[A-Z][a-z]{0,12} is (one|two|[0-9]{1,3})\"}"},
+     "\"guided_regex\":\"(?:){@0000} ?[A-Z][a-z]{0,12} is (one|two|[0-9]{1,3})\"}"},
     {"completion held to a grammar", "POST", "/v1/completions",
      "{\"prompt\":\"Once\",\"max_tokens\":12,\"temperature\":0,\"use_beam_search\":true,\"n\":2,"
-     "\"grammar\":\"root ::= \\\"(\\\" item* \\\")\\\"\\nitem ::= root | [a-c]+ \\\", \\\"\"}"},
+     "\"grammar\":\"# @0000\\nroot ::= \\\"(\\\" item* \\\")\\\"\\nitem ::= root | [a-c]+ \\\", "
+     "\\\"\"}"},
 };
 enum {
     N_QUESTION = sizeof questions / sizeof questions[0],
@@ -99,6 +101,23 @@ static void blame(const struct request_case *q, const char *how, uint64_t n, con
               (unsigned long long)n, when, h->status, h->text.data ? h->text.data : "");
 }
 
+/* Post q as another constraint than ever before, of the same texts: a compiled one would be found. */
+static void post_fresh(const struct host *h, const struct request_case *q, struct response *out)
+{
+    static unsigned n = 9999;
+    static char body[1024];
+    struct request_case mine = *q;
+    char digits[16];
+    if (q->body && strlen(q->body) < sizeof body) {
+        if (++n == 100000) n = 10000;
+        snprintf(digits, sizeof digits, "%05u", n);
+        memcpy(body, q->body, strlen(q->body) + 1);
+        mine.body = body;
+        for (char *at = body; (at = strchr(at, '@')); at++) memcpy(at, digits, 5);
+    }
+    host_post(h, &mine, out);
+}
+
 /* One request with a failure in it, and one without. */
 static uint64_t post_failing(const struct host *h, const struct request_case *q, const char *how,
                              uint64_t n, uint64_t count, const struct response *want,
@@ -106,9 +125,9 @@ static uint64_t post_failing(const struct host *h, const struct request_case *q,
 {
     struct response got = {0}, after = {0};
     alloc_fail(n, count);
-    host_post(h, q, &got);
+    post_fresh(h, q, &got);
     uint64_t n_allocation = alloc_fail_end();
-    host_post(h, q, &after);
+    post_fresh(h, q, &after);
     t->n++;
     if (same(&got, want))
         t->n_same++;
@@ -130,7 +149,7 @@ static void sweep(const struct host *h, const struct request_case *q, uint64_t c
     struct response want = {0};
     struct tally t = {0};
     for (int i = 0; i < 2; i++)
-        host_post(h, q, &want); /* what is allocated once in a life is there */
+        post_fresh(h, q, &want); /* what is allocated once in a life is there */
     if (want.status != 200) blame(q, how, 0, "at rest: ", &want);
     for (uint64_t n = 0; n < N_MOST; n += step)
         if (post_failing(h, q, how, n, count, &want, &t) <= n) break;
