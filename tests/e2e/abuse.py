@@ -68,13 +68,13 @@ def abuse(server, n_malformed):
 
 
 def over_tcp():
-    """bad clients over TCP hurt nobody, and leave nothing behind"""
+    """bad clients over TCP harm no other client and leave no resources in use"""
     servers["plain"] = Server(*OPTIONS)
     abuse(servers["plain"], N_MALFORMED)
 
 
 def over_tls():
-    """bad clients over TLS hurt nobody, and leave nothing behind"""
+    """bad clients over TLS harm no other client and leave no resources in use"""
     more = tls_options()
     if not more:
         return "no openssl"
@@ -145,7 +145,7 @@ def slow_loris_on(*options):
 
 
 def slow_loris():
-    """heads, bodies and handshakes that drip get 408 in time, and hold nobody up"""
+    """slow heads, bodies and handshakes get 408 in time and delay no other client"""
     slow_loris_on()
     if tls_options():
         slow_loris_on(*tls_options())

@@ -23,4 +23,4 @@ check 'f32 activations on one thread, with a past' '[ $? = 0 ] && json "o[\"acti
 "$QUOTH" bench pool -r 10 --json >out 2>err
 check 'the threads' '[ $? = 0 ] && grep -q "meet, spinning" out && grep -q "busy on CPU" out'
 "$QUOTH" run --shape tiny -t 1000 --raw -n 2 hello >out 2>err
-check 'more threads than CPUs are said to be fewer' '[ $? = 0 ] && grep -q "this process may use" err'
+check 'more threads than CPUs give a warning' '[ $? = 0 ] && grep -q "this process may use" err'

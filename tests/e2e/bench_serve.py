@@ -387,7 +387,7 @@ def failures():
 
 
 def hostile():
-    """a server whose figures cannot be is asked in words, and its words move no cursor"""
+    """a server with impossible figures gets prompts of words, and its text moves no cursor"""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.say(200, json.dumps({"data": [{"id": "m", "max_model_len": wrong, "meta": {"n_vocab": wrong}}]}))
@@ -451,7 +451,7 @@ def datasets():
 
 
 def lengths():
-    """prompts are as long as asked by whoever counts, and a word a token where nobody does"""
+    """prompts have the requested length by any counter, and a word is a token without one"""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, text=None)
     options = ["--num-prompts", "4", "--random-input-len", "33", "--random-output-len", "2"]
     bench(server, *options)
@@ -469,7 +469,7 @@ def lengths():
 
 
 def reports():
-    """the table is vllm's, files are written, the page has its curves; what the server cannot tell is left out"""
+    """the table is vllm's, files are written, the page has its curves; unknown figures are omitted"""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, marks=False)
     page = os.path.join(TMP, "page.html")
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", server.url + "/v1/", "--num-prompts", "12", "--max-concurrency", "3",
@@ -560,7 +560,7 @@ def high_water():
 
 
 def built():
-    """quoth can ask servers"""
+    """this quoth has an HTTP client"""
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
     return "built without libcurl" if "without libcurl" in out.stderr else None
 

@@ -37,7 +37,7 @@ expect 'a Lark grammar' 0 '<[a-c]{2}>' --grammar list.lark
 expect 'a grammar as text' 0 '<b>' --grammar 'root ::= "<b>"'
 expect 'a choice' 0 'no way|never' --choice 'no way,never'
 expect 'a choice of more' 0 'a, b|c' --choice '["a, b"]' --choice c
-expect 'JSON tells the same' 0 '\{"text":"never",.*"finish_reason":"stop",.*' --choice never --json
+expect 'the JSON output is the same' 0 '\{"text":"never",.*"finish_reason":"stop",.*' --choice never --json
 expect 'what cannot be kept, by its place' 1 'quoth run: --regex: .*byte 4: look-around.*' --regex 'a(?=b)'
 expect 'and of a schema' 1 'quoth run: --json-schema: .*#/items/type: .*' --json-schema '{"items": {"type": "x"}}'
 expect 'and of a grammar' 1 'quoth run: --grammar: .*line 1.*' --grammar 'root ::= ('

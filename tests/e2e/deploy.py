@@ -367,7 +367,7 @@ def refused_by_nginx(nginx):
 
 
 def behind_nginx():
-    """behind nginx streams come token by token, hang-ups are noticed, and its refusals are OpenAI's"""
+    """behind nginx streams come token by token, disconnects are detected, and its errors are OpenAI's"""
     program, pair = nginx_program(), certificate()
     if not program or not pair:
         return "no nginx" if pair else "no openssl"
@@ -404,7 +404,7 @@ def behind_nginx():
 
 
 def health():
-    """quoth health says whether a server is ready, over TCP and a unix socket"""
+    """quoth health reports whether a server is ready, over TCP and a unix socket"""
     def ask(*args):
         r = subprocess.run([QUOTH, "health", *args], capture_output=True, text=True, timeout=60)
         return r.returncode, r.stdout + r.stderr

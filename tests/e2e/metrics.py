@@ -250,7 +250,7 @@ def served_name():
 
 
 def load_report():
-    """a load report comes in the head of answers for which it was asked (ORCA)"""
+    """the head of an answer has a load report if it is requested (ORCA)"""
     name = "endpoint-load-metrics"
     ask = {"endpoint-load-metrics-format": "JSON"}
     fields = {"application_utilization", "cpu_utilization", "mem_utilization", "rps_fractional", "eps"}
@@ -413,7 +413,7 @@ def compare(server, log, mark):
 
 
 def reconcile():
-    """counters agree with the access log and with what clients were told"""
+    """counters agree with the access log and with the clients' answers"""
     n = 10000 if LONG else 150 if SLOW else 600
     log = os.path.join(TMP, "access.jsonl")
     s = Server("--log-format", "json", "--access-log", log)
@@ -474,7 +474,7 @@ def expressions():
 
 
 def dashboard_names():
-    """dashboards, ours and vLLM's, ask for nothing that is not there"""
+    """dashboards, ours and vLLM's, query only metrics that exist"""
     main.ask("POST", "/v1/completions", STORY)
     main.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1})
     until = time.monotonic() + 120  # the machine's peaks are measured while nothing runs

@@ -116,7 +116,7 @@ class Rival:
 
 
 def fair_shares():
-    """keys share the machine by their weights, and one that floods holds nobody up"""
+    """keys share the machine by their weights, and a flooding key delays no other"""
     n = 16 if SLOW else 48
     s = Server("--api-key-file", key_file("sk-a name=a\nsk-b name=b share=3\nsk-c name=c\n"), "--max-num-seqs", "2",
                "--disable-access-log")
@@ -219,7 +219,7 @@ def forged_salts():
 # ---- who does not read, and who wants too much ----
 
 def slow_readers():
-    """who does not read stops being computed for, is cut off in time, and holds nobody up"""
+    """a client that does not read is not computed for, is disconnected in time, and delays no other"""
     s = Server("--timeout-write", "3", "--max-num-seqs", "8", "--disable-access-log")
     want = {"prompt": "Once", "n": 4, "logprobs": 20, "max_tokens": 900, "ignore_eos": True, "stream": True, "temperature": 1}
     try:
@@ -313,7 +313,7 @@ def longest_gap(s, n, most):
 
 
 def long_answers():
-    """a whole answer that takes long to write holds up nobody's stream"""
+    """a long whole answer delays no stream"""
     n = 128
     s, gap = Server("--disable-access-log", "--max-num-seqs", str(n + 16)), 1
     try:
@@ -326,7 +326,7 @@ def long_answers():
 
 
 def much_asked():
-    """small bodies that ask for much, many times over, do not get memory for it before its turn"""
+    """many small bodies that request much get memory only in their turn"""
     many, took = ["a"] * 2048, {}
     for name, refused, body in (
             ("answers", False, {"prompt": many[:512], "n": 128}),

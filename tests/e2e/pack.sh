@@ -45,5 +45,5 @@ fi
 check 'quoth demo runs through without a terminal' '[ $? = 0 ]'
 check 'its story goes on' '[ "$(sed -n "/^A story/,/^A chat/p" demo | wc -w)" -gt 60 ]'
 check 'its tool is called' 'grep -q "get_weather({\"city\": \"Paris\"})" demo'
-check 'its form is JSON with what the sentence says' 'grep "^{" demo | grep Oliver | grep 42 | grep -q Nairobi'
+check 'its form is JSON with the values of the sentence' 'grep "^{" demo | grep Oliver | grep 42 | grep -q Nairobi'
 check 'its report has speeds' 'grep -q "generated at [0-9]" demo'

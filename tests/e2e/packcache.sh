@@ -42,7 +42,7 @@ check 'and finds it right' 'grep -q "\"packed\":\"same\"" got && grep -q "\"wron
 head -c 1000000 "$(the_file)" >short
 cp short "$(the_file)"
 say
-check 'a file that was cut is said and replaced' 'cmp -s want got && grep -q "damaged" err && grep -q "kept for" err'
+check 'a truncated file is reported and replaced' 'cmp -s want got && grep -q "damaged" err && grep -q "kept for" err'
 say
 check 'and then mapped' 'cmp -s want got && grep -q "mapped from" err'
 cp model.gguf copy && mv copy model.gguf

@@ -69,7 +69,7 @@ check 'the same threads' 'grep -q -- "-t 2" quoth.args && grep -q -- "-t 2" a.ar
 peers --keep --peer a=a --batch none
 check 'a table for people' '[ $? = 0 ] && grep -q "^pp512  *0  *900.00  *300.00  *3.000" out && grep -q "quoth / a abc" out'
 peers --keep --json --peer a=a --peer c=c
-check 'a peer that fails is left out, and said' '[ $? = 1 ] && grep -q "illegal instruction" err && grep -q "\"peer\": \"a\"" out'
+check 'a failing peer is omitted and reported' '[ $? = 1 ] && grep -q "illegal instruction" err && grep -q "\"peer\": \"a\"" out'
 peers --max-steal -1 --json --peer a=a
 check 'rounds in a machine that was not ours do not count' '[ $? = 1 ] && [ ! -s out ] && grep -q "does not count" err'
 peers --peer a=nowhere

@@ -95,7 +95,7 @@ def tokenizer_info():
 
 
 def content_types():
-    """forms and plain texts are refused, what `curl -d` says is not"""
+    """forms and plain texts are rejected, the media type of `curl -d` is not"""
     body = json.dumps(STORY)
     for kind, want in (("multipart/form-data; boundary=a", 415), ("text/plain;charset=UTF-8", 415), ("Text/html", 415),
                        ("application/x-www-form-urlencoded", 200), ("application/json; charset=utf-8", 200),
@@ -230,7 +230,7 @@ def tools():
 
 
 def api_keys():
-    """keys are asked for everywhere but at /health, and may be limited; some routes are for administrators"""
+    """keys are required everywhere but at /health, and may be limited; some routes are for administrators"""
     path = os.path.join(TMP, "keys")
     with open(path, "w") as f:
         f.write("# two and one more\nsk-one name=one\nsk-two name=two rate=1\nsk-root name=root role=admin\n")
@@ -348,7 +348,7 @@ def drain():
 
 
 def systemd():
-    """a socket from systemd is used, and readiness is told"""
+    """a socket from systemd is used, and readiness is reported"""
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(os.path.join(TMP, "notify"))
     notify.settimeout(30)
@@ -432,7 +432,7 @@ def openai_client():
 
 
 def described():
-    """answers are as OpenAI's API description says"""
+    """answers conform to OpenAI's API description"""
     if not os.path.exists(os.path.join(DATA, "api", "openapi_subset.json")):
         return "../shared/data/api is not here"
     if not client_python()[0]:
@@ -440,7 +440,7 @@ def described():
 
 
 def recorded():
-    """what a real client once asked of OpenAI is answered"""
+    """recorded requests of OpenAI's client are answered"""
     if not os.path.exists(os.path.join(DATA, "api", "recorded")):
         return "../shared/data/api is not here"
     python, why = client_python()
@@ -455,7 +455,7 @@ def recorded():
 
 
 def reset_prefix_cache():
-    """cached prefixes are forgotten when told to"""
+    """cached prefixes are dropped on request"""
     long = {"prompt": "Once upon a time there was a small mouse that lived in a house. " * 6, "max_tokens": 1}
 
     def cached():
@@ -553,7 +553,7 @@ main = first_server()
 
 
 def stop():
-    """it stops when told to, and nothing was wrong"""
+    """it stops on a signal, without errors in the log"""
     log = main.text()
     main.stop()
     check("error" not in log.lower().replace("error_", ""), log[-400:])

@@ -112,7 +112,7 @@ def echo():
 
 
 def sampling():
-    """each parameter is there: it changes an answer that it should change, and keeps it where it has no say"""
+    """each parameter is there: it changes an answer that it should change, and changes no other"""
     whole = text(complete(max_tokens=40))
     first = client.completions.create(model=model, prompt=ONCE, max_tokens=40, temperature=1, seed=1)
     assert text(first) == text(complete(max_tokens=40, temperature=1, seed=1)) != whole
@@ -263,7 +263,7 @@ def embeddings():
 
 
 def fields():
-    """what cannot be given is refused, never passed over; a field that asks for nothing is fine"""
+    """unsupported fields are rejected, never ignored; an empty field is accepted"""
     later = {"structured_outputs": {"structural_tag": "{}"}, "response_format": {"type": "structural_tag", "format": {}},
              "logprob_token_ids": [1], "return_prompt_text": True, "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1},
              "vllm_xargs": {"a": 1}, "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 4, "watermarking": {"a": 1},

@@ -125,7 +125,7 @@ def measures():
 
 
 def table():
-    """a table for people; a server that puts tokens together is told of, one that fails is left out"""
+    """a table for people; a server that merges tokens is reported, one that fails is omitted"""
     b, c = peer("b", piece=2), peer("c", status=500)
     status, out, err = servers("--keep", "--rounds", "1", "--cases", "one,many", "--peer", f"b={b}/llama-server")
     check(status == 0 and "quoth / b" in out and "4 users at once" in out and "kept" in out, out + err)

@@ -91,7 +91,7 @@ def is_json(schema):
 
 
 def every_field():
-    """every field that asks for a constraint, in both endpoints, whole and streamed"""
+    """every field of a constraint, in both endpoints, whole and streamed"""
     def among(text):
         return text in ("yes", "no, never")
     choice, regex, gbnf = ["yes", "no, never"], "[A-Z][a-z]{2,8}: (one|[0-9]{1,4})", 'root ::= "(" [a-c]{1,5} ("," root)? ")"'
@@ -135,7 +135,7 @@ def every_field():
 
 
 def random_weights():
-    """random weights, which say anything, are held too"""
+    """random weights are constrained, too"""
     n = 0
     for seed in range(4 if FEW else 12):
         for schema in OWN:
@@ -249,7 +249,7 @@ def jump_forward():
 
 
 def neighbours():
-    """who asks for nothing gets the same bits beside constraints"""
+    """requests without a constraint have the same bits next to constrained ones"""
     free = {"max_tokens": 60, "temperature": 1, "logprobs": 1}
     alone = [ask(tiny, False, seed=s, **free) for s in range(4)]
     got, failures = [None] * 12, []
@@ -271,7 +271,7 @@ def neighbours():
 
 
 def refusals():
-    """what cannot be kept, or is asked for twice, is refused by its name and place"""
+    """unsupported or repeated constraints are rejected by field and place"""
     bad = {"type": "object", "properties": {"a": {"type": "strin"}}}
     tag = {"type": "tag", "begin": "<n>", "content": {"type": "regex", "pattern": "[0-9]{2}"}, "end": "</n>"}
     for chat in (True, False):
