@@ -89,7 +89,7 @@ static struct grammar *compile(enum grammar_kind kind, const char *text, size_t 
 {
     struct grammar *g = NULL;
     struct err e = {0};
-    if (grammar_open(&g, kind, text, n, &(struct grammar_options){.plain_numbers = true}, &e) != 0)
+    if (grammar_open(&g, kind, text, n, &(struct grammar_options){.plain = true}, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s: %.2000s", e.text, text);
     return g;
 }

@@ -158,6 +158,9 @@ uint32_t expr_tag(struct exprs *x, uint32_t tag);
 /* Return the JSON spellings of the texts of a, which must be valid UTF-8, and the closing quote.
  * Tags of a are reported after the quote. */
 uint32_t expr_string(struct exprs *x, uint32_t a);
+/* As expr_string, but only the plain spelling of each text. EXPR_EMPTY if `a` is not made of single
+ * bytes, sequences and alternatives alone. */
+uint32_t expr_literal(struct exprs *x, uint32_t a);
 /* Return digits, or digits . digits, whose value is a multiple of m / 10^scale. */
 uint32_t expr_multiple(struct exprs *x, struct divisor d);
 /* A number in scientific notation is an expr_mantissa and an expr_exponent. */

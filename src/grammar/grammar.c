@@ -99,7 +99,7 @@ static struct schema_options schema_options(const struct grammar_options *o)
     return (struct schema_options){.any_order = o->any_order,
                                    .no_white_space = o->no_white_space,
                                    .no_additional = o->no_additional,
-                                   .plain_numbers = o->plain_numbers,
+                                   .plain = o->plain,
                                    .check_format = true,
                                    .draft = DRAFT_2020};
 }

@@ -60,8 +60,9 @@ struct grammar_options {
     bool any_order;
     bool no_white_space; /* JSON without white space between tokens */
     bool no_additional;  /* additionalProperties is false if it is absent */
-    bool
-        plain_numbers; /* JSON numbers in their usual spelling if there is a choice: integers without a point, at most 19 + 17 digits */
+    /* JSON in its usual spelling if there is a choice: integers without a point, numbers of at most
+     * 19 + 17 digits; names and constant strings without needless escapes */
+    bool plain;
     struct grammar_limits limits;
     const struct grammar_vocab
         *vocab; /* borrowed; for token names in grammars, and for masks; NULL: none of these */

@@ -89,7 +89,7 @@ struct schema_options {
     bool
         no_white_space; /* JSON without white space between tokens; else with the usual white space */
     bool no_additional; /* additionalProperties is false if it is absent */
-    bool plain_numbers; /* in their usual spelling, if there is a choice */
+    bool plain;         /* in their usual spelling, if there is a choice */
     bool check_format;  /* `format` is an assertion for the supported formats */
     enum draft draft;   /* used if there is no $schema */
 };
@@ -207,8 +207,9 @@ struct form_plan {
     VEC(bool) name_required;
     VEC(struct name_class) other; /* all other names, by their languages */
     uint32_t n_item;              /* items from here on have equal conditions */
-    uint32_t
-        names; /* expression: all names with their tags, in a JSON string; NONE: not made yet */
+    /* expressions, NONE if not made yet: all names with their tags, in a JSON string; those of `name`
+     * in their plain spelling */
+    uint32_t names, plain_names;
 };
 struct name_class {
     uint32_t lang, set, witness; /* witnesses: bits of form.witness that may be found here */
@@ -261,7 +262,9 @@ struct moves {
     size_t n, cap;
 };
 bool state_moves(struct schema *s, uint32_t state, struct moves *out);
-uint32_t form_names(struct schema *s, uint32_t form);
+/* Return the expression of the names of a form. known_only: no name of a class is possible, so with
+ * opt.plain each is a constant. */
+uint32_t form_names(struct schema *s, uint32_t form, bool known_only);
 bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name);
 
 /* schema_rule.c */

@@ -160,7 +160,7 @@ static bool plan_array(struct schema *s, const struct form *f, struct form_plan 
 
 bool plan_form(struct schema *s, uint32_t form)
 {
-    struct form_plan p = {.names = NONE};
+    struct form_plan p = {.names = NONE, .plain_names = NONE};
     struct form *f = &s->form.v[form];
     bool ok = f->is_object ? plan_object(s, f, &p) : plan_array(s, f, &p);
     s->plan.v[form] = p; /* owned by s now, complete or not */
@@ -326,12 +326,14 @@ static uint32_t all_tags(struct schema *s, uint32_t index, uint32_t bits)
     }
 }
 
-uint32_t form_names(struct schema *s, uint32_t form)
+uint32_t form_names(struct schema *s, uint32_t form, bool known_only)
 {
     struct exprs *x = &s->m.x;
     const struct form_plan *p = &s->plan.v[form];
-    if (p->names != NONE) return p->names;
-    uint32_t n = (uint32_t)(p->name.n + p->other.n), *v = malloc((n + 1) * sizeof *v);
+    const bool plain = known_only && s->opt.plain;
+    uint32_t kept = plain ? p->plain_names : p->names;
+    if (kept != NONE) return kept;
+    uint32_t n = (uint32_t)(p->name.n + (plain ? 0 : p->other.n)), *v = malloc((n + 1) * sizeof *v);
     if (!v) return schema_no_memory(s), EXPR_EMPTY;
     for (uint32_t i = 0; i < n; i++) {
         bool known = i < p->name.n;
@@ -340,11 +342,13 @@ uint32_t form_names(struct schema *s, uint32_t form)
                  index = known ? i : NAMES_MAX + i - (uint32_t)p->name.n;
         uint32_t bits = known ? witnesses_of(s, &s->form.v[form], name, 0) : c->witness;
         uint32_t lang = known ? expr_bytes(x, s->name.v[name], s->name_n.v[name]) : c->lang;
+        if (plain) lang = expr_literal(x, lang);
         v[i] = expr_cat(x, lang, all_tags(s, index, bits));
     }
-    uint32_t e = expr_string(x, expr_or_list(x, v, n));
+    uint32_t e = expr_or_list(x, v, n);
     free(v);
-    return s->plan.v[form].names = e;
+    if (plain) return s->plan.v[form].plain_names = e;
+    return s->plan.v[form].names = expr_string(x, e);
 }
 
 /* ---- which states and sets have a value ---- */

@@ -112,6 +112,14 @@ uint32_t schema_choose(void *front, uint32_t rule, uint32_t tag)
     return NO_RULE;
 }
 
+/* Return whether every move is a member with a name of the form, none with another name. */
+static bool known_only(const struct moves *m)
+{
+    bool known = true;
+    for (size_t i = 0; i < m->n; i++) known = known && m->v[i].tag < member_tag(NAMES_MAX, 0);
+    return known;
+}
+
 static bool expand_members(struct schema *s, uint32_t rule, uint32_t state, bool first,
                            struct alts *out)
 {
@@ -123,7 +131,7 @@ static bool expand_members(struct schema *s, uint32_t rule, uint32_t state, bool
     if (ok && m.n > 0) {
         uint32_t quote = expr_bytes(x, "\"", 1),
                  head = first ? quote : expr_cat(x, punct(s, ","), quote);
-        uint32_t names = form_names(s, s->state.v[state].form);
+        uint32_t names = form_names(s, s->state.v[state].form, known_only(&m));
         ok = alts_begin(out) && alts_add_choice(out, expr_cat(x, head, names), rule);
     }
     vec_deinit(&m);

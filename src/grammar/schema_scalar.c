@@ -386,9 +386,11 @@ uint32_t set_scalar(struct schema *s, uint32_t set)
     uint32_t number = lang_set(s, set, T_NUMBER), text = lang_set(s, set, T_STRING);
     /* where every number may come, any way to write an exponent is fine */
     if (number == lang_universe(s, T_NUMBER)) number = expr_or(x, number, number_exponent(x));
-    if (s->opt.plain_numbers && number != EXPR_EMPTY) number = plain_number(s, number);
+    if (s->opt.plain && number != EXPR_EMPTY) number = plain_number(s, number);
     if (!expr_alive(x, text)) text = EXPR_EMPTY;
+    uint32_t constant = s->opt.plain ? expr_literal(x, text) : EXPR_EMPTY;
     uint32_t all[] = {lang_set(s, set, T_NULL), lang_set(s, set, T_BOOL), number,
-                      expr_cat(x, expr_bytes(x, "\"", 1), expr_string(x, text))};
+                      expr_cat(x, expr_bytes(x, "\"", 1),
+                               constant == EXPR_EMPTY ? expr_string(x, text) : constant)};
     return expr_or_list(x, all, 4);
 }

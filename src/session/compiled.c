@@ -65,8 +65,8 @@ static bool same_options(const struct grammar_options *a, const struct grammar_o
 {
     const struct grammar_limits *l = &a->limits, *k = &b->limits;
     return a->any_order == b->any_order && a->no_white_space == b->no_white_space &&
-           a->no_additional == b->no_additional && a->plain_numbers == b->plain_numbers &&
-           a->vocab == b->vocab && same_text(a->start, b->start) && !a->import && !b->import &&
+           a->no_additional == b->no_additional && a->plain == b->plain && a->vocab == b->vocab &&
+           same_text(a->start, b->start) && !a->import && !b->import &&
            l->n_text_max == k->n_text_max && l->n_byte_max == k->n_byte_max &&
            l->n_state_max == k->n_state_max && l->us_max == k->us_max &&
            l->n_work_max == k->n_work_max;

@@ -299,7 +299,7 @@ int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, 
     if (tokenizer_joins(w->t))
         return err_set(e, ERR_UNSUPPORTED,
                        "constraints: not supported yet for tokens that are words joined by spaces");
-    mine.plain_numbers = true;
+    mine.plain = true;
     mine.vocab = vocab_of(w);
     if (!mine.vocab) return err_memory(e, "a vocabulary", 0);
     int rc = compiled_get(&g, w->compiled, kind, text, n, &mine,

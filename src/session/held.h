@@ -28,7 +28,7 @@ void words_close(struct words *w); /* w may be NULL; not while a constraint exis
 
 /* Compile n bytes of a constraint on the calling thread, within o->limits; ends early when
  * base/cancel.h's flag is set. *out is owned by the caller and closed with op->close. o->vocab and
- * o->plain_numbers are set here. Errors: as grammar_open, and ERR_UNSUPPORTED for a model without
+ * o->plain are set here. Errors: as grammar_open, and ERR_UNSUPPORTED for a model without
  * end tokens. Any thread. */
 int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, const char *text,
               size_t n, const struct grammar_options *o, struct err *e);

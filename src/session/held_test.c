@@ -299,28 +299,51 @@ TEST(held_forces_the_tokenizers_own_tokens)
     }
 }
 
-/* Numbers end if the schema leaves a choice; if it leaves none, they are as required. */
-TEST(held_numbers_are_plain)
+/* Numbers end if the schema leaves a choice; if it leaves none, they are as required. Names and constants
+ * have one spelling, other strings any. */
+TEST(held_json_is_plain)
 {
     static const struct {
         const char *schema, *text;
         bool may;
-    } c[] = {{"{\"type\":\"integer\"}", "42", true},
-             {"{\"type\":\"integer\"}", "42.0", false},
-             {"{\"type\":\"integer\"}", "12345678901234567890", false},
-             {"{\"type\":\"number\"}", "1.50", true},
-             {"{\"type\":\"number\"}", "1.000000000000000000", false},
-             {"{\"type\":\"number\"}", "6.02e+23", true},
-             {"{\"minimum\":0.5,\"maximum\":0.75}", "0.60", true},
-             {"{\"minimum\":0.5,\"maximum\":0.75}", "0.4", false},
-             {"{\"not\":{\"type\":\"integer\"}}", "1.5", true},
-             {"{\"not\":{\"type\":\"integer\"}}", "1.0", false},
-             {"{\"const\":1000000000000000000000}", "1000000000000000000000", true},
-             {"{\"multipleOf\":0.25}", "0.5", true}};
+    } c[] = {
+        {"{\"type\":\"integer\"}", "42", true},
+        {"{\"type\":\"integer\"}", "42.0", false},
+        {"{\"type\":\"integer\"}", "12345678901234567890", false},
+        {"{\"type\":\"number\"}", "1.50", true},
+        {"{\"type\":\"number\"}", "1.000000000000000000", false},
+        {"{\"type\":\"number\"}", "6.02e+23", true},
+        {"{\"minimum\":0.5,\"maximum\":0.75}", "0.60", true},
+        {"{\"minimum\":0.5,\"maximum\":0.75}", "0.4", false},
+        {"{\"not\":{\"type\":\"integer\"}}", "1.5", true},
+        {"{\"not\":{\"type\":\"integer\"}}", "1.0", false},
+        {"{\"const\":1000000000000000000000}", "1000000000000000000000", true},
+        {"{\"multipleOf\":0.25}", "0.5", true},
+        {"{\"const\":\"a/b\"}", "\"a/b\"", true},
+        {"{\"const\":\"a/b\"}", "\"a\\/b\"", false},
+        {"{\"const\":\"a/b\"}", "\"\\u0061/b\"", false},
+        {"{\"const\":\"\\\"\\\\ \\n\\u0001\"}", "\"\\\"\\\\ \\n\\u0001\"", true},
+        {"{\"type\":\"string\",\"enum\":[\"\",\"\u00e9\",\"kind\",\"kin\",1]}", "\"\u00e9\"", true},
+        {"{\"type\":\"string\",\"enum\":[\"\",\"\u00e9\",\"kind\",\"kin\",1]}", "\"\"", true},
+        {"{\"type\":\"string\",\"enum\":[\"\",\"\u00e9\",\"kind\",\"kin\",1]}", "\"kin\"", true},
+        {"{\"type\":\"string\",\"enum\":[\"\",\"\u00e9\",\"kind\",\"kin\",1]}", "\"\\u006bin\"",
+         false},
+        {"{\"type\":\"string\"}", "\"\\u006bind\"", true},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\",\"additionalProperties\":false}",
+         "{\"k\":1}", true},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\",\"additionalProperties\":false}",
+         "{\"\\u006b\":1}", false},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\"}", "{\"\\u006b\":1}", true},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\",\"required\":[\"k\"]}", "{\"\\u006b\":1}",
+         false},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\",\"required\":[\"k\"]}",
+         "{\"k\":1,\"k\\u0061\":1}", true},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\"}", "{\"\\u006c\":1}", true},
+        {"{\"properties\":{\"k\":{}},\"type\":\"object\"}", "{\"ka\":1}", true}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         struct grammar *g;
         struct err e = {0};
-        struct grammar_options o = {.plain_numbers = true};
+        struct grammar_options o = {.plain = true};
         if (grammar_open(&g, GRAMMAR_SCHEMA, c[i].schema, strlen(c[i].schema), &o, &e) != 0) {
             test_fail(__FILE__, __LINE__, "%s: %s", c[i].schema, e.text);
             continue;

@@ -72,7 +72,7 @@ static int walk(struct grammar *g, const struct ids *ids, uint64_t *mask, struct
 static int compile_and_walk(const struct sample *s, const struct ids *ids, uint64_t *mask,
                             struct digest *out, struct err *e)
 {
-    struct grammar_options o = {.plain_numbers = true};
+    struct grammar_options o = {.plain = true};
     struct grammar_vocab *vocab = grammar_vocab_open(tok);
     struct grammar *g = NULL;
     *out = (struct digest){0};
