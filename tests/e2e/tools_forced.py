@@ -6,9 +6,10 @@ jsonschema package if it is available. Schemas: our own, and the functions of BF
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1: more of it."""
 import json
 import os
+import struct
 import subprocess
 
-from server import DATA, FEW, LONG, check, first_server, run
+from server import DATA, FEW, LONG, TMP, check, first_server, run, Server
 from venv_for import python_with
 
 BFCL = os.path.join(DATA, "chat", "tool-schemas", "BFCL_v4_simple_python.json")
@@ -177,6 +178,36 @@ def real_tools():
     check(10 * n > len(lines[::step]) and n_refused < len(lines[::step]) / 10, f"{n} ended, {n_refused} refused of {len(lines[::step])}")
 
 
+def special_marks():
+    """marks that are special tokens, which have no bytes in a grammar"""
+    global tiny
+    root = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf"), "rb") as f:
+        model = bytearray(f.read())
+    at = model.index(b"tokenizer.ggml.tokens") + len("tokenizer.ggml.tokens") + 16  # the type of a list of strings, and its length
+    names = []
+    for _ in range(struct.unpack_from("<Q", model, at - 8)[0]):
+        n = struct.unpack_from("<Q", model, at)[0]
+        names.append(bytes(model[at + 8:at + 8 + n]))
+        at += 8 + n
+    types = model.index(b"tokenizer.ggml.token_type") + len("tokenizer.ggml.token_type") + 16
+    for mark in (b"<tool_call>", b"</tool_call>", b"<think>", b"</think>"):
+        struct.pack_into("<i", model, types + 4 * names.index(mark), 3)  # control
+    path = os.path.join(TMP, "special.gguf")
+    with open(path, "wb") as f:
+        f.write(model)
+    was, tiny = tiny, Server(model=path)
+    n = 0
+    for seed in range(2 if FEW else 6):
+        for thinks in (False, True):
+            more = {"temperature": 1, "seed": seed, "max_tokens": 300, "chat_template_kwargs": {"enable_thinking": thinks}}
+            n += valid(same_streamed(tools=TOOLS, tool_choice="required", **more), SCHEMAS)
+            n += valid(same_streamed(tools=[tool("get_weather", CITY, strict=True)], **more), SCHEMAS, must=False)
+    tiny.stop()
+    tiny = was
+    check(n > 0, "none ended")
+
+
 def refusals():
     """what cannot be enforced is refused by its name and place"""
     bad = {"type": "object", "properties": {"a": {"type": "strin"}}}
@@ -212,4 +243,4 @@ for line in sys.stdin:
     tiny.stop()
 
 
-run([forced, strict, beside, reasoning, real_tools, refusals, validated])
+run([forced, strict, beside, reasoning, real_tools, special_marks, refusals, validated])
