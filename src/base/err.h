@@ -24,7 +24,7 @@ enum {
 
 struct err {
     /* sentence: UTF-8, NUL-terminated, no control characters; "" if nothing failed */
-    char text[480];
+    char text[1000];
     char field[64];            /* field, flag or parameter at fault; "": none */
     size_t field_at;           /* offset of the field's name in text */
     int code;                  /* ERR_*; 0 if nothing failed */

@@ -28,7 +28,7 @@ struct attn_plan {
     int32_t *row, *from, *to; /* [n_row_max] */
 
     int n_piece, n_join;
-    struct attn_piece *piece; /* [piece_max], pieces of a unit in ascending spans */
+    struct attn_piece *piece; /* pieces of a unit in ascending spans */
     int32_t *run;             /* [n_piece] all pieces, long ones first */
     int32_t *join;            /* [n_join] last pieces of their units, unless also the first */
     int32_t *chunk0;          /* [n_piece + 1] chunks before each piece of run */
