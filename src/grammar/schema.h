@@ -99,6 +99,7 @@ struct schema {
     struct arena arena;
     struct json *root; /* owned */
     enum draft draft;
+    bool draft_named; /* by $schema */
     struct schema_options opt;
     VEC(struct sub) sub;      /* [0] is `true` */
     struct strmap sub_of;     /* address of a value -> number */

@@ -40,7 +40,9 @@ static bool items(struct work *w)
                       *rest = sub_field(s, w->sub, "additionalItems");
     const struct json *first = s->draft >= DRAFT_2020 ? sub_field(s, w->sub, "prefixItems") : NULL;
     const char *rest_key = "additionalItems", *first_key = "items";
-    if (s->draft >= DRAFT_2020)
+    /* a list is no schema since 2020; where no draft is named it is an older one's */
+    bool older = !first && !s->draft_named && json_kind(all) == JK_LIST;
+    if (s->draft >= DRAFT_2020 && !older)
         rest = all, rest_key = "items", first_key = "prefixItems";
     else if (json_kind(all) == JK_LIST)
         first = all;

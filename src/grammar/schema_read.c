@@ -275,6 +275,7 @@ bool schema_read(struct schema *s)
     static const char *const nothing = "";
     const char *dialect = text_field(s->root, "$schema");
     s->draft = s->opt.draft;
+    s->draft_named = dialect != NULL;
     bool draft_ok = draft_of(dialect, &s->draft);
     if (!vec_push(&s->resource, ((struct resource){nothing, 0}))) return schema_no_memory(s);
     struct sub all = {.path = "", .lang = {NONE, NONE, NONE, NONE}};

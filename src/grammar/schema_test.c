@@ -285,6 +285,11 @@ TEST(schema_order_counts_and_unique_values)
          "e\"},"
          "\"$defs\":{\"e\":{\"enum\":[\"r\",\"g\"]}}}",
          true, "[\"r\",\"g\"]|[\"g\",\"r\"]", "[]|[\"r\"]|[\"g\",\"g\"]|[\"r\",\"g\",\"r\"]"},
+        {"{\"type\":\"array\",\"items\":[{\"type\":\"integer\"},{\"type\":\"string\"}],"
+         "\"minItems\":2,"
+         "\"additionalItems\":false}",
+         true, "[1,\"a\"]", "[]|[1]|[\"a\",1]|[1,\"a\",1]"},
+        {"{\"items\":[{\"type\":\"integer\"}]}", true, "[]|[1]|[1,\"a\"]|5", "[\"a\"]"},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         struct schema s;
@@ -318,4 +323,15 @@ TEST(schema_refuses_unique_items_of_many_values)
                    ERR_UNSUPPORTED);
         EXPECT(strstr(e.text, "uniqueItems"));
     }
+}
+
+TEST(schema_lists_of_items_are_of_older_drafts)
+{
+    static const char text[] = "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\","
+                               "\"items\":[{\"type\":\"integer\"}]}";
+    struct schema s;
+    struct err e = {0};
+    const struct schema_options opt = {.draft = DRAFT_2020};
+    EXPECT_INT(schema_open(&s, text, strlen(text), &opt, LIMIT, SIZES, &e), ERR_FORMAT);
+    EXPECT(strstr(e.text, "#/items"));
 }
