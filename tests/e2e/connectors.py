@@ -20,8 +20,8 @@ TALK = [{"role": "system", "content": "You are kind."}, {"role": "user", "conten
 SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Get the weather of a city", "parameters": SHAPE}}
 SUNNY = '{"weather": "sunny", "temperature": 21}'
-MESSAGES, RESPONSES, ANTHROPIC, OLLAMA, RERANK, TGI = (
-    "images", "G: Responses", "G: Anthropic", "G: Ollama", "G: rerank", "G: TGI")
+MESSAGES, RESPONSES, ANTHROPIC, OLLAMA, RERANK, TGI, OTHERS = (
+    "images", "G: Responses", "G: Anthropic", "G: Ollama", "G: rerank", "G: TGI", "not planned")
 REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "not found")  # by the server, not by a client that changed
 failed = 0
 
@@ -137,9 +137,30 @@ def openai():
         got = c.chat.completions.parse(model=MODEL, messages=ASK, response_format=person(), temperature=0)
         assert isinstance(got.choices[0].message.parsed.age, int)
 
+    @row("structured_outputs")
+    def _():
+        extra = {"structured_outputs": {"regex": "[0-9]{1,3}"}}
+        assert chat(extra_body=extra).choices[0].message.content.isdigit()
+
+    @row("functions, the old form of tools", waits=OTHERS)
+    def _():
+        chat(functions=[TOOL["function"]])
+
+    @row("a timeout of its own, errors by class")
+    def _():
+        raises("APITimeoutError", lambda: chat(timeout=1e-6))
+        raises("BadRequestError", lambda: chat(temperature=1e9))
+        raises("NotFoundError", lambda: chat(model="gpt-9"))
+
     @row("responses.create", waits=RESPONSES)
     def _():
         c.responses.create(model=MODEL, input="hi")
+
+    others = {"images": lambda: c.images.generate(prompt="a"), "moderations": lambda: c.moderations.create(input="a"),
+              "audio": lambda: c.audio.transcriptions.create(model=MODEL, file=("a.wav", b"a")),
+              "files, batches": lambda: (c.files.list(), c.batches.list())}
+    for name, call in others.items():
+        row(name, waits=OTHERS)(call)
 
     @row("image_url", waits=MESSAGES)
     def _():
@@ -158,6 +179,11 @@ def anthropic():
     @row("messages.create", waits=ANTHROPIC)
     def _():
         c.messages.create(model=MODEL, max_tokens=30, messages=ASK)
+
+    @row("messages.stream", waits=ANTHROPIC)
+    def _():
+        with c.messages.stream(model=MODEL, max_tokens=30, messages=ASK) as s:
+            s.get_final_message()
 
     @row("count_tokens", waits=ANTHROPIC)
     def _():
@@ -514,6 +540,10 @@ def huggingface():
     @row("text_generation", waits=TGI)
     def _():
         InferenceClient(model=ROOT).text_generation(ONCE, max_new_tokens=5)
+
+    @row("feature_extraction", waits=TGI)
+    def _():
+        InferenceClient(model=ROOT).feature_extraction(ONCE)
 
 
 def ollama():

@@ -1,10 +1,12 @@
-/* logits.c - print a model's logits for known tokens: logits MODEL TOKENS.i32 OUT.f32, with f32
- * activations and K and V. For tests/golden/fields.py, which compares them with other programs'. */
+/* logits.c - print a model's logits for known tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS], with
+ * f32 activations and K and V, at most ROWS (1 to 128, the default) tokens a step. For tests/golden/fields.py and
+ * odd.py, which compare them with other programs'. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct out {
@@ -19,7 +21,7 @@ static void keep(void *ctx, int pos, const float *logits)
     fwrite(logits, sizeof *logits, (size_t)o->n_vocab, o->f);
 }
 
-static int run(const char *path, const struct buf *ids, FILE *f, struct err *e)
+static int run(const char *path, const struct buf *ids, int n_row, FILE *f, struct err *e)
 {
     struct checkpoint *c = NULL;
     struct backend *b = NULL;
@@ -34,7 +36,7 @@ static int run(const char *path, const struct buf *ids, FILE *f, struct err *e)
                                .batch = {.n_row = 128, .n_seq = 1, .n_out = 128}};
     if (rc == 0) rc = model_open(&m, c, &mo, e);
     struct out o = {f, rc == 0 ? model_info(m)->n_vocab : 0};
-    if (rc == 0) rc = score_tokens(m, (const int32_t *)ids->data, n, 0, keep, &o, e);
+    if (rc == 0) rc = score_tokens(m, (const int32_t *)ids->data, n, n_row, keep, &o, e);
     model_close(m);
     backend_close(b);
     checkpoint_close(c);
@@ -45,14 +47,15 @@ int main(int argc, char **argv)
 {
     struct err e = {0};
     struct buf ids = {0};
-    if (argc != 4) {
-        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32\n");
+    int n_row = argc == 5 ? atoi(argv[4]) : 128;
+    if (argc < 4 || argc > 5 || n_row < 1 || n_row > 128) {
+        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS]\n");
         return 2;
     }
     FILE *f = fopen(argv[3], "wb");
     int rc = file_read(&ids, argv[2], 1 << 24, &e);
     if (rc == 0 && !f) rc = err_set(&e, ERR_IO, "%s: cannot write", argv[3]);
-    if (rc == 0) rc = run(argv[1], &ids, f, &e);
+    if (rc == 0) rc = run(argv[1], &ids, n_row, f, &e);
     if (f) fclose(f);
     buf_deinit(&ids);
     if (rc != 0) fprintf(stderr, "refused: %s\n", e.text);
