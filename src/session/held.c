@@ -159,6 +159,7 @@ static int64_t step_begin(struct compiled *of, int64_t n_work)
 static void step_end(struct compiled *of, int64_t work_before)
 {
     of->owed += grammar_work(of->g) - work_before;
+    compiled_count(of); /* a grammar that failed is for no other request */
 }
 
 /* Find the forced tokens of p's span. */
@@ -252,6 +253,7 @@ static enum constraint_made held_mask_within(struct constraint *c, uint32_t *mas
     int64_t before = grammar_work(h->of->g);
     enum grammar_made made = mask_within(h, mask, n_work);
     if (in_step) step_end(h->of, before);
+    if (made == GRAMMAR_FAILED) compiled_count(h->of);
     return made == GRAMMAR_MADE    ? CONSTRAINT_MADE
            : made == GRAMMAR_LATER ? CONSTRAINT_LATER
                                    : CONSTRAINT_FAILED;
@@ -262,7 +264,7 @@ static bool held_accept(struct constraint *c, int32_t token)
     struct held *h = (struct held *)c;
     if (token < 0 || token >= tokenizer_n_vocab(h->words->t)) return false;
     struct place before = h->place;
-    if (!advance(h, &h->place, token)) return false;
+    if (!advance(h, &h->place, token)) return compiled_count(h->of), false;
     h->past[h->n++ % CONSTRAINT_BACK_MAX] = before;
     return true;
 }

@@ -180,7 +180,7 @@ class Campaign:
 
     def verdict(self, label, name, want, got, said, limit):
         leaf = name.split(" (")[0].split(".")[-1]
-        names_it = leaf in said or (leaf in ("type", "rope_type") and "rope scaling" in said)
+        names_it = leaf in said or (leaf in ("type", "rope_type", "rope scaling") and ("rope scaling" in said or "rope.scaling" in said))
         if got is None:
             mark = "R" if names_it or want is None else "!"
             if mark == "!":
