@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 {
     struct err e = {0};
     struct buf ids = {0};
-    int n_row = argc == 5 ? atoi(argv[4]) : 128;
+    int n_row = argc == 5 ? (int)strtol(argv[4], NULL, 10) : 128;
     if (argc < 4 || argc > 5 || n_row < 1 || n_row > 128) {
         fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS]\n");
         return 2;
