@@ -62,7 +62,7 @@ LIB   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC)))
 # How tests make allocations fail: a malloc of the program's own, unless sanitizers or a static C library bring theirs.
 ALLOC := $(if $(SAN)$(findstring -static,$(LDFLAGS)),wrap,own)
 TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(filter-out tests/alloc_$(if $(filter own,$(ALLOC)),wrap,own).c,\
-           $(wildcard tests/*.c $(if $(ROOMS),,tests/door/*.c tests/golden/*.c tests/memory/*.c))))
+           $(wildcard tests/*.c $(if $(ROOMS),,tests/calls/*.c tests/door/*.c tests/golden/*.c tests/memory/*.c))))
 FUZZ  := $(patsubst %.c,$(BUILD)/%.o,$(filter %_fuzz.c,$(ALL)) $(wildcard tests/fuzz/*.c))
 WRAP  := $(if $(filter wrap,$(ALLOC)),-Wl$(comma)--wrap=malloc$(comma)--wrap=calloc$(comma)--wrap=realloc$(comma)--wrap=aligned_alloc)
 # src/engine/threads_test.c watches which threads are in these.

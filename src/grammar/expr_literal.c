@@ -45,6 +45,7 @@ static uint32_t spell_or(struct exprs *x, struct expr it, int depth)
     for (uint32_t i = 0; i < it.b && all; i++) {
         uint32_t one = spell(x, x->list.v[it.a + i], depth + 1);
         all = one != EXPR_EMPTY && vec_push(&v, one);
+        if (one != EXPR_EMPTY && !all) expr_fail(x, EXPR_NO_MEMORY);
     }
     if (all) e = expr_or_list(x, v.v, v.n);
     vec_deinit(&v);
@@ -60,6 +61,7 @@ static uint32_t spell_cat(struct exprs *x, uint32_t e, int depth)
     for (; all && x->e[e].op == EX_CAT; e = x->e[e].b) {
         one = spell(x, x->e[e].a, depth + 1);
         all = one != EXPR_EMPTY && vec_push(&v, one);
+        if (one != EXPR_EMPTY && !all) expr_fail(x, EXPR_NO_MEMORY);
     }
     uint32_t tail = all ? spell(x, e, depth + 1) : EXPR_EMPTY;
     for (; v.n > 0 && tail != EXPR_EMPTY; v.n--) tail = expr_cat(x, v.v[v.n - 1], tail);

@@ -174,14 +174,15 @@ bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *o
 
 /* ---- a schema's life ---- */
 
-/* White space as people and programs write it: a blank or two, or line ends and an indentation. Bounded, so that a model that
- * runs on in blanks comes to an end. */
-static uint32_t white_space(struct exprs *x)
+/* Return white space as people and programs write it: up to two blanks, or line ends and an
+ * indentation. It is bounded, so that a model that repeats blanks comes to an end, and shorter in
+ * what is generated (plain). */
+static uint32_t white_space(struct exprs *x, bool plain)
 {
     uint32_t blank = expr_or(x, expr_range(x, ' ', ' '), expr_range(x, '\t', '\t'));
     uint32_t line =
         expr_cat(x, expr_rep(x, expr_range(x, '\r', '\r'), 0, 1), expr_range(x, '\n', '\n'));
-    uint32_t lines = expr_cat(x, expr_rep(x, line, 1, 2), expr_rep(x, blank, 0, 200));
+    uint32_t lines = expr_cat(x, expr_rep(x, line, 1, 2), expr_rep(x, blank, 0, plain ? 32 : 200));
     return expr_or(x, expr_rep(x, expr_range(x, ' ', ' '), 0, 2), lines);
 }
 
@@ -231,7 +232,7 @@ int schema_open(struct schema *s, const char *text, size_t n, const struct schem
               vec_push(&s->set, ((struct lit_set){0}));
     if (!ok) schema_no_memory(s);
     s->m.choose = schema_choose;
-    if (ok) s->ws = opt->no_white_space ? EXPR_EPSILON : white_space(&s->m.x);
+    if (ok) s->ws = opt->no_white_space ? EXPR_EPSILON : white_space(&s->m.x, opt->plain);
     ok = ok && schema_read(s);
     s->scientific = ok && !schema_needs_multiples(s);
     ok = ok && check_all(s);

@@ -16,7 +16,7 @@ expect()
     shift 3
     for raw in '' --raw; do
         # shellcheck disable=SC2086
-        "$QUOTH" run "$model" "What is 2 + 2?" -q -n 64 --seed 5 --temperature 1 $raw "$@" >got 2>error </dev/null
+        "$QUOTH" run "$model" "What is 2 + 2?" -q -n 300 --seed 5 --temperature 1 $raw "$@" >got 2>error </dev/null
         got=$?
         [ $got = 0 ] || cat error >got
         if [ $got = "$status" ] && tr -d '\n' <got | grep -qxE "$pattern"; then

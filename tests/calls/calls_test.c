@@ -2,11 +2,11 @@
  * grammar allows: the same names, and arguments that their schema allows.
  * Method: random schemas. Texts made of the family's description, and random walks through the grammar, both parsed; the arguments
  * are checked by the grammar of their schema alone. Bytes only: no tokenizer. */
-#include "unit.h"
+#include "../unit.h"
 
-#include "../src/base/rng.h"
-#include "../src/chat/parser_impl.h"
-#include "../src/grammar/grammar.h"
+#include "../../src/base/rng.h"
+#include "../../src/chat/parser_impl.h"
+#include "../../src/grammar/grammar.h"
 
 #include <stdlib.h>
 
