@@ -142,13 +142,15 @@ def openai():
         extra = {"structured_outputs": {"regex": "[0-9]{1,3}"}}
         assert chat(extra_body=extra).choices[0].message.content.isdigit()
 
-    @row("functions, the old form of tools", waits=OTHERS)
+    @row("functions, the old form of tools")
     def _():
-        chat(functions=[TOOL["function"]])
+        name = TOOL["function"]["name"]
+        message = chat(functions=[TOOL["function"]], function_call={"name": name}, max_tokens=300).choices[0].message
+        assert message.function_call.name == name, message
 
     @row("a timeout of its own, errors by class")
     def _():
-        raises("APITimeoutError", lambda: chat(timeout=1e-6))
+        raises("APITimeoutError", lambda: chat(timeout=1e-3, max_tokens=900, extra_body={"ignore_eos": True}))
         raises("BadRequestError", lambda: chat(temperature=1e9))
         raises("NotFoundError", lambda: chat(model="gpt-9"))
 
