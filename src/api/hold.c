@@ -155,9 +155,11 @@ static int refuse(struct api_call *c, const struct chat_answer *a, const char *f
                   const struct err *why, struct err *e)
 {
     if (why->field[0]) return *e = *why, code;
+    enum { TRIED_MAX = 4 }; /* each may take as long as all together */
     int rc = a->content ? call_hold_text(c, e) : 0;
     drop(c);
-    for (size_t i = 0; rc == 0 && i < a->n_tool; i++) rc = refuse_tool(c, a, &a->tool[i], e);
+    for (size_t i = 0; rc == 0 && i < a->n_tool && (code != ERR_LIMIT || i < TRIED_MAX); i++)
+        rc = refuse_tool(c, a, &a->tool[i], e);
     return rc ? rc : err_field(e, code, field, ": %s", why->text);
 }
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { DEPTH_MAX = 16, STEP_MAX = 200 };
+enum { DEPTH_MAX = 16, STEP_MAX = 200, REF_BYTE_MAX = 512, LIST_MAX = 200 };
 
 static const struct json *function_of(const struct json *tool)
 {
@@ -47,12 +47,13 @@ static const struct json *step_into(const struct json *j, const char *key, size_
     return n > 0 ? json_item(j, i) : NULL;
 }
 
-/* Follow $ref, of the forms "#" and "#/a/b" without escapes. */
+/* Follow $ref, of the forms "#" and "#/a/b" without escapes, of at most REF_BYTE_MAX bytes. */
 static const struct json *resolved(const struct json *root, const struct json *schema)
 {
     for (int depth = 0; depth < DEPTH_MAX; depth++) {
         const char *ref = json_text(json_field(schema, "$ref"), NULL);
-        if (!ref || *ref != '#') return ref ? NULL : schema;
+        if (!ref) return schema;
+        if (*ref != '#' || strnlen(ref, REF_BYTE_MAX) == REF_BYTE_MAX) return NULL;
         const struct json *at = root;
         for (const char *key = ref + 1; *key == '/';) {
             size_t n = strcspn(++key, "/");
@@ -67,7 +68,7 @@ static const struct json *resolved(const struct json *root, const struct json *s
 /* A walk through a schema, whose references may form cycles. */
 struct walk {
     const struct json *root;
-    int left; /* schemas that may still be read */
+    int left; /* schemas that may still be read, also those that a list names */
 };
 
 /* ---- types ---- */
@@ -96,10 +97,12 @@ static unsigned type_of_value(const struct json *value)
 
 static unsigned types_at(struct walk *w, const struct json *schema);
 
-/* Return the union of the types of a list's schemas, or for allOf their intersection. */
+/* Return the union of the types of a list's schemas, or for allOf their intersection. TYPE_ANY if
+ * the list is too long. */
 static unsigned types_of_list(struct walk *w, const struct json *list, bool all)
 {
     unsigned types = all ? TYPE_ANY : 0;
+    if (json_count(list) > LIST_MAX) return TYPE_ANY;
     for (size_t i = 0; i < json_count(list); i++) {
         unsigned one = types_at(w, json_item(list, i));
         types = all ? types & one : types | one;
@@ -110,16 +113,19 @@ static unsigned types_of_list(struct walk *w, const struct json *list, bool all)
 static unsigned types_at(struct walk *w, const struct json *schema)
 {
     unsigned types = TYPE_ANY, some = 0;
+    if (w->left-- <= 0) return TYPE_ANY;
     schema = resolved(w->root, schema);
-    if (json_kind(schema) != JK_OBJECT || w->left-- <= 0) return TYPE_ANY;
+    if (json_kind(schema) != JK_OBJECT) return TYPE_ANY;
     const struct json *type = json_field(schema, "type"), *values = json_field(schema, "enum");
     const struct json *value = json_field(schema, "const"), *list;
     if (json_kind(type) == JK_TEXT) types &= type_of_word(json_text(type, NULL));
-    for (size_t i = 0; json_kind(type) == JK_LIST && i < json_count(type); i++)
+    bool listed = json_kind(type) == JK_LIST && json_count(type) <= LIST_MAX;
+    for (size_t i = 0; listed && i < json_count(type); i++)
         some |= type_of_word(json_text(json_item(type, i), NULL));
     if (some) types &= some;
     some = 0;
-    for (size_t i = 0; i < json_count(values); i++) some |= type_of_value(json_item(values, i));
+    size_t n_value = json_count(values) <= LIST_MAX ? json_count(values) : 0;
+    for (size_t i = 0; i < n_value; i++) some |= type_of_value(json_item(values, i));
     if (some) types &= some;
     if (value) types &= type_of_value(value);
     if ((list = json_field(schema, "anyOf"))) types &= types_of_list(w, list, false);
@@ -139,15 +145,15 @@ static const struct json *member_at(struct walk *w, const struct json *schema, c
                                     size_t n_key)
 {
     static const char *const lists[] = {"anyOf", "oneOf", "allOf"};
-    schema = resolved(w->root, schema);
     if (w->left-- <= 0) return NULL;
+    schema = resolved(w->root, schema);
     const struct json *found = key ? json_field_n(json_field(schema, "properties"), key, n_key)
                                    : json_field(schema, "items");
     if (!found && key) found = json_field(schema, "additionalProperties");
     if (json_kind(found) == JK_OBJECT) return found;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         const struct json *list = json_field(schema, lists[k]);
-        for (size_t i = 0; i < json_count(list); i++)
+        for (size_t i = 0; i < json_count(list) && w->left > 0; i++)
             if ((found = member_at(w, json_item(list, i), key, n_key))) return found;
     }
     return NULL;

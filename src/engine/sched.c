@@ -553,7 +553,8 @@ static bool has_resided(const struct engine *en, const struct seq *s)
 static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last,
                          int n_yielded)
 {
-    if (last->stalled || (en->plan.idle && ranks_before(s, last))) return true;
+    bool blocked = last->stalled && !constraint_waits(en, last); /* a mask comes soon */
+    if (blocked || (en->plan.idle && ranks_before(s, last))) return true;
     if (policy_yields(en->policy, &last->entity, &s->entity, n_yielded)) return true;
     bool alike =
         last->entity.share_id == s->entity.share_id && last->entity.priority == s->entity.priority;

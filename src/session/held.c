@@ -313,7 +313,7 @@ int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, 
                        .of = g,
                        .words = w,
                        .place = {g->first, g->first, 0}};
-    c->base.n_byte = (int64_t)(sizeof *c + atomic_load(&g->n_byte));
+    c->base.n_byte = sizeof *c; /* compiled.c accounts for the grammar, which others share */
     *out = &c->base;
     return 0;
 }
