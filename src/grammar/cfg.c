@@ -1,4 +1,5 @@
-/* cfg.c - see cfg.h. */
+/* cfg.c - context-free rules: construction, checks, and the expansion of rules for a machine; see
+ * cfg.h. */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -75,6 +76,7 @@ bool cfg_add(struct cfg *g, uint32_t rule, const struct part *part, size_t n)
 
 /* ---- parts ---- */
 
+/* Return whether no part is a rule. */
 static bool all_exprs(const struct part *part, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -111,7 +113,7 @@ struct part cfg_either(struct cfg *g, const struct part *part, size_t n)
     return (struct part){true, rule};
 }
 
-/* p? followed by rest, as many times as `n`: (p (p (p)?)?)? */
+/* Return at most n repetitions of p as nested rules: (p (p (p)?)?)? */
 static struct part at_most(struct cfg *g, struct part p, uint32_t n)
 {
     struct part rest = {false, EXPR_EPSILON};
@@ -129,7 +131,7 @@ struct part cfg_repeat(struct cfg *g, struct part p, uint32_t min, uint32_t max)
     if (!p.is_rule) return (struct part){false, expr_rep(&g->m.x, p.id, min, max)};
     struct part rest;
     if (max == EXPR_INF) {
-        uint32_t rule = cfg_rule_new(g); /* p rule | nothing */
+        uint32_t rule = cfg_rule_new(g); /* rule: p rule | nothing */
         rest = (struct part){true, rule};
         cfg_add(g, rule, (struct part[]){p, rest}, 2);
         cfg_add(g, rule, NULL, 0);
@@ -143,12 +145,14 @@ struct part cfg_repeat(struct cfg *g, struct part p, uint32_t min, uint32_t max)
 
 /* ---- checks ---- */
 
+/* Return the index of the first symbol of an alternative. */
 static uint32_t alt_first(const struct cfg *g, uint32_t alt)
 {
     return alt == 0 ? 0 : g->end.v[alt - 1];
 }
 
-/* Has the alternative a text, and may it be empty, by what is known of rules so far? */
+/* Return whether an alternative has a text, or the empty text if `empty`. The answer depends on
+ * `productive` and `nullable` of its rules, as far as they are known. */
 static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
 {
     for (uint32_t k = alt_first(g, alt); k < g->end.v[alt]; k++) {
@@ -162,7 +166,8 @@ static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
     return true;
 }
 
-/* Least fixed points of "has a text" and "may be empty". Every other pass goes backwards, so that a long chain of rules takes two. */
+/* Set `productive` and `nullable` of all rules: least fixed points. Every other pass goes
+ * backwards, so a long chain of rules takes two passes in either order. */
 static void find_texts(struct cfg *g)
 {
     bool backwards = true;
@@ -185,12 +190,13 @@ static const char *name_of(const struct cfg *g, uint32_t rule)
     return g->rule.v[rule].name ? g->rule.v[rule].name : "(a group)";
 }
 
-/* Where a search is within a rule: the symbol to look at next. */
+/* The position of a search within a rule: the symbol to visit next. */
 struct place {
     uint32_t rule, alt, sym; /* alt: index into the rule's alternatives */
 };
 
-/* The next rule that a rule may begin with, from a place on, which moves behind it; UINT32_MAX: there is none. */
+/* Return the next rule that a rule may begin with, from a place on. The place moves past it.
+ * UINT32_MAX if there is none. */
 static uint32_t next_beginning(const struct cfg *g, struct place *p)
 {
     const struct cfg_rule *r = &g->rule.v[p->rule];
@@ -209,7 +215,8 @@ static uint32_t next_beginning(const struct cfg *g, struct place *p)
     return UINT32_MAX;
 }
 
-/* Does a rule that `start` may begin with begin with itself? Depth-first: a rule met again on the way does. */
+/* Return whether a left-recursive rule is reached from `start` by beginnings of rules. Depth-first:
+ * a rule that is reached while it is open is left-recursive. */
 static bool has_left_recursion(struct cfg *g, uint32_t start)
 {
     enum { NEW, OPEN, DONE };
@@ -241,6 +248,7 @@ int cfg_finish(struct cfg *g, struct err *e)
     for (uint32_t i = 0; i < g->rule.n && !g->m.x.failed; i++)
         if (!g->rule.v[i].defined)
             return err_set(e, ERR_FORMAT, "grammar: rule %s is not defined", name_of(g, i));
+    /* alt_has compares with EXPR_EMPTY only */
     for (size_t i = 0; i < g->sym.n; i++)
         if (g->sym.v[i].kind == SYM_EXPR && !expr_alive(&g->m.x, g->sym.v[i].id))
             g->sym.v[i].id = EXPR_EMPTY;
@@ -256,6 +264,7 @@ int cfg_finish(struct cfg *g, struct err *e)
     return rc;
 }
 
+/* Add the alternatives of a rule that have a text. */
 static bool expand(void *front, struct machine *m, uint32_t rule, struct alts *out)
 {
     struct cfg *g = front;
@@ -264,7 +273,7 @@ static bool expand(void *front, struct machine *m, uint32_t rule, struct alts *o
     if (g->rule.v[rule].graft) return cfg_graft_expand(g, rule, out);
     for (size_t a = 0; ok && a < g->rule.v[rule].alt.n; a++) {
         uint32_t alt = g->rule.v[rule].alt.v[a];
-        if (!alt_has(g, alt, false)) continue; /* no text */
+        if (!alt_has(g, alt, false)) continue; /* it has no text */
         ok = alts_begin(out);
         for (uint32_t k = alt_first(g, alt); ok && k < g->end.v[alt]; k++)
             ok = alts_add(out, g->sym.v[k].kind, g->sym.v[k].id);

@@ -1,7 +1,8 @@
-/* cfg_graft.c - rules of another front end's machine (a JSON Schema's) as rules of a cfg.
+/* cfg_graft.c - rules of the machine of another front end (a JSON Schema) as rules of a cfg.
  *
- * The other machine is not run. When one of its rules is reached it expands it; the alternatives are copied: their expressions into the
- * cfg's own, their rules and choices by numbers made on the way. So what no text reaches is not even copied. */
+ * The other machine does not run. It expands a rule when the cfg first reaches that rule. The
+ * alternatives are then copied: expressions into the cfg's own, rules and choices as numbers of the
+ * cfg. So rules that no text reaches are not copied. */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -10,12 +11,12 @@
 enum { N_GRAFT_MAX = 256, DEPTH_MAX = 1000 };
 
 struct cfg_graft {
-    struct machine *from; /* owned by `owned` */
+    struct machine *from; /* borrowed: a part of `owned` */
     void *owned;
     void (*close)(void *owned);
-    uint32_t *copy; /* owned; [cap]: by expression of `from`, its copy + 1 */
+    uint32_t *copy; /* owned; [cap]: by expression of `from`, its copy + 1; 0: none yet */
     uint32_t cap;
-    VEC(uint32_t) rule; /* by rule of `from`: the cfg's + 1 */
+    VEC(uint32_t) rule; /* by rule of `from`: its rule in the cfg + 1; 0: none yet */
 };
 
 void cfg_graft_close(struct cfg_graft *t)
@@ -28,6 +29,7 @@ void cfg_graft_close(struct cfg_graft *t)
 
 /* ---- expressions ---- */
 
+/* Extend t->copy to all expressions of the other machine. */
 static bool copy_room(struct cfg *g, struct cfg_graft *t)
 {
     if (t->cap >= t->from->x.n) return true;
@@ -51,7 +53,7 @@ static uint32_t copy_list(struct cfg *g, struct cfg_graft *t, const struct expr 
     return out;
 }
 
-/* A chain p (q (r ...)) of any length. */
+/* Copy a concatenation p (q (r ...)). Its length does not count as depth. */
 static uint32_t copy_cat(struct cfg *g, struct cfg_graft *t, uint32_t e, int depth)
 {
     VEC(uint32_t) head = {0};
@@ -65,6 +67,7 @@ static uint32_t copy_cat(struct cfg *g, struct cfg_graft *t, uint32_t e, int dep
     return out;
 }
 
+/* Copy an expression that has no copy yet. */
 static uint32_t copy_new(struct cfg *g, struct cfg_graft *t, uint32_t e, int depth)
 {
     const struct expr it = t->from->x.e[e];
@@ -98,7 +101,7 @@ static uint32_t copy_new(struct cfg *g, struct cfg_graft *t, uint32_t e, int dep
     case EX_SCIENTIFIC_INTEGER:
         if (it.a == 0) return expr_scientific_integer(x);
         break;
-    case EX_ESCAPE: /* states within a text: no rule has them */
+    case EX_ESCAPE: /* states after a first byte: no rule contains them */
     case EX_HEX:
         break;
     }
@@ -118,6 +121,7 @@ static uint32_t copy_expr(struct cfg *g, struct cfg_graft *t, uint32_t e, int de
 
 /* ---- rules ---- */
 
+/* Return the cfg's rule for a rule of a graft, a new one if there is none. */
 static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
 {
     struct cfg_graft *t = g->graft.v[graft];
@@ -127,7 +131,7 @@ static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
         uint32_t made = cfg_rule_new(g);
         if (g->m.x.failed) return 0;
         t->rule.v[rule] = made + 1;
-        g->rule.v[made].productive = true; /* the front end's promise */
+        g->rule.v[made].productive = true; /* a front end makes no rule without a text */
         g->rule.v[made].graft = graft + 1;
         g->rule.v[made].graft_rule = rule;
     }
@@ -150,6 +154,7 @@ struct part cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *
     return (struct part){true, rule_of(g, (uint32_t)g->graft.n - 1, root)};
 }
 
+/* Add the copy of a symbol to the last alternative. */
 static bool add_symbol(struct cfg *g, uint32_t graft, struct symbol s, struct alts *out)
 {
     struct cfg_graft *t = g->graft.v[graft];

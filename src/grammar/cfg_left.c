@@ -1,14 +1,19 @@
-/* cfg_left.c - rules that begin with themselves -> rules that end with themselves, of the same texts (Rosenkrantz and Lewis's left-corner
- * transform), because the machine enters a rule before it reads a byte.
+/* cfg_left.c - removal of left recursion, because the machine enters a rule before it reads a byte.
  *
- * Rules that begin with each other form a group S. A text of A in S that is not empty begins with a base: what some B in S begins
- * with outside of S. After the base a B has been read, and tail(A, B) goes on to A:
+ * Rules that begin with themselves become rules of the same texts that end with themselves. This is
+ * the left-corner transform (Rosenkrantz and Lewis 1970, "Deterministic left corner parsing").
  *
- *   A'          -> base of B  tail(A, B)
- *   tail(A, B)  -> nothing, if B is A      -> rest tail(A, D), for each D -> B rest
+ * Rules that begin with each other form a group S. A non-empty text of A in S begins with a base:
+ * symbols that begin a B in S and are outside of S. A complete B precedes tail(A, B), which is the
+ * rest of A:
  *
- * Symbols that may be empty would hide a beginning, so each production is split by its first symbol that is not empty: full(A) is A
- * without its empty text, and a rest that may be empty joins B to D at once (`units`). */
+ *   full(A)     -> base of B  tail(A, B)
+ *   tail(A, B)  -> nothing, if B is A
+ *   tail(A, B)  -> rest tail(A, D), for each D -> B rest
+ *
+ * After a symbol with an empty text, the next symbol may begin the production, too. So each
+ * production is split by its first symbol that is not empty, and full(A) is A without its empty
+ * text. If a rest may be empty, a complete B is also a complete D (`unit`). */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -16,7 +21,7 @@
 
 enum { N_RULE_MAX = 3000, N_MADE_MAX = 60000 };
 
-/* A rule that is still to be filled: full(a), or tail(a, b). */
+/* A rule made by the transform: full(a), or tail(a, b) if is_tail. */
 struct job {
     uint32_t rule, a, b;
     bool is_tail;
@@ -25,28 +30,32 @@ struct job {
 struct left {
     struct cfg *g;
     uint32_t n;          /* rules before the transform */
-    uint64_t *reach;     /* owned; [n][n_word]: rules that a rule may begin with */
-    uint32_t n_word;     /* of a row */
-    uint32_t *full;      /* owned; [n]: its rule, or 0 */
+    uint64_t *reach;     /* owned; [n][n_word]: bits: rules that a rule may begin with */
+    uint32_t n_word;     /* words of 64 bits in a row of reach */
+    uint32_t *full;      /* owned; [n]: the rule of full(a), or 0 */
     VEC(struct job) job; /* all rules made */
-    size_t n_done;
+    size_t n_done;       /* of job: those with alternatives */
 };
 
+/* Return whether a may begin with b. */
 static bool begins(const struct left *l, uint32_t a, uint32_t b)
 {
     return l->reach[(size_t)a * l->n_word + b / 64] >> b % 64 & 1;
 }
 
+/* Return whether a and b are in one group. */
 static bool together(const struct left *l, uint32_t a, uint32_t b)
 {
     return begins(l, a, b) && begins(l, b, a);
 }
 
+/* Return whether a symbol matches the empty text. */
 static bool is_empty_ok(const struct cfg *g, struct symbol s)
 {
     return s.kind == SYM_RULE ? g->rule.v[s.id].nullable : expr_nullable(&g->m.x, s.id);
 }
 
+/* Return the index of the first symbol of an alternative. */
 static uint32_t first_of(const struct cfg *g, uint32_t alt)
 {
     return alt == 0 ? 0 : g->end.v[alt - 1];
@@ -54,7 +63,8 @@ static uint32_t first_of(const struct cfg *g, uint32_t alt)
 
 /* ---- which rule begins with which ---- */
 
-/* Mark what `from` may begin with: depth first over the first symbols that may be reached without a byte. */
+/* Mark the rules that `from` may begin with. The search visits first symbols, and symbols after
+ * those with an empty text. */
 static bool mark_reach(struct left *l, uint32_t from)
 {
     struct cfg *g = l->g;
@@ -79,6 +89,7 @@ static bool mark_reach(struct left *l, uint32_t from)
 
 /* ---- rules to be made ---- */
 
+/* Return full(a), or tail(a, b) if is_tail. It is made at its first use, and filled later. */
 static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
 {
     expr_spend(&l->g->m.x, l->job.n / 8);
@@ -96,7 +107,7 @@ static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
     return j.rule;
 }
 
-/* s without its empty text. */
+/* Return a symbol without its empty text, and without left recursion. */
 static struct part full_part(struct left *l, struct symbol s)
 {
     struct exprs *x = &l->g->m.x;
@@ -109,7 +120,8 @@ static struct part full_part(struct left *l, struct symbol s)
     return (struct part){false, e};
 }
 
-/* Add to a rule: the full form of symbol k, then symbols (k, end), then `tail` if it is not 0. */
+/* Add an alternative: symbol k without its empty text, then symbols [k + 1, end), then `tail` if it
+ * is not 0. */
 static bool add_from(struct left *l, uint32_t rule, uint32_t k, uint32_t end, uint32_t tail)
 {
     VEC(struct part) v = {0};
@@ -126,8 +138,9 @@ static bool add_from(struct left *l, uint32_t rule, uint32_t k, uint32_t end, ui
     return ok && !l->g->m.x.failed;
 }
 
-/* Add symbols [from, end) without their empty text: split by the first symbol that is not empty; heads in the group `skip` of rules
- * (if it is not UINT32_MAX) are left out. */
+/* Add alternatives for the non-empty texts of symbols [from, end), then `tail`: one for each symbol
+ * that may be the first non-empty one. If `skip` is not UINT32_MAX, beginnings in its group are
+ * left out. */
 static bool add_full(struct left *l, uint32_t rule, uint32_t from, uint32_t end, uint32_t tail,
                      uint32_t skip)
 {
@@ -140,6 +153,7 @@ static bool add_full(struct left *l, uint32_t rule, uint32_t from, uint32_t end,
     return !l->g->m.x.failed;
 }
 
+/* Add the alternatives of full(a). */
 static bool fill_full(struct left *l, struct job j)
 {
     struct cfg *g = l->g;
@@ -157,7 +171,8 @@ static bool fill_full(struct left *l, struct job j)
     return ok;
 }
 
-/* Call with every production d -> c rest of c's group: rest is symbols [k, end). */
+/* Add the alternatives of tail(a, b) after a complete c: for each production d -> c rest of its
+ * group, rest tail(a, d). Set unit[d] if rest may be empty. */
 static bool fill_tail_of(struct left *l, struct job j, uint32_t c, uint8_t *unit)
 {
     struct cfg *g = l->g;
@@ -183,10 +198,11 @@ static bool fill_tail_of(struct left *l, struct job j, uint32_t c, uint8_t *unit
     return ok;
 }
 
+/* Add the alternatives of tail(a, b). */
 static bool fill_tail(struct left *l, struct job j)
 {
     enum { VISITED = 1, DONE = 2 };
-    uint8_t *unit = calloc(l->n, 1); /* rules that are complete where b is */
+    uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if it is complete when b is */
     if (!unit) return expr_fail(&l->g->m.x, EXPR_NO_MEMORY), false;
     bool ok = true, more = true;
     for (unit[j.b] = VISITED; ok && more;) {
@@ -206,7 +222,7 @@ static bool fill_tail(struct left *l, struct job j)
     return ok;
 }
 
-/* Let a rule of a group be its full form, or nothing. */
+/* Replace the alternatives of a rule by its full form, and the empty text if `nullable`. */
 static bool replace(struct left *l, uint32_t rule, bool nullable)
 {
     struct cfg_rule *r = &l->g->rule.v[rule];

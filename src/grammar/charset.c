@@ -1,4 +1,6 @@
-/* charset.c - see charset.h. Categories and cases are utf8proc's. */
+/* charset.c - sets of code points as ranges; see charset.h.
+ *
+ * Categories and cases come from utf8proc. */
 #include "charset.h"
 
 #include <stdlib.h>
@@ -71,6 +73,7 @@ void charset_intersect(struct charset *s, const struct charset *other)
     charset_deinit(&not_other);
 }
 
+/* Return whether a settled set contains a code point. */
 static bool contains(const struct charset *s, uint32_t cp)
 {
     size_t lo = 0, hi = s->n;
@@ -84,7 +87,7 @@ static bool contains(const struct charset *s, uint32_t cp)
     return lo < s->n && s->v[lo].lo <= cp;
 }
 
-/* The other cases of one ASCII character: the common case, without a search. */
+/* Add the other cases of one ASCII character, without the search of charset_fold. */
 static void fold_ascii(struct charset *s, uint32_t c)
 {
     uint32_t low = c | 32;
@@ -100,14 +103,14 @@ void charset_fold(struct charset *s)
 {
     if (s->n == 1 && s->v[0].lo == s->v[0].hi && s->v[0].lo < 0x80)
         return fold_ascii(s, s->v[0].lo);
-    enum { CASED_END = 0x1e944 }; /* no letter above it has a case (Unicode 15) */
+    enum { CASED_END = 0x1e944 }; /* no code point from here on has a case (Unicode 15) */
     charset_settle(s);
     struct charset more = {0};
     for (uint32_t cp = 'A'; cp < CASED_END; cp++) {
         uint32_t lower = (uint32_t)utf8proc_tolower((int32_t)cp);
         uint32_t upper = (uint32_t)utf8proc_toupper((int32_t)cp);
         if ((lower == cp && upper == cp) || cp == 0x130 || cp == 0x131)
-            continue; /* the Turkish i's fold with no letter but in Turkish */
+            continue; /* dotted I and dotless i have other cases only in Turkish */
         if (contains(s, cp) || contains(s, lower) || contains(s, upper)) {
             charset_add(&more, cp, cp);
             charset_add(&more, lower, lower);
@@ -123,7 +126,7 @@ void charset_fold(struct charset *s)
 
 static const struct {
     const char *name,
-        *code; /* a code of one letter stands for all that begin with it; "" for all */
+        *code; /* one letter: all categories whose code begins with it; "": all categories */
 } CATEGORY[] = {
     {"Any", ""},
     {"Letter", "L"},
@@ -176,6 +179,7 @@ void categories_deinit(struct categories *c)
     for (int k = 0; k < N_CATEGORY; k++) charset_deinit(&c->of[k]);
 }
 
+/* Find the ranges of every category, in one search of all code points. */
 static void find_categories(struct categories *c)
 {
     int last = utf8proc_category(0);
@@ -188,6 +192,7 @@ static void find_categories(struct categories *c)
     c->known = true;
 }
 
+/* Add the categories whose code begins with `code`. */
 static void add_code(struct charset *s, struct categories *c, const char *code)
 {
     if (!c->known) find_categories(c);
@@ -225,7 +230,7 @@ static void add_space(struct charset *s, bool unicode)
     charset_add(s, 0x202f, 0x202f);
     charset_add(s, 0x205f, 0x205f);
     charset_add(s, 0x3000, 0x3000);
-    if (!unicode) charset_add(s, 0xfeff, 0xfeff); /* ECMA's white space, not Unicode's */
+    if (!unicode) charset_add(s, 0xfeff, 0xfeff); /* white space in ECMA, not in Unicode */
 }
 
 void charset_add_class(struct charset *s, struct categories *c, char letter, bool unicode)

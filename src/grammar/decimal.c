@@ -1,5 +1,8 @@
-/* decimal.c - see decimal.h. An interval is a language: numbers of more digits, or of as many and greater at the first digit that
- * differs. Everything below zero mirrors what is above. */
+/* decimal.c - exact decimal numbers and the languages of numbers that compare with them; see
+ * decimal.h.
+ *
+ * The numbers above a bound are a regular language. They have more digits before the point, or as
+ * many digits and a greater one at the first difference. Negative numbers mirror positive ones. */
 #include "decimal.h"
 
 #include <stdio.h>
@@ -15,7 +18,9 @@ static bool put_digit(char *to, int *n, char c)
     return true;
 }
 
-/* Digits as they are written, with the point after n_before of them (may lie outside). */
+/* Set the digits of d, with the point after n_before of the n digits. n_before may be outside of
+ * [0, n]: zeros fill the gap. Zeros at both ends are removed. Returns false if d has too many
+ * digits. */
 static bool place_point(struct decimal *d, const char *digit, int n, int n_before)
 {
     bool ok = true;
@@ -55,7 +60,7 @@ bool decimal_read(struct decimal *d, const char *text, size_t n)
     return n_before > -DECIMAL_DIGITS_MAX && place_point(d, digit, n_digit, n_before);
 }
 
-/* ---- pieces ---- */
+/* ---- parts of numbers ---- */
 
 static uint32_t text(struct exprs *x, const char *t)
 {
@@ -130,7 +135,8 @@ static uint32_t zero(struct exprs *x)
     return expr_cat(x, text(x, "0"), optional(x, point(x, zeros(x, 1))));
 }
 
-/* |d| in scientific notation: d.ddd, and its exponent. d is not zero. */
+/* Set *m to the mantissa of |d|, with one digit before the point, and return the exponent. d must
+ * not be zero. */
 static int normalize(struct decimal *m, const struct decimal *d)
 {
     int n_zero = 0;
@@ -161,6 +167,7 @@ uint32_t number_equal(struct exprs *x, const struct decimal *d, bool scientific)
     return expr_or(x, e, d->negative ? minus(x, s) : s);
 }
 
+/* Return the spellings of d without an exponent. */
 static uint32_t plain_equal(struct exprs *x, const struct decimal *d)
 {
     if (d->n_digit + d->n_fraction == 0) return expr_or(x, zero(x), minus(x, zero(x)));
@@ -175,11 +182,12 @@ static uint32_t plain_equal(struct exprs *x, const struct decimal *d)
 
 /* ---- comparison ---- */
 
-/* Digits after the point that are above f[0..n), at least one digit; zeros may follow f. */
+/* Return the digits after a point that are above f[0..n), or also equal to it if `or_equal`. There
+ * is at least one digit, and zeros may be last. */
 static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_equal)
 {
     uint32_t some = digits(x, 1, EXPR_INF);
-    if (n == 0) /* above, or equal to, nothing: any digits but zeros, or any */
+    if (n == 0) /* f is zero: any digits are at least f, digits except zeros are above */
         return or_equal ? some : expr_and(x, some, expr_not(x, zeros(x, 0)));
     uint32_t e = EXPR_EMPTY;
     for (int i = n; i > 0; i--) {
@@ -198,7 +206,7 @@ static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_eq
     return e;
 }
 
-/* Natural numbers above d[0..n), which has no leading zeros. */
+/* Return the natural numbers above d[0..n), which has no leading zeros. */
 static uint32_t natural_above(struct exprs *x, const char *d, int n)
 {
     uint32_t longer = expr_cat(x, expr_range(x, '1', '9'), digits(x, (uint32_t)n, EXPR_INF));
@@ -213,7 +221,8 @@ static uint32_t natural_above(struct exprs *x, const char *d, int n)
     return expr_or(x, longer, e);
 }
 
-/* Numbers without a sign that are above |d|. */
+/* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign and without an
+ * exponent. */
 static uint32_t positive_above(struct exprs *x, const struct decimal *d, bool or_equal)
 {
     uint32_t any_fraction = optional(x, point(x, digits(x, 1, EXPR_INF)));
@@ -224,7 +233,8 @@ static uint32_t positive_above(struct exprs *x, const struct decimal *d, bool or
     return expr_or(x, above, expr_cat(x, head, tail));
 }
 
-/* The same in scientific notation. Zero has none. */
+/* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign and in scientific
+ * notation. Zero has no such spelling. */
 static uint32_t scientific_above(struct exprs *x, const struct decimal *d, bool or_equal)
 {
     struct decimal m;
@@ -237,6 +247,8 @@ static uint32_t scientific_above(struct exprs *x, const struct decimal *d, bool 
     return expr_or(x, larger, expr_cat(x, above, expr_exponent(x, power, power)));
 }
 
+/* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign, in all
+ * spellings. */
 static uint32_t all_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific)
 {
     uint32_t e = positive_above(x, d, or_equal);
@@ -251,6 +263,7 @@ uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, b
         bool is_zero = d->n_digit + d->n_fraction == 0;
         return is_zero && or_equal ? expr_or(x, e, minus(x, zero(x))) : e;
     }
+    /* above a negative d: all numbers without a sign, and negative ones nearer to zero */
     uint32_t any = all_above(x, &nothing, true, scientific);
     uint32_t below = expr_and(x, any, expr_not(x, all_above(x, d, !or_equal, scientific)));
     return expr_or(x, any, minus(x, below));

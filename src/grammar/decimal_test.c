@@ -1,4 +1,6 @@
-/* Goal: languages of numbers hold the numbers that compare so. Method: bounds and numbers in every spelling, compared in exact arithmetic. */
+/* Goal: each language of numbers accepts exactly the numbers that satisfy its comparison. Method:
+ * bounds and numbers in every spelling, compared as doubles, which are exact enough for so few
+ * digits. */
 #include "decimal.h"
 #include "../../tests/unit.h"
 
@@ -19,7 +21,7 @@ TEST(decimal_intervals)
         double v = strtod(bound[i], NULL);
         uint32_t gt = number_above(&x, &d, false, true), ge = number_above(&x, &d, true, true),
                  eq = number_equal(&x, &d, true);
-        for (int k = -20200; k <= 20200; k += k > -1300 && k < 1300 ? 1 : 97) { /* hundredths */
+        for (int k = -20200; k <= 20200; k += k > -1300 && k < 1300 ? 1 : 97) { /* k: hundredths */
             char text[6][40];
             int a = k < 0 ? -k : k;
             const char *sign = k < 0 ? "-" : "";
@@ -32,7 +34,7 @@ TEST(decimal_intervals)
                      a ? (int)floor(log10(a / 100.0)) : 0);
             for (int t = 0; t < 6; t++) {
                 if (t >= 4 && (a == 0 || strlen(text[t]) > 20))
-                    continue; /* zero has no such spelling */
+                    continue; /* zero has no scientific spelling */
                 if ((t == 2 && a % 10) || (t == 3 && a % 100)) continue;
                 double y = strtod(text[t], NULL);
                 size_t n = strlen(text[t]);

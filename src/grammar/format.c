@@ -1,5 +1,8 @@
-/* format.c - see format.h. Each pattern is the grammar of the format's RFC, without conditions that
- * no regular language has (the day of a month beyond its number of days, except February's). */
+/* format.c - JSON Schema's formats as patterns; see format.h.
+ *
+ * Each pattern is the grammar of the format's RFC, as JSON Schema 2020-12 (Validation, section 7.3)
+ * names them. DATE knows the days of each month, and leap years. The length of a whole hostname or
+ * email address is not limited. Leap seconds are not in the patterns: expr_leap adds them. */
 #include "format.h"
 
 #include <stddef.h>

@@ -1,9 +1,13 @@
-/* gbnf.c - a recursive descent over GBNF (llama.cpp's grammars/README.md):
+/* gbnf.c - parser of GBNF (llama.cpp's grammars/README.md), by recursive descent:
  *
- *   rules    name ::= either          either   sequence | sequence ...       sequence   part part ...
- *   part     "text"  [class]  .  name  (either)  <token>  <[id]>  !<token>   each with * + ? {n} {n,} {n,m}
+ *   rules    name ::= either
+ *   either   sequence | sequence ...
+ *   sequence part part ...
+ *   part     "text"  [class]  .  name  (either)  <token>  <[id]>  !<token>
+ *            each with * + ? {n} {n,} {n,m}
  *
- * A rule ends at a line that begins another one; inside parentheses lines do not matter. # begins a comment. */
+ * A rule ends before a name and ::=, which begin the next rule. Between parts a line end is white
+ * space. # begins a comment up to the end of the line. */
 #include "gbnf.h"
 
 #include "base/utf8.h"
@@ -44,6 +48,7 @@ static char peek(const struct parser *p)
     return p->at < p->n ? p->s[p->at] : 0;
 }
 
+/* Skip white space and comments; line ends only if `lines`. */
 static void skip_space(struct parser *p, bool lines)
 {
     for (; p->at < p->n; p->at++) {
@@ -57,6 +62,7 @@ static void skip_space(struct parser *p, bool lines)
     }
 }
 
+/* Read a text if it is next. Return whether it was. */
 static bool take(struct parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -65,6 +71,7 @@ static bool take(struct parser *p, const char *text)
     return true;
 }
 
+/* Read a code point of n hexadecimal digits. */
 static int read_hex(struct parser *p, int n, uint32_t *cp)
 {
     for (*cp = 0; n > 0; n--, p->at++) {
@@ -77,6 +84,7 @@ static int read_hex(struct parser *p, int n, uint32_t *cp)
     return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : 0;
 }
 
+/* Read a character or an escape. */
 static int read_char(struct parser *p, uint32_t *cp)
 {
     static const char from[] = "tnr\\\"[]", to[] = "\t\n\r\\\"[]";
@@ -100,6 +108,7 @@ static int read_char(struct parser *p, uint32_t *cp)
 
 static int parse_either(struct parser *p, struct part *out);
 
+/* Parse a text after its opening quote, through the closing one. */
 static int parse_text(struct parser *p, struct part *out)
 {
     struct exprs *x = &p->g->m.x;
@@ -117,6 +126,7 @@ static int parse_text(struct parser *p, struct part *out)
     return rc;
 }
 
+/* Parse a class after its [, through its ]. */
 static int parse_class(struct parser *p, struct part *out)
 {
     struct charset c = {0};
@@ -160,7 +170,7 @@ int64_t gbnf_token_id(const char *text, size_t n, token_id_fn *token, const void
     return i > 2 && n - i == 2 && memcmp(text + i, "]>", 2) == 0 ? id : -1;
 }
 
-/* <[id]> or <name>; the < is read. */
+/* Parse <[id]> or <name>, after its <. */
 static int parse_token(struct parser *p, bool negated, struct part *out)
 {
     size_t from = p->at - 1;
@@ -201,6 +211,8 @@ static int parse_atom(struct parser *p, struct part *out)
 
 /* ---- repetition, sequence, choice ---- */
 
+/* Read a number. Return false if there is none. A number above REPEAT_MAX stays above it, but is
+ * not exact. */
 static bool read_number(struct parser *p, uint32_t *x)
 {
     size_t from = p->at;
@@ -209,6 +221,7 @@ static bool read_number(struct parser *p, uint32_t *x)
     return p->at > from;
 }
 
+/* Read the counts of a repetition after its {, through its }. */
 static int read_counts(struct parser *p, uint32_t *min, uint32_t *max)
 {
     skip_space(p, false);
@@ -248,7 +261,7 @@ static int parse_repeated(struct parser *p, struct part *out)
     return rc;
 }
 
-/* Does a new rule begin here: a name and ::= ? */
+/* Return whether a rule begins here: a name and ::=. */
 static bool at_rule(const struct parser *p)
 {
     size_t i = p->at;
@@ -258,7 +271,8 @@ static bool at_rule(const struct parser *p)
     return p->n - i >= 3 && memcmp(p->s + i, "::=", 3) == 0;
 }
 
-/* Go to the next part of a sequence; lines end it only where another rule begins, as in llama.cpp after an operator. */
+/* Move to the next part of a sequence. Return false at the end of the sequence. Line ends before a
+ * part are skipped; llama.cpp allows them only in parentheses, after ::= and after |. */
 static bool at_part(struct parser *p)
 {
     size_t before = p->at;
@@ -331,7 +345,7 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
 {
     struct parser p = {.g = g, .s = text, .n = n, .token = token, .arg = arg, .e = e};
     int rc = utf8_valid(text, n) ? 0 : fail(&p, ERR_FORMAT, "not UTF-8");
-    struct strmap outer = g->name_of; /* its names are its own */
+    struct strmap outer = g->name_of; /* names of rules are local to this text */
     size_t first = g->rule.n;
     g->name_of = (struct strmap){0};
     *root = cfg_rule_named(g, "root", 4);
@@ -347,7 +361,7 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
 int gbnf_parse(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
                struct err *e)
 {
-    uint32_t root; /* number 0 */
+    uint32_t root; /* number 0, the start of a cfg */
     int rc = gbnf_read(g, text, n, token, arg, &root, e);
     return rc ? rc : cfg_finish(g, e);
 }

@@ -1,5 +1,5 @@
-/* Goal: GBNF grammars accept the texts of llama.cpp's own tests. Method: those cases and the
- * grammars of ../shared/data. */
+/* Goal: GBNF grammars accept and reject the texts of llama.cpp's own tests. Method: cases by hand;
+ * llama.cpp's cases and grammars in ../shared/data. */
 #include "gbnf.h"
 #include "base/json.h"
 #include "../../tests/unit.h"
@@ -73,7 +73,8 @@ TEST(gbnf_refuses_by_line)
     }
 }
 
-/* JSON strings hold Unicode; the cases write the byte FF of a token mark as U+FFFD. */
+/* Replace each U+FFFD by TOKEN_MARK, and return the new length. The cases are in JSON, whose
+ * strings cannot hold the byte FF. */
 static size_t token_marks(char *to, const char *from, size_t n)
 {
     size_t m = 0;

@@ -1,9 +1,11 @@
-/* lark.c - Lark's grammars; see lark.h.
+/* lark.c - parser of Lark's grammars (https://lark-parser.readthedocs.io/en/stable/grammar.html);
+ * see lark.h.
  *
- *   text --scan--> definitions (name, place of the body) --build, from the start on--> rules of a cfg
+ *   text --scan--> definitions (name, range of the body) --build--> rules of a cfg
  *
- * A body is parsed when its name is first reached: a rule's from a queue, a terminal's at once, a template's once for each list of
- * arguments. So what is not reached costs nothing, and may even be something that cannot be kept. */
+ * Building begins with the start rule. A body is parsed when its name is first used: a terminal's
+ * at once, a rule's later, from a queue. A template's body is parsed once per list of arguments. So
+ * an unused definition costs nothing, and may contain what is not supported. */
 #include "lark.h"
 
 #include "base/utf8.h"
@@ -30,43 +32,44 @@ enum def_state { DEF_NEW, DEF_OPEN, DEF_DONE };
 /* A rule, a template or a terminal, as a module defines it. */
 struct def {
     struct span name;
-    size_t params, body, end; /* places in the module's text; params: 0, or behind the { */
+    size_t params, body, end; /* offsets in the module's text; params: after the {, 0 if none */
     bool terminal, declared, imported;
-    uint32_t from_module, from_def; /* where it is imported from */
-    uint8_t state;                  /* of a terminal */
-    bool lazy, greedy;
-    uint32_t expr;
+    uint32_t from_module, from_def; /* if imported: the module and its definition */
+    uint8_t state;                  /* of a terminal: DEF_*; DEF_OPEN while its body is parsed */
+    bool lazy, greedy;              /* of a terminal: true if it has a repetition of either kind */
+    uint32_t expr;                  /* of a terminal that is DEF_DONE */
 };
 
 struct module {
-    const char *path; /* NULL: the grammar itself */
-    const char *s;
-    char *owned;
+    const char *path; /* NULL for the grammar itself */
+    const char *s;    /* text of n bytes */
+    char *owned;      /* s if it is allocated, else NULL */
     size_t n;
-    struct strmap of;
+    struct strmap of; /* index into def by name */
     VEC(struct def) def;
 };
 
+/* A parameter of a template, bound to an argument. */
 struct binding {
-    const char *name;
+    const char *name; /* borrowed: in the text of the module; n bytes */
     size_t n;
     struct part part;
 };
 
-/* A rule whose body is still to be parsed. */
+/* A rule that is in use, and whose body has not been parsed yet. */
 struct job {
     uint32_t rule, module, def, n_bound;
     struct binding *bound; /* in the cfg's arena */
 };
 
-/* Where the parser is. */
+/* The position of the parser, and what is known of the definition around it. */
 struct place {
     uint32_t module;
     size_t at, end;
     const struct binding *bound;
     uint32_t n_bound;
-    bool terminal;     /* within a terminal's definition */
-    bool lazy, greedy; /* repetitions of the terminal so far */
+    bool terminal;     /* true inside a terminal's definition */
+    bool lazy, greedy; /* kinds of repetition in the terminal so far */
 };
 
 struct parser {
@@ -74,15 +77,16 @@ struct parser {
     const struct lark_options *o;
     struct module module[N_MODULE_MAX];
     uint32_t n_module;
-    VEC(struct job) job;
-    VEC(struct span) ignored;
-    uint32_t ignore; /* what may stand after a terminal */
+    VEC(struct job) job;      /* a queue */
+    VEC(struct span) ignored; /* bodies of %ignore in the grammar itself */
+    uint32_t ignore;          /* expression: texts of %ignore that may follow a terminal */
     struct place in;
     int depth;
     struct err *e;
 };
 
-/* Lark's library of terminals, by what they match. */
+/* Lark's modules `common` and `unicode`. The regular expressions are not Lark's, but match the same
+ * texts. */
 static const char COMMON[] = "DIGIT: /[0-9]/\nHEXDIGIT: /[a-fA-F0-9]/\nINT: /[0-9]+/\n"
                              "SIGNED_INT: /[+-]?[0-9]+/\nDECIMAL: /[0-9]+\\.[0-9]*|\\.[0-9]+/\n"
                              "_EXP: /[eE][+-]?[0-9]+/\nFLOAT: INT _EXP | DECIMAL _EXP?\n"
@@ -103,6 +107,8 @@ static struct module *here(struct parser *p)
     return &p->module[p->in.module];
 }
 
+/* Set an error with the line and column of the present position. At most 60 of the n bytes of
+ * `name` are appended. Returns the code. */
 static int fail(struct parser *p, int code, const char *why, const char *name, size_t n)
 {
     const struct module *m = here(p);
@@ -132,6 +138,7 @@ static char peek(struct parser *p)
     return p->in.at < p->in.end ? here(p)->s[p->in.at] : 0;
 }
 
+/* Read a text if it is next. Return whether it was. */
 static bool take(struct parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -145,6 +152,7 @@ static void skip_line(struct parser *p)
     while (p->in.at < p->in.end && peek(p) != '\n') p->in.at++;
 }
 
+/* Skip white space and comments; line ends only if `lines`. */
 static void skip_space(struct parser *p, bool lines)
 {
     for (;;) {
@@ -173,7 +181,7 @@ static struct span take_word(struct parser *p)
     return w;
 }
 
-/* Names of terminals begin with a capital letter, after any _. */
+/* Return whether a name is a terminal's: its first character after any _ is a capital letter. */
 static bool is_terminal_name(const char *s, size_t n)
 {
     size_t i = 0;
@@ -181,7 +189,8 @@ static bool is_terminal_name(const char *s, size_t n)
     return i < n && s[i] >= 'A' && s[i] <= 'Z';
 }
 
-/* Read past a literal or a regular expression that begins here; its flags are left. */
+/* Skip a literal or a regular expression, from its opening quote through its closing one. The flags
+ * after it are not skipped. */
 static int skip_quoted(struct parser *p, char quote)
 {
     size_t from = p->in.at++;
@@ -196,7 +205,8 @@ static int skip_quoted(struct parser *p, char quote)
                                : "a regular expression without its /");
 }
 
-/* Read past a body: to the line end behind which no | follows. *end: where it ends. */
+/* Skip a body, up to a line end outside of brackets that no | follows. *end is the offset of that
+ * line end, or of the end of the text. */
 static int skip_body(struct parser *p, size_t *end)
 {
     int depth = 0, rc = 0;
@@ -229,7 +239,7 @@ static int add_def(struct parser *p, struct def d, const char *name, size_t n)
     return 0;
 }
 
-/* Follow imports to the definition itself. */
+/* Return the definition at the end of a chain of imports. *module and *def become its numbers. */
 static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *def)
 {
     const struct def *d = &p->module[*module].def.v[*def];
@@ -240,6 +250,8 @@ static const struct def *resolve(struct parser *p, uint32_t *module, uint32_t *d
 
 static int scan_module(struct parser *p, uint32_t module);
 
+/* Set *out to the number of the module with this path. A new module is read and scanned. The path
+ * must be valid as long as the parser. */
 static int open_module(struct parser *p, const char *path, uint32_t *out)
 {
     struct module m = {.path = path};
@@ -263,7 +275,8 @@ static int open_module(struct parser *p, const char *path, uint32_t *out)
     return scan_module(p, p->n_module++);
 }
 
-/* Import `name` of a module under another name. */
+/* Define `as` in the present module as an import of `name` from the module with this path. Both
+ * names are ranges of the present text. */
 static int import_name(struct parser *p, const char *path, struct span name, struct span as)
 {
     const char *s = here(p)->s;
@@ -284,7 +297,8 @@ static int import_name(struct parser *p, const char *path, struct span name, str
     return rc;
 }
 
-/* The path of a module: names joined by /, with ".lark" if it is a file beside this one. */
+/* Return the path of the module whose dotted name is text [at, end): the names joined by /. A
+ * relative one is a file and ends with ".lark". NULL if memory is exhausted. */
 static char *module_path(struct parser *p, size_t at, size_t end, bool relative)
 {
     size_t n = end - at;
@@ -295,6 +309,7 @@ static char *module_path(struct parser *p, size_t at, size_t end, bool relative)
     return path;
 }
 
+/* Read an import of one name, with or without an alias, or of a list of names. */
 static int scan_import(struct parser *p)
 {
     skip_space(p, false);
@@ -339,6 +354,7 @@ static int scan_declare(struct parser *p)
     return rc;
 }
 
+/* Read a statement that begins with %. %ignore of an imported module has no effect. */
 static int scan_statement(struct parser *p)
 {
     if (take(p, "%import")) return scan_import(p);
@@ -356,6 +372,7 @@ static int scan_statement(struct parser *p)
     return fail(p, ERR_UNSUPPORTED, "not supported:", here(p)->s + p->in.at, n);
 }
 
+/* Read the head of a definition, and skip its body. */
 static int scan_definition(struct parser *p)
 {
     struct def d = {0};
@@ -372,7 +389,7 @@ static int scan_definition(struct parser *p)
             return fail(p, ERR_UNSUPPORTED, "templates of terminals: not supported yet", "", 0);
     }
     if (take(p, "."))
-        for (take(p, "-"); peek(p) >= '0' && peek(p) <= '9';) p->in.at++; /* a priority */
+        for (take(p, "-"); peek(p) >= '0' && peek(p) <= '9';) p->in.at++; /* priority: ignored */
     skip_space(p, false);
     if (peek(p) == '[') return fail(p, ERR_UNSUPPORTED, "attributes: not supported yet", "", 0);
     if (!take(p, ":")) return bad(p, "expected :");
@@ -385,6 +402,7 @@ static int scan_definition(struct parser *p)
     return rc;
 }
 
+/* Read all definitions and statements of a module. After an error p->in stays at its place. */
 static int scan_module(struct parser *p, uint32_t module)
 {
     struct place before = p->in;
@@ -402,7 +420,8 @@ static int scan_module(struct parser *p, uint32_t module)
 
 static int parse_either(struct parser *p, struct part *out);
 
-/* A terminal's expression as a rule uses it: its shortest texts if it is lazy, and what is ignored after it. */
+/* Set *out to a terminal's expression as a rule uses it. A lazy terminal keeps only texts without a
+ * shorter text of it as a prefix. Then texts of %ignore may follow. */
 static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
 {
     struct exprs *x = &p->g->m.x;
@@ -415,7 +434,8 @@ static int finish_terminal(struct parser *p, uint32_t e, bool lazy, bool greedy,
     return 0;
 }
 
-/* An expression that stands in the grammar itself: within a terminal as it is, in a rule as a terminal without a name. */
+/* Set *out to an expression that is written in a body. It stays as it is inside a terminal. In a
+ * rule it is a terminal without a name. */
 static int finish_atom(struct parser *p, uint32_t e, bool lazy, bool greedy, struct part *out)
 {
     if (!p->in.terminal) return finish_terminal(p, e, lazy, greedy, out);
@@ -454,11 +474,14 @@ static int read_char(struct parser *p, uint32_t *cp)
     return bad(p, "unknown escape");
 }
 
+/* A literal: its code points, and whether it also matches their other cases. */
 struct text {
     VEC(uint32_t) cp;
     bool fold;
 };
 
+/* Read a literal and its flag i. An i with a word character after it begins a name, and is no
+ * flag. */
 static int read_text(struct parser *p, struct text *t)
 {
     int rc = take(p, "\"") ? 0 : bad(p, "expected a literal");
@@ -487,7 +510,7 @@ static uint32_t text_expr(struct parser *p, const struct text *t)
     return e;
 }
 
-/* "text", "text"i or "a".."z" */
+/* Parse "text", "text"i or "a".."z". */
 static int parse_text(struct parser *p, struct part *out)
 {
     struct text a = {0}, b = {0};
@@ -509,7 +532,7 @@ static int parse_text(struct parser *p, struct part *out)
     return rc ? rc : finish_atom(p, e, false, false, out);
 }
 
-/* /expression/imsxu */
+/* Parse /expression/ and its flags, which become a group (?flags:expression) of Rust's syntax. */
 static int parse_regex(struct parser *p, struct part *out)
 {
     size_t from = p->in.at + 1;
@@ -537,7 +560,7 @@ static int parse_regex(struct parser *p, struct part *out)
     return finish_atom(p, l.whole, l.lazy, l.greedy, out);
 }
 
-/* <[id]> or <name> */
+/* Parse <[id]> or <name>: a token by its id or its text. */
 static int parse_token(struct parser *p, struct part *out)
 {
     size_t from = p->in.at, n = 0;
@@ -563,7 +586,8 @@ static int parse_group(struct parser *p, const char *close, struct part *out)
 
 /* ---- names ---- */
 
-/* The expression of a terminal's definition, parsed when it is first needed. */
+/* Parse a terminal's definition if this is its first use, and set its expression. After an error
+ * p->in stays at its place. */
 static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
 {
     struct def *d = &p->module[module].def.v[def];
@@ -588,7 +612,8 @@ static int terminal_of(struct parser *p, uint32_t module, uint32_t def)
     return 0;
 }
 
-/* The rule of a definition with these arguments; its body is parsed later, once. */
+/* Set *out to the rule of a definition with these arguments. A new rule is queued: its body is
+ * parsed later, once. */
 static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct binding *bound,
                    uint32_t n_bound, struct part *out)
 {
@@ -609,7 +634,8 @@ static int rule_of(struct parser *p, uint32_t module, uint32_t def, struct bindi
     return 0;
 }
 
-/* Bind the arguments of a template in the text, { read, to the names of its parameters. */
+/* Parse the arguments of a template after its {, through the }. Bind each one to the name of a
+ * parameter. Two positions advance together: in the present text, and in the definition's head. */
 static int parse_arguments(struct parser *p, uint32_t module, const struct def *d,
                            struct binding *bound, uint32_t *n_bound)
 {
@@ -636,6 +662,8 @@ static int parse_arguments(struct parser *p, uint32_t module, const struct def *
     return rc;
 }
 
+/* Set *out to the part for a use of a definition: an expression for a terminal, a rule
+ * otherwise. */
 static int use_definition(struct parser *p, uint32_t module, uint32_t def, struct part *out)
 {
     const struct def *d = resolve(p, &module, &def);
@@ -722,6 +750,8 @@ static int parse_repeated(struct parser *p, struct part *out)
     return rc;
 }
 
+/* Return whether an item of a sequence follows, and move to it. If none follows, the position moves
+ * only to a "-", which begins an alias. */
 static bool at_item(struct parser *p)
 {
     size_t before = p->in.at;
@@ -744,7 +774,7 @@ static int parse_sequence(struct parser *p, struct part *out)
     *out = (struct part){false, EXPR_EPSILON};
     if (rc == 0 && v.n > 0) *out = cfg_sequence(p->g, v.v, v.n);
     vec_deinit(&v);
-    if (rc == 0 && take(p, "->")) { /* an alias */
+    if (rc == 0 && take(p, "->")) { /* an alias changes no text */
         skip_space(p, false);
         if (take_word(p).n == 0) rc = bad(p, "expected a name");
     }
@@ -769,8 +799,9 @@ static int parse_either(struct parser *p, struct part *out)
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the grammar ---- */
 
+/* Set p->ignore to any number of texts of %ignore. Nothing may follow the terminals in these. */
 static int build_ignored(struct parser *p)
 {
     struct exprs *x = &p->g->m.x;
@@ -793,6 +824,7 @@ static int build_ignored(struct parser *p)
     return 0;
 }
 
+/* Parse the bodies of queued rules, which may queue more of them. */
 static int build_rules(struct parser *p)
 {
     for (size_t i = 0; i < p->job.n; i++) {
@@ -813,7 +845,8 @@ static int build_rules(struct parser *p)
     return 0;
 }
 
-/* The definition to start from. */
+/* Set *def to the definition of the start: the option, or `start`. If neither exists, it is the
+ * first rule, or the first definition if there is no rule. */
 static int find_start(struct parser *p, uint32_t *def)
 {
     const char *name = p->o->start ? p->o->start : "start";
@@ -830,7 +863,7 @@ static int find_start(struct parser *p, uint32_t *def)
 
 static int build(struct parser *p)
 {
-    uint32_t root = cfg_rule_new(p->g), def; /* number 0 */
+    uint32_t root = cfg_rule_new(p->g), def; /* root: number 0, the start of a cfg */
     struct part part[2] = {{false, EXPR_EPSILON}, {0}};
     int rc = scan_module(p, 0);
     if (rc == 0) rc = build_ignored(p);

@@ -1,5 +1,6 @@
-/* Goal: a Lark grammar allows the texts of its rules and terminals, and what cannot be kept is refused by line and column. Method: cases
- * by hand; the grammars of Lark's own tests in ../shared/data, each with a text on either side. */
+/* Goal: a Lark grammar accepts the texts of its rules and terminals and rejects others. What is not
+ * supported is rejected with its line and column. Method: cases by hand; the grammars of Lark's own
+ * tests in ../shared/data, each with an accepted and a rejected text. */
 #include "lark.h"
 #include "../../tests/unit.h"
 
@@ -59,7 +60,7 @@ TEST(lark_grammars)
         struct cfg g;
         struct err e = {0};
         int rc = parse(&g, c[i].grammar, (struct lark_options){0}, &e);
-        if (i == 9) { /* a list has no names of its own */
+        if (i == 9) { /* a list of imports has no aliases */
             EXPECT_INT(rc, ERR_FORMAT);
             cfg_close(&g);
             continue;
@@ -116,7 +117,8 @@ TEST(lark_refuses_by_place)
     }
 }
 
-/* The samples lie in one folder, whatever the paths of their imports. */
+/* Read an imported grammar. All samples are in one folder, so only the last name of the path
+ * counts. */
 static int import(const void *arg, const char *path, char **text, size_t *n, struct err *e)
 {
     char at[200];
@@ -134,7 +136,7 @@ static int import(const void *arg, const char *path, char **text, size_t *n, str
 TEST(lark_published_grammars)
 {
     static const struct {
-        const char *file, *yes, *no; /* yes is NULL: it is to be refused */
+        const char *file, *yes, *no; /* yes: NULL if the grammar must be rejected */
     } c[] = {{"ab", "a a b b", "aab"},
              {"common", "1", "a"},
              {"csv", "# a b\n1 x\n", "a"},

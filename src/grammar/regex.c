@@ -1,6 +1,9 @@
-/* regex.c - a recursive descent over a pattern, straight to pieces (regex_piece.h), which know what assertions demand; see regex.h.
+/* regex.c - parser of regular expressions, by recursive descent; see regex.h. Syntaxes: ECMA 262,
+ * "Patterns"; https://docs.rs/regex/latest/regex/#syntax.
  *
- * (?-u) makes classes, the dot and \xHH bytes, as in Rust; what is matched is UTF-8 all the same. */
+ * The result of each part is a piece (regex_piece.h), which holds the conditions that assertions
+ * put on its context. (?-u) makes classes, the dot and \xHH match bytes, as in Rust. Texts that are
+ * not valid UTF-8 are still not matched. */
 #include "regex.h"
 
 #include "base/utf8.h"
@@ -23,16 +26,17 @@ struct parser {
     enum regex_dialect dialect;
     struct flags flags;
     struct pieces pieces;
-    bool any_bytes; /* a (?-u) has come */
+    bool any_bytes; /* true if the pattern has a (?-u) */
+    /* word characters of assertions; WORD_UNKNOWN: no assertion so far */
     enum { WORD_UNKNOWN, WORD_ASCII, WORD_UNICODE } word;
-    bool lazy, greedy;         /* a repetition of either kind has come */
-    struct charset unicode[3]; /* what \d, \w, \s mean, once it is known */
+    bool lazy, greedy;         /* true if there is a repetition of either kind */
+    struct charset unicode[3]; /* Unicode's \d, \w, \s; empty before their first use */
     struct categories categories;
     struct kept_set {
         struct charset s; /* owned */
         uint32_t e;
     } kept
-        [N_SET_KEPT]; /* the latest long sets, so that one that comes again and again is made once */
+        [N_SET_KEPT]; /* the latest long sets: the expression of a repeated set is made only once */
     int n_kept;
     int depth;
     struct err *e;
@@ -56,6 +60,7 @@ static bool more(const struct parser *p)
     return p->at < p->n;
 }
 
+/* Read a text if it is next. Return whether it was. */
 static bool next_is(struct parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -64,7 +69,7 @@ static bool next_is(struct parser *p, const char *text)
     return true;
 }
 
-/* Skip what (?x) makes of white space and comments. */
+/* Skip white space and comments if the flag x is set. */
 static void skip_extended(struct parser *p)
 {
     while (p->flags.extended && more(p)) {
@@ -85,6 +90,7 @@ static int read_char(struct parser *p, uint32_t *cp)
     return 0;
 }
 
+/* Read n_min to n_max hexadecimal digits. */
 static int read_hex(struct parser *p, int n_min, int n_max, uint32_t *cp)
 {
     int n = 0;
@@ -97,7 +103,8 @@ static int read_hex(struct parser *p, int n_min, int n_max, uint32_t *cp)
     return n < n_min ? fail(p, ERR_FORMAT, "expected hexadecimal digits") : 0;
 }
 
-/* The number after \x, \u or \U: digits, or digits in braces. */
+/* Read the number after \x, \u or \U: n_digit digits, or 1 to 6 digits in braces. Two \u of a
+ * surrogate pair are one code point. */
 static int read_code(struct parser *p, int n_digit, uint32_t *cp)
 {
     if (!next_is(p, "{")) {
@@ -117,6 +124,8 @@ static int read_code(struct parser *p, int n_digit, uint32_t *cp)
     return rc == 0 && *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : rc;
 }
 
+/* Add the characters of a property after \p (or \P if `negated`): one letter, or a name in
+ * braces. */
 static int add_property(struct parser *p, struct charset *s, bool negated)
 {
     const char *name = p->s + p->at;
@@ -144,13 +153,13 @@ static int add_property(struct parser *p, struct charset *s, bool negated)
     return 0;
 }
 
-/* A class letter of \d \D \w \W \s \S, or 0. */
+/* Return c if it is the letter of a class (\d \D \w \W \s \S), else 0. */
 static char class_letter(char c)
 {
     return strchr("dDwWsS", c) ? c : 0;
 }
 
-/* Keep ASCII: what the classes of (?-u) are made of. */
+/* Remove all characters that are not ASCII. The classes of (?-u) have none. */
 static void drop_wide(struct charset *s)
 {
     struct charset ascii = {0};
@@ -159,6 +168,7 @@ static void drop_wide(struct charset *s)
     charset_deinit(&ascii);
 }
 
+/* Add the characters of a class. Unicode's classes are computed once per pattern. */
 static void add_class(struct parser *p, struct charset *s, char letter)
 {
     struct charset c = {0};
@@ -176,7 +186,7 @@ static void add_class(struct parser *p, struct charset *s, char letter)
     charset_deinit(&c);
 }
 
-/* An escape (the backslash is read) that stands for one code point. */
+/* Read an escape of one code point, after its backslash. */
 static int read_escape(struct parser *p, uint32_t *cp)
 {
     static const char from[] = "tnvfr", to[] = "\t\n\v\f\r";
@@ -201,6 +211,7 @@ static int read_escape(struct parser *p, uint32_t *cp)
 
 static int parse_class(struct parser *p, struct charset *s);
 
+/* Add the other cases of the characters of a set. Under (?-u) only ASCII letters have cases. */
 static void fold(struct parser *p, struct charset *s)
 {
     if (!p->flags.bytes) {
@@ -217,11 +228,12 @@ static void fold(struct parser *p, struct charset *s)
     charset_deinit(&ascii);
 }
 
-/* [:alpha:] and its kin, inside a class (Rust). */
+/* Read a class such as [:alpha:], which Rust's syntax has inside classes. Return false, with
+ * nothing read, if there is none. */
 static bool posix_class(struct parser *p, struct charset *s)
 {
     static const struct {
-        const char *name, *ranges;
+        const char *name, *ranges; /* ranges: pairs lo, hi; a first \x01 includes NUL */
     } posix[] = {{"alnum", "09AZaz"},
                  {"alpha", "AZaz"},
                  {"ascii", "\x01\x7f"},
@@ -255,7 +267,8 @@ static bool posix_class(struct parser *p, struct charset *s)
     return false;
 }
 
-/* One member of a class: a set (added to s; *single = false) or a code point. */
+/* Read one item of a class. *single is true if it is a code point, *cp. Otherwise it is a set,
+ * which is added to s. */
 static int class_atom(struct parser *p, struct charset *s, uint32_t *cp, bool *single)
 {
     *single = false;
@@ -280,6 +293,7 @@ static int class_atom(struct parser *p, struct charset *s, uint32_t *cp, bool *s
     return read_char(p, cp);
 }
 
+/* Read one item of a class, or a range of two, and add it to s. */
 static int class_member(struct parser *p, struct charset *s)
 {
     uint32_t lo, hi;
@@ -293,18 +307,19 @@ static int class_member(struct parser *p, struct charset *s)
     rc = class_atom(p, s, &hi, &to_single);
     if (rc) return rc;
     if (!to_single)
-        return charset_add(s, lo, lo), charset_add(s, '-', '-'), 0; /* [a-\d]: ECMA without u */
+        return charset_add(s, lo, lo), charset_add(s, '-', '-'), 0; /* [a-\d]: as ECMA without u */
     if (lo > hi) return fail(p, ERR_FORMAT, "range in descending order");
     charset_add(s, lo, hi);
     return 0;
 }
 
-/* The rest of a class after [, its ] included. */
+/* Read a class after its [, through its ]. In Rust's syntax classes nest, and && intersects the
+ * sets on its two sides. */
 static int parse_class(struct parser *p, struct charset *s)
 {
     if (++p->depth > DEPTH_MAX) return fail(p, ERR_LIMIT, "nested too deeply");
     bool negated = next_is(p, "^"), first = true;
-    struct charset both = {0};
+    struct charset both = {0}; /* intersection of the sets before the last && */
     bool any_and = false;
     int rc = 0;
     for (; rc == 0 && more(p) && expr_spend(p->x, 1); first = false) {
@@ -331,7 +346,7 @@ static int parse_class(struct parser *p, struct charset *s)
     return rc;
 }
 
-/* The bytes of a set of (?-u). */
+/* Return the expression of a set under (?-u), whose characters are single bytes. */
 static uint32_t bytes_expr(struct exprs *x, struct charset *s)
 {
     uint32_t e = EXPR_EMPTY;
@@ -343,7 +358,8 @@ static uint32_t bytes_expr(struct exprs *x, struct charset *s)
     return e;
 }
 
-/* The expression of a set; of a long one it is kept, with the set. */
+/* Return the expression of a set. A new set of 8 or more ranges is moved to p->kept, which leaves s
+ * empty. */
 static uint32_t set_expr(struct parser *p, struct charset *s)
 {
     if (p->flags.bytes) return bytes_expr(p->x, s);
@@ -361,6 +377,8 @@ static uint32_t set_expr(struct parser *p, struct charset *s)
     return e;
 }
 
+/* Set *out to the piece of a set, which is freed. rc is the result of reading the set; it is
+ * returned if it is not 0. */
 static int set_piece(struct parser *p, struct charset *s, int rc, struct piece *out)
 {
     if (rc == 0 && p->flags.fold) fold(p, s);
@@ -371,6 +389,8 @@ static int set_piece(struct parser *p, struct charset *s, int rc, struct piece *
 
 /* ---- assertions ---- */
 
+/* Set the characters of each context, at the first assertion. Fails if ASCII and Unicode word
+ * boundaries are mixed, because contexts have one definition of a word. */
 static int need_contexts(struct parser *p, bool ascii)
 {
     struct charset line = {0}, word = {0}, other = {0};
@@ -393,6 +413,8 @@ static int need_contexts(struct parser *p, bool ascii)
     return 0;
 }
 
+/* Parse a word boundary after its backslash. The table holds one or two alternatives: the contexts
+ * before and after the place. ECMA has only the last two rows. */
 static int parse_border(struct parser *p, struct piece *out)
 {
     enum { NOT_WORD = CTX_ANY & ~CTX_WORD };
@@ -417,6 +439,7 @@ static int parse_border(struct parser *p, struct piece *out)
     return rc;
 }
 
+/* Parse ^ or $, which is already read. With flag m it also matches next to a line feed. */
 static int parse_line_anchor(struct parser *p, bool start, struct piece *out)
 {
     uint8_t at = CTX_EDGE | (p->flags.multi_line ? CTX_LINE : 0);
@@ -447,7 +470,7 @@ static int literal(struct parser *p, uint32_t cp, struct piece *out)
     return set_piece(p, &s, 0, out);
 }
 
-/* A character as it is written: UTF-8 even under (?-u). */
+/* Set *out to a character that the pattern contains as itself. It is UTF-8 even under (?-u). */
 static int written(struct parser *p, uint32_t cp, struct piece *out)
 {
     if (!p->flags.bytes || cp < 0x80) return literal(p, cp, out);
@@ -475,7 +498,7 @@ static int parse_escape(struct parser *p, struct piece *out)
     return rc ? rc : literal(p, cp, out);
 }
 
-/* Flags after (? and their negation; a ) or : follows. */
+/* Read flags after (?, up to a ) or :, which is not read. Flags after a - are cleared. */
 static int parse_flags(struct parser *p, struct flags *f)
 {
     bool on = true, any = false;
@@ -494,7 +517,7 @@ static int parse_flags(struct parser *p, struct flags *f)
         else if (c == 'u')
             f->bytes = !on;
         else if (flag)
-            *flag = on; /* U swaps greedy and lazy: the same texts */
+            *flag = on; /* U exchanges greedy and lazy: same texts */
         any = c != '-';
     }
     p->any_bytes |= f->bytes;
@@ -514,7 +537,7 @@ static int parse_group(struct parser *p, struct piece *out)
         if (!next_is(p, ">")) rc = fail(p, ERR_FORMAT, "expected >");
     } else if (next_is(p, "?")) {
         rc = parse_flags(p, &inner);
-        if (rc == 0 && next_is(p, ")")) { /* for the rest of the enclosing group */
+        if (rc == 0 && next_is(p, ")")) { /* valid to the end of the enclosing group */
             p->flags = inner;
             p->depth--;
             if (more(p) && p->s[p->at] && strchr("*+?{", p->s[p->at]))
@@ -557,7 +580,8 @@ static bool read_number(struct parser *p, uint32_t *x)
     return p->at > from;
 }
 
-/* {n}, {n,} or {n,m}; false, and nothing read: something else (ECMA then takes the brace for itself). */
+/* Read {n}, {n,} or {n,m}. Return false, with nothing read, if there is none: the { is then a
+ * character. */
 static bool read_counts(struct parser *p, uint32_t *min, uint32_t *max)
 {
     size_t from = p->at;
@@ -570,6 +594,7 @@ static bool read_counts(struct parser *p, uint32_t *min, uint32_t *max)
     return false;
 }
 
+/* Read * + ? or counts. Return false if there is none. */
 static bool read_quantifier(struct parser *p, uint32_t *min, uint32_t *max)
 {
     skip_extended(p);
@@ -589,7 +614,7 @@ static int parse_repeated(struct parser *p, struct piece *out)
         if (min > REPEAT_MAX || (max != EXPR_INF && max > REPEAT_MAX))
             return fail(p, ERR_LIMIT, "repetition: must be at most 100000");
         *out = piece_repeat(&p->pieces, out, min, max);
-        bool lazy = next_is(p, "?"); /* the same texts */
+        bool lazy = next_is(p, "?"); /* lazy and greedy match the same texts */
         p->lazy |= lazy, p->greedy |= !lazy && min != max;
         if (p->dialect == REGEX_ECMA) break;
     }
@@ -600,12 +625,15 @@ static int parse_repeated(struct parser *p, struct piece *out)
     return rc;
 }
 
-/* Parts of a sequence or of alternatives that are no more than languages; many of them make one expression, in one go. */
+/* Languages of parts without a condition on their context. They are combined into one expression at
+ * once. */
 struct plains {
     uint32_t *v; /* owned */
     size_t n, cap;
 };
 
+/* Append the language of a piece to the list. Return false if the piece has a condition on its
+ * context, or no text. */
 static bool take_plain(struct parser *p, struct plains *all, const struct piece *one)
 {
     if (!piece_is_plain(one) || one->n == 0) return false;
@@ -613,7 +641,8 @@ static bool take_plain(struct parser *p, struct plains *all, const struct piece 
     return true;
 }
 
-/* Join the languages read so far to *out, and forget them. */
+/* Append the concatenation of the collected languages to *out, and clear the list. From right to
+ * left, because a concatenation is a chain of right operands. */
 static void join_plains(struct parser *p, struct plains *all, struct piece *out)
 {
     uint32_t e = EXPR_EPSILON;
@@ -668,7 +697,7 @@ int regex_parse(struct exprs *x, const char *pattern, size_t n, enum regex_diale
     categories_deinit(&p.categories);
     if (rc == 0 && more(&p)) rc = fail(&p, ERR_FORMAT, "unexpected )");
     if (rc) return rc;
-    uint32_t text = expr_rep(x, expr_any_char(x), 0, EXPR_INF);
+    uint32_t text = expr_rep(x, expr_any_char(x), 0, EXPR_INF); /* all valid UTF-8 */
     struct piece any = piece_plain(text), found = piece_join(&p.pieces, &any, &all);
     found = piece_join(&p.pieces, &found, &any);
     *out = (struct regex_langs){piece_whole(&p.pieces, &all), piece_whole(&p.pieces, &found),

@@ -1,4 +1,4 @@
-/* regex_piece.c - the algebra of pieces; see regex_piece.h. */
+/* regex_piece.c - alternation, concatenation and repetition of pieces; see regex_piece.h. */
 #include "regex_piece.h"
 
 #include <string.h>
@@ -10,6 +10,8 @@ bool piece_is_plain(const struct piece *a)
     return a->n == 0 || (a->n == 1 && a->v[0].left == CTX_ANY && a->v[0].right == CTX_ANY);
 }
 
+/* Add an item to a piece. Merge it with an item that differs only in `left` or only in the
+ * expression, if any. Drop it if it has no text or no context. */
 static void add_item(struct pieces *p, struct piece *out, uint8_t left, uint8_t right, uint32_t e)
 {
     if (e == EXPR_EMPTY || !left || !right) return;
@@ -48,6 +50,7 @@ static uint32_t all_texts(struct pieces *p)
     return expr_not(p->x, EXPR_EMPTY);
 }
 
+/* Return the expression of one character of these contexts. */
 static uint32_t chars_of(struct pieces *p, uint8_t contexts)
 {
     uint32_t e = EXPR_EMPTY;
@@ -56,24 +59,30 @@ static uint32_t chars_of(struct pieces *p, uint8_t contexts)
     return e;
 }
 
+/* Return e without the empty text. */
 static uint32_t not_empty(struct pieces *p, uint32_t e)
 {
     return expr_nullable(p->x, e) ? expr_and(p->x, e, expr_not(p->x, EXPR_EPSILON)) : e;
 }
 
-/* The texts of e, which are not empty, that begin (end) with a character of these contexts. */
+/* Return the texts of e that begin with a character of these contexts. e must not match the empty
+ * text. */
 static uint32_t beginning(struct pieces *p, uint32_t e, uint8_t contexts)
 {
     if ((contexts & CTX_CHAR) == CTX_CHAR || e == EXPR_EMPTY) return e;
     return expr_and(p->x, e, expr_cat(p->x, chars_of(p, contexts), all_texts(p)));
 }
 
+/* Return the texts of e that end with a character of these contexts. e must not match the empty
+ * text. */
 static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
 {
     if ((contexts & CTX_CHAR) == CTX_CHAR || e == EXPR_EMPTY) return e;
     return expr_and(p->x, e, expr_cat(p->x, all_texts(p), chars_of(p, contexts)));
 }
 
+/* Add the concatenation of two items. The conditions on both sides of an empty text apply to the
+ * same place, so the empty texts of a and of b are cases of their own. */
 static void join_items(struct pieces *p, const struct piece_item *a, const struct piece_item *b,
                        struct piece *out)
 {
@@ -100,17 +109,20 @@ struct piece piece_join(struct pieces *p, const struct piece *a, const struct pi
 
 /* ---- repetition ---- */
 
-/* Rounds of a repetition as a graph: a state is the context of the last character and what may follow it; an edge is what a round
- * matches between two states. States 0 .. N_CONTEXT - 1 stand before the first round. */
+/* Rounds of a repetition as a graph. A state is the context of the last character, and the contexts
+ * that may follow it. An edge is the texts of rounds from one state to another. The first N_CONTEXT
+ * states are before the first round. */
 struct rounds {
     struct pieces *p;
     uint32_t n;
     struct {
-        uint8_t at, right;
+        uint8_t at, right; /* at: number of a context's bit; right: CTX_* */
     } state[N_STATE_MAX];
-    uint32_t edge[N_STATE_MAX][N_STATE_MAX];
+    uint32_t edge[N_STATE_MAX][N_STATE_MAX]; /* expressions; [from][to] */
 };
 
+/* Return the number of a state, a new one if there is none. Sets too_many and returns 0 if the
+ * graph is full. */
 static uint32_t state_of(struct rounds *r, uint8_t at, uint8_t right)
 {
     for (uint32_t i = 0; i < r->n; i++)
@@ -120,6 +132,8 @@ static uint32_t state_of(struct rounds *r, uint8_t at, uint8_t right)
     return r->n++;
 }
 
+/* Add the texts of e to the edge to a state. Do nothing if e has no text, or if no context may
+ * follow it. */
 static void add_edge(struct rounds *r, uint32_t from, uint8_t at, uint8_t right, uint32_t e)
 {
     if (e == EXPR_EMPTY || !right || !expr_alive(r->p->x, e)) return;
@@ -127,7 +141,7 @@ static void add_edge(struct rounds *r, uint32_t from, uint8_t at, uint8_t right,
     r->edge[from][to] = expr_or(r->p->x, r->edge[from][to], e);
 }
 
-/* Add the edges of one more round with an item. */
+/* Add the edges of one more round with an item, from a state whose context the item allows. */
 static void add_round(struct rounds *r, uint32_t from, const struct piece_item *it)
 {
     uint8_t at = r->state[from].at, right = r->state[from].right;
@@ -138,7 +152,7 @@ static void add_round(struct rounds *r, uint32_t from, const struct piece_item *
         add_edge(r, from, last, it->right, ending(r->p, e, (uint8_t)(1 << last)));
 }
 
-/* All ways between all states (Kleene). */
+/* Replace each edge by the texts of all paths between its states (Kleene's algorithm). */
 static void close_ways(struct rounds *r)
 {
     struct exprs *x = r->p->x;
@@ -159,6 +173,7 @@ static void close_ways(struct rounds *r)
     }
 }
 
+/* Return any number of repetitions of a. */
 static struct piece star(struct pieces *p, const struct piece *a)
 {
     struct rounds r = {.p = p};

@@ -1,5 +1,5 @@
-/* Goal: patterns have their meaning in ECMA 262 and Rust's regex crate. Method: cases by hand; the
- * crate's own test files in ../shared/data. */
+/* Goal: patterns match the same texts as in ECMA 262 and in Rust's regex crate. Method: cases by
+ * hand. */
 #include "regex.h"
 #include "../../tests/unit.h"
 
@@ -10,7 +10,7 @@ static const struct expr_limits LIMIT = {.n_byte_max = 256u << 20, .n_row_max = 
 TEST(regex_patterns)
 {
     static const struct {
-        const char *pattern, *found, *missed; /* '|'-separated texts */
+        const char *pattern, *found, *missed; /* texts with a | between them */
     } c[] = {
         {"^a+b?$", "a|aab", "|b|ab |xab"},
         {"a|^b|c$", "xax|bx|xc", "xb|cx|"},
@@ -57,7 +57,7 @@ TEST(regex_patterns)
                 size_t n = strcspn(t, "|");
                 bool skip = n == 0 && !t[0] &&
                             (want ? c[i].found : c[i].missed)
-                                [0]; /* "a|" ends with an empty text only if that is written */
+                                [0]; /* an empty text counts only if it is alone, or before a | */
                 if (!skip && expr_matches(&x, l.found, t, n) != want)
                     test_fail(__FILE__, __LINE__, "%s: \"%.*s\" is not %d", c[i].pattern, (int)n, t,
                               want);
@@ -70,7 +70,7 @@ TEST(regex_patterns)
 
 TEST(regex_folds_one_ascii_character_as_a_class)
 {
-    for (char c = '!'; c < 0x7f; c++) { /* [cc-d] takes the long way: two ranges */
+    for (char c = '!'; c < 0x7f; c++) { /* [c\x01] has two ranges, so charset_fold searches */
         struct exprs x;
         struct err e = {0};
         struct regex_langs one, other;
