@@ -1,8 +1,13 @@
-/* schema_array.c - the keywords of arrays, as forms; see schema_form.c. */
+/* schema_array.c - the keywords of arrays, as forms; see schema_form.c.
+ *
+ * A condition on items by their index is an items_atom. A condition on the number of items with a
+ * property is a count_atom. */
 #include "schema_work.h"
 
+/* REFS_MAX: $refs that few_values follows. */
 enum { REFS_MAX = 16 };
 
+/* Append a form: at least `min` items, and items [from, to) satisfy lit. */
 static bool add_item(struct schema *s, struct forms *out, uint32_t min, uint32_t from, uint32_t to,
                      uint32_t lit)
 {
@@ -10,6 +15,7 @@ static bool add_item(struct schema *s, struct forms *out, uint32_t min, uint32_t
     return forms_add(s, out, f, vec_push(&f.item, ((struct items_atom){from, to, lit})));
 }
 
+/* Append a form: of the items from index `from` on, [min, max] satisfy lit. */
 static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32_t lit,
                       uint32_t min, uint32_t max)
 {
@@ -17,7 +23,8 @@ static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32
     return forms_add(s, out, f, vec_push(&f.count, ((struct count_atom){from, lit, min, max})));
 }
 
-/* Items [from, to) by one subschema; an invalid array has an item that is not. */
+/* Take the condition that items [from, to) are valid by a subschema. `to` is from + 1 or NONE. The
+ * negation: there is such an item that is not valid. */
 static bool some_items(struct work *w, uint32_t from, uint32_t to, uint32_t sub)
 {
     struct forms f = {0};
@@ -33,6 +40,7 @@ static bool some_items(struct work *w, uint32_t from, uint32_t to, uint32_t sub)
     return work_take(w, &f, ok);
 }
 
+/* Take items, prefixItems and additionalItems in the meaning of the draft. */
 static bool items(struct work *w)
 {
     struct schema *s = w->s;
@@ -40,7 +48,7 @@ static bool items(struct work *w)
                       *rest = sub_field(s, w->sub, "additionalItems");
     const struct json *first = s->draft >= DRAFT_2020 ? sub_field(s, w->sub, "prefixItems") : NULL;
     const char *rest_key = "additionalItems", *first_key = "items";
-    /* a list is no schema since 2020; where no draft is named it is an older one's */
+    /* since 2020-12 a list is no schema; without $schema, read it as older drafts do */
     bool older = !first && !s->draft_named && json_kind(all) == JK_LIST;
     if (s->draft >= DRAFT_2020 && !older)
         rest = all, rest_key = "items", first_key = "prefixItems";
@@ -55,6 +63,8 @@ static bool items(struct work *w)
     return ok && (!rest || some_items(w, n, NONE, sub_of(s, rest, w->sub, rest_key)));
 }
 
+/* Take contains, minContains and maxContains, as a count. The negation: too few items or too
+ * many. */
 static bool contains(struct work *w)
 {
     struct schema *s = w->s;
@@ -78,8 +88,8 @@ static bool contains(struct work *w)
     return work_take(w, &f, ok);
 }
 
-/* Return the few values that every item must be one of, by an enum next to uniqueItems or below a
- * $ref; NULL if there are many. */
+/* Return the list of values of which each item must be one: an enum in `items`, or in a target of
+ * its $refs. NULL if there is none, or it has more than COUNTS_MAX values. */
 static const struct json *few_values(struct schema *s, uint32_t sub)
 {
     const struct json *items = sub_field(s, sub, "items");
@@ -93,7 +103,8 @@ static const struct json *few_values(struct schema *s, uint32_t sub)
     return NULL;
 }
 
-/* Items of which each is one of a few values are unique if each value comes at most once. */
+/* Take uniqueItems. If each item is one of a few values, each of these values occurs at most once.
+ * Otherwise form.unique is set, and plan_array rejects the form if it allows two items. */
 static bool unique_items(struct work *w)
 {
     struct schema *s = w->s;
@@ -119,6 +130,7 @@ bool array_keywords(struct work *w)
 
 /* ---- a value ---- */
 
+/* Take the condition that an array equals v: its length and each item. */
 bool array_const(struct work *w, const struct json *v)
 {
     uint32_t n = (uint32_t)json_count(v);

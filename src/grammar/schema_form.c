@@ -1,9 +1,11 @@
 /* schema_form.c - forms: the conditions of literals on arrays or objects, as alternatives without
  * boolean operators; see schema.h.
  *
- * A literal is a disjunction of forms (disjunctive normal form, for one type of value). A valid
- * schema is the product of its keywords' forms, an invalid one the sum of their negations. This file
- * has the algebra; the keywords are in schema_logic.c, schema_array.c and schema_object.c. */
+ * The condition of a literal on one type of value is a sum of forms, its disjunctive normal form.
+ * For a positive literal, the forms of all keywords are multiplied. For a negative literal, the
+ * forms of their negations are added. To take a keyword is to combine its forms with w->all in this
+ * way (work_take). This file has the algebra; the keywords are in schema_logic.c, schema_array.c
+ * and schema_object.c. */
 #include "schema_work.h"
 
 #include <stdlib.h>
@@ -28,6 +30,8 @@ void forms_free(struct forms *f)
 
 /* ---- sets of literals ---- */
 
+/* Return the set of the literals of `set` and lit; `set` after a failure. Literals are in ascending
+ * order, so equal sets have equal numbers. */
 uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
 {
     if (lit == LIT_TRUE || !schema_ok(s)) return set;
@@ -38,7 +42,7 @@ uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
         uint32_t l = s->lit.v[s->set.v[set].first + i];
         if (m == i && l > lit) key[m++] = lit;
         key[m++] = l;
-        if (l == lit) m = NONE, i = n; /* there already */
+        if (l == lit) m = NONE, i = n; /* it is in the set */
     }
     if (m == n) key[m++] = lit;
     uint32_t out = set;
@@ -59,6 +63,7 @@ uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
 
 /* ---- forms: constants, sums, products ---- */
 
+/* Append f, or free it after a failure. */
 static bool forms_push(struct schema *s, struct forms *out, struct form f)
 {
     if (out->n >= FORMS_MAX) {
@@ -81,7 +86,7 @@ bool forms_true(struct schema *s, struct forms *out, unsigned type)
     return forms_push(s, out, form_any(type));
 }
 
-/* Add what is not there yet. */
+/* Append the elements of `from` that `to` lacks. `ok` becomes false if memory is exhausted. */
 #define APPEND(to, from)                                                                           \
     do {                                                                                           \
         for (size_t i_ = 0, k_; ok && i_ < (from).n; i_++) {                                       \
@@ -91,6 +96,7 @@ bool forms_true(struct schema *s, struct forms *out, unsigned type)
         }                                                                                          \
     } while (0)
 
+/* Count the steps of APPEND in conjoin, which compares all pairs of elements. */
 static bool spend_merge(struct schema *s, const struct form *a, const struct form *b)
 {
     size_t n = a->item.n * b->item.n + a->required.n * b->required.n + a->member.n * b->member.n +
@@ -98,7 +104,7 @@ static bool spend_merge(struct schema *s, const struct form *a, const struct for
     return expr_spend(&s->m.x, 10 + n / 16);
 }
 
-/* Merge b into a; false: no memory. */
+/* Merge the conditions of b into a. Returns false if memory or a limit is exhausted. */
 static bool conjoin(struct schema *s, struct form *a, const struct form *b)
 {
     bool ok = spend_merge(s, a, b);
@@ -115,8 +121,9 @@ static bool conjoin(struct schema *s, struct form *a, const struct form *b)
     return ok || (schema_ok(s) && schema_no_memory(s));
 }
 
-/* Add f and g (NULL: f alone) to `out` as one form, unless it has no value or another form has the
- * same conditions. */
+/* Append the product of f and g (NULL: f alone) to `out` as one form. A product whose minimum
+ * exceeds its maximum is dropped. With `prune`, so is one without a value. Outside of an
+ * unevaluated keyword, `prune` also removes a form that implies another one of `out`. */
 static bool add_product(struct schema *s, struct forms *out, const struct form *f,
                         const struct form *g, bool prune)
 {
@@ -129,8 +136,8 @@ static bool add_product(struct schema *s, struct forms *out, const struct form *
     return ok && schema_ok(s);
 }
 
-/* a = a and b; b is emptied. A form without new conditions is not multiplied out (schema_prune.c).
- */
+/* Multiply: a = a and b; b is emptied. A form of a that implies a form of b stays as it is
+ * (schema_prune.c). */
 bool forms_product(struct schema *s, struct forms *a, struct forms *b)
 {
     struct forms out = {0};
@@ -148,7 +155,7 @@ bool forms_product(struct schema *s, struct forms *a, struct forms *b)
     return ok;
 }
 
-/* Move b's forms to the end of a. */
+/* Add: a = a or b. The forms of b move to the end of a, and b is emptied. */
 bool forms_sum(struct schema *s, struct forms *a, struct forms *b)
 {
     bool ok = schema_ok(s);
@@ -161,7 +168,7 @@ bool forms_sum(struct schema *s, struct forms *a, struct forms *b)
     return ok;
 }
 
-/* a = a and the forms of lit. */
+/* Multiply a by the forms of lit. */
 bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned type)
 {
     struct forms b = {0};
@@ -169,7 +176,7 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
     return forms_product(s, a, &b) && ok;
 }
 
-/* One member of a sum: a form that f describes, and the condition of lit on the whole value. */
+/* Append f, which `out` then owns. `ok` is false if memory was exhausted when f was made. */
 bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok)
 {
     if (ok) return forms_push(s, out, f);
@@ -177,7 +184,7 @@ bool forms_add(struct schema *s, struct forms *out, struct form f, bool ok)
     return schema_no_memory(s);
 }
 
-/* ---- the pieces that keywords are made of ---- */
+/* ---- parts of keywords ---- */
 
 struct form form_bounded(unsigned type, uint32_t min, uint32_t max)
 {
@@ -186,7 +193,8 @@ struct form form_bounded(unsigned type, uint32_t min, uint32_t max)
     return f;
 }
 
-/* Take the forms of one keyword; `ok` is whether they could be made. */
+/* Combine w->all with the forms of one keyword: a product or, for a negative literal, a sum. `ok`
+ * is false if making the forms failed. */
 bool work_take(struct work *w, struct forms *f, bool ok)
 {
     if (w->negated) return forms_sum(w->s, &w->all, f) && ok;
@@ -217,7 +225,8 @@ bool work_count(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
     return true;
 }
 
-/* min and max of items or members. */
+/* Take the minimum and maximum number of items or members. A minimum of 0 is always met, so its
+ * negation has no form. */
 bool work_bounds(struct work *w, const char *min_key, const char *max_key)
 {
     uint32_t n;
@@ -231,6 +240,8 @@ bool work_bounds(struct work *w, const char *min_key, const char *max_key)
     return ok && schema_ok(w->s);
 }
 
+/* Take the condition that a value equals v, or its negation. A v of another kind than w->type
+ * equals no value of this type. */
 static bool const_forms(struct work *w, const struct json *v)
 {
     enum json_kind kind = w->type == T_ARRAY ? JK_LIST : JK_OBJECT;
@@ -260,6 +271,7 @@ bool forms_of_lit(struct schema *s, uint32_t lit, unsigned type, struct forms *o
     bool ok = s->sub.v[sub].is_const ? const_forms(&w, j) : work_schema(&w);
     s->sub.v[sub].busy[k] = false;
     s->at = above;
+    /* a subschema that is not valid evaluates nothing */
     for (size_t i = 0; negated && i < w.all.n; i++)
         w.all.v[i].evaluated = EXPR_EMPTY, w.all.v[i].n_evaluated = 0;
     return forms_sum(s, out, &w.all) && ok;

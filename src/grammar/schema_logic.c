@@ -1,16 +1,19 @@
-/* schema_logic.c - the conditions of the keywords of every type on arrays and objects, as forms:
- * boolean operators, enum, const, and a whole schema; see schema_form.c.
+/* schema_logic.c - keywords of every type, as forms of arrays or objects: boolean operators, enum,
+ * const, and a whole schema; see schema_form.c.
  *
- * unevaluatedItems and unevaluatedProperties depend on the subschemas that are valid. Below them
- * (`exact`) anyOf is split into the sets of its subschemas that are valid while the others are not. */
+ * unevaluatedItems and unevaluatedProperties depend on which subschemas are valid. Below them
+ * (s->exact > 0) anyOf is split by the set of its valid subschemas. The forms of one set require
+ * that all other subschemas are not valid. */
 #include "schema_work.h"
 
 #include <string.h>
 
+/* ANY_OF_EXACT_MAX: subschemas of an anyOf below an unevaluated keyword, 2^n - 1 sets. */
 enum { ANY_OF_EXACT_MAX = 6 };
 
 /* ---- keywords of every type ---- */
 
+/* Append the forms of: at least one literal of a list holds. */
 static bool sum_of(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                    bool negated, unsigned type, struct forms *out)
 {
@@ -20,6 +23,7 @@ static bool sum_of(struct schema *s, const struct json *list, uint32_t sub, cons
     return ok;
 }
 
+/* Append the forms of: all literals of a list hold. */
 static bool product_of(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        bool negated, unsigned type, struct forms *out)
 {
@@ -29,8 +33,9 @@ static bool product_of(struct schema *s, const struct json *list, uint32_t sub, 
     return ok;
 }
 
-/* Add the condition that the value is valid by the subschemas of `list` whose bits are set, and not
- * by the others. The valid ones are first: most negations of the others follow from them. */
+/* Append the forms of: the value is valid by the subschemas of `list` whose bits are set, and not
+ * by the others. The positive literals are multiplied first, because they imply most of the
+ * negative ones. */
 static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        uint32_t bits, unsigned type, struct forms *out)
 {
@@ -45,6 +50,7 @@ static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, 
     return forms_sum(s, out, &f) && ok;
 }
 
+/* Take anyOf. */
 static bool any_of(struct work *w)
 {
     struct schema *s = w->s;
@@ -67,6 +73,8 @@ static bool any_of(struct work *w)
     return work_take(w, &f, ok);
 }
 
+/* Take oneOf: one alternative for each subschema, with the negations of all others. The negation:
+ * none is valid, or some two are. */
 static bool one_of(struct work *w)
 {
     struct schema *s = w->s;
@@ -82,7 +90,7 @@ static bool one_of(struct work *w)
             ok = add_subset(s, list, w->sub, "oneOf", 1u << i, w->type, &f);
         return work_take(w, &f, ok);
     }
-    ok = product_of(s, list, w->sub, "oneOf", true, w->type, &f); /* none, or two */
+    ok = product_of(s, list, w->sub, "oneOf", true, w->type, &f); /* none is valid */
     for (size_t i = 0; ok && i < n; i++)
         for (size_t k = i + 1; ok && k < n; k++) {
             struct forms two = {0};
@@ -96,12 +104,15 @@ static bool one_of(struct work *w)
     return work_take(w, &f, ok);
 }
 
+/* Return the literal of the subschema of a keyword. An absent one is `true`. */
 static uint32_t field_lit(struct schema *s, uint32_t sub, const char *key, bool negated)
 {
     const struct json *j = sub_field(s, sub, key);
     return j ? lit_of(sub_of(s, j, sub, key), negated) : lit_of(0, negated);
 }
 
+/* Take if, then and else: `if` and `then`, or not `if` and `else`. The negation negates only `then`
+ * and `else`. */
 static bool if_then(struct work *w)
 {
     struct schema *s = w->s;
@@ -115,6 +126,7 @@ static bool if_then(struct work *w)
     return work_take(w, &f, ok);
 }
 
+/* Take allOf. */
 static bool all_of(struct work *w)
 {
     const struct json *list = sub_field(w->s, w->sub, "allOf");
@@ -125,6 +137,7 @@ static bool all_of(struct work *w)
     return work_take(w, &f, ok);
 }
 
+/* Take const or enum: a sum of its values or, negated, the product of their negations. */
 static bool values(struct work *w, const char *key)
 {
     const struct json *v = sub_field(w->s, w->sub, key);
@@ -142,6 +155,7 @@ static bool values(struct work *w, const char *key)
 
 /* ---- a whole schema ---- */
 
+/* Take all keywords of w->sub except `type` and the unevaluated ones. */
 static bool keywords(struct work *w)
 {
     struct schema *s = w->s;
@@ -156,7 +170,9 @@ static bool keywords(struct work *w)
     return ok;
 }
 
-/* The unevaluated keyword of the type, over the exact forms of all others. */
+/* Take the unevaluated keyword of the type. All other keywords are multiplied out exactly first.
+ * Then each form gets a condition on the items or members that it does not evaluate. Negated, these
+ * forms are added to w->all; otherwise they replace it. */
 static bool unevaluated(struct work *w, const char *key)
 {
     struct schema *s = w->s;
@@ -177,7 +193,7 @@ static bool unevaluated(struct work *w, const char *key)
             ok = vec_push(&f->count, ((struct count_atom){f->n_evaluated, lit, 1, NONE}));
         else if (f->n_evaluated != NONE)
             ok = vec_push(&f->item, ((struct items_atom){f->n_evaluated, NONE, lit}));
-        else if (w->negated) /* nothing is left that could be invalid */
+        else if (w->negated) /* all items are evaluated: the form has no value */
             f->min = 1, f->max = 0;
         f->evaluated = lang_universe(s, T_STRING), f->n_evaluated = NONE;
         if (!ok) schema_no_memory(s);

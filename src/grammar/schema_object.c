@@ -1,10 +1,14 @@
-/* schema_object.c - the keywords of objects, as forms; see schema_form.c. */
+/* schema_object.c - the keywords of objects, as forms; see schema_form.c.
+ *
+ * A condition on all members of some names is a name_atom in form.member. A condition that some
+ * member must satisfy is one in form.witness. */
 #include "regex.h"
 #include "schema_work.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* Append a form: the member `name`, if present, satisfies lit. `required`: it must be present. */
 static bool add_member(struct schema *s, struct forms *out, bool required, uint32_t name,
                        uint32_t lit)
 {
@@ -15,22 +19,25 @@ static bool add_member(struct schema *s, struct forms *out, bool required, uint3
     return forms_add(s, out, f, ok);
 }
 
-/* Members of the names in lang, but for the keys of `except` (NULL: none), satisfy lit: all of them or, of a witness, some. */
+/* Take the condition that all members with a name in lang satisfy lit, except the keys of `except`
+ * (NULL: none). witness: at least one such member satisfies it. */
 static bool take_members(struct work *w, bool witness, uint32_t lang, const struct json *except,
                          uint32_t lit)
 {
     struct form f = form_any(T_OBJECT);
     struct name_atom a = {NONE, lang, lit, except};
-    if (!witness) f.evaluated = lang; /* the keys of `except` are evaluated by what names them */
+    if (!witness) f.evaluated = lang; /* other keywords evaluate the keys of `except` */
     return work_take_form(w, f, witness ? vec_push(&f.witness, a) : vec_push(&f.member, a));
 }
 
-/* No member has a name in lang, but for the keys of `except`; or some member has, where the keyword is negated. */
+/* Take the condition that no member has a name in lang, except the keys of `except`. The negation:
+ * some member has. */
 static bool take_no_members(struct work *w, uint32_t lang, const struct json *except)
 {
     return take_members(w, w->negated, lang, except, w->negated ? LIT_TRUE : LIT_FALSE);
 }
 
+/* Return the names that contain a match of a pattern of patternProperties. */
 static uint32_t lang_pattern_names(struct schema *s, uint32_t sub, const char *pattern, size_t n)
 {
     struct regex_langs l;
@@ -40,7 +47,7 @@ static uint32_t lang_pattern_names(struct schema *s, uint32_t sub, const char *p
     return l.found;
 }
 
-/* Names that match no pattern of patternProperties. */
+/* Return the names that match no pattern of patternProperties. */
 static uint32_t without_pattern(struct schema *s, uint32_t sub)
 {
     struct exprs *x = &s->m.x;
@@ -58,7 +65,8 @@ static uint32_t without_pattern(struct schema *s, uint32_t sub)
     return e == EXPR_EMPTY ? all : expr_and(x, all, expr_not(x, e));
 }
 
-/* Is the name both required and described by properties? The negation of the two is one form: missing or invalid. */
+/* Return true if a name is required and has a schema in `properties` that is not `true`. The
+ * negations of both conditions are then one form: the member is absent or not valid. */
 static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_t n)
 {
     const struct json *list = sub_field(s, sub, "required"),
@@ -72,6 +80,7 @@ static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_
     return found && j && !json_bool(j, false);
 }
 
+/* Take required. */
 static bool required(struct work *w)
 {
     const struct json *list = sub_field(w->s, w->sub, "required");
@@ -88,7 +97,7 @@ static bool required(struct work *w)
         struct forms f = {0};
         if (!name) return schema_fail(w->s, ERR_FORMAT, w->sub, "required", "expected strings");
         uint32_t k = name_number(w->s, name, n);
-        if (w->negated && is_due(w->s, w->sub, name, n)) continue; /* implied by properties */
+        if (w->negated && is_due(w->s, w->sub, name, n)) continue; /* properties() adds this form */
         ok = w->negated ? add_member(w->s, &f, false, k, LIT_FALSE)
                         : add_member(w->s, &f, true, k, LIT_TRUE);
         ok = work_take(w, &f, ok);
@@ -96,6 +105,7 @@ static bool required(struct work *w)
     return ok;
 }
 
+/* Take properties: one form with all names. The negation has a form for each name. */
 static bool properties(struct work *w)
 {
     struct schema *s = w->s;
@@ -114,7 +124,7 @@ static bool properties(struct work *w)
         if (w->negated) {
             ok = lit == LIT_FALSE || add_member(s, &f, !is_due(s, w->sub, key, n), name, lit);
             ok = work_take(w, &f, ok);
-        } else { /* an atom without a condition is kept, because it is an order of names */
+        } else { /* an atom of LIT_TRUE is kept: it gives the order of names */
             ok = vec_push(&all.member, ((struct name_atom){name, NONE, lit, NULL}));
             all.evaluated = expr_or(&s->m.x, all.evaluated, expr_bytes(&s->m.x, key, n));
         }
@@ -124,6 +134,8 @@ static bool properties(struct work *w)
     return ok;
 }
 
+/* Take patternProperties and additionalProperties. With opt.no_additional, additionalProperties is
+ * `false` if it is absent and `properties` is present. */
 static bool more_members(struct work *w)
 {
     struct schema *s = w->s;
@@ -145,6 +157,7 @@ static bool more_members(struct work *w)
     return take_members(w, w->negated, others, known, lit_of(sub, w->negated));
 }
 
+/* Take propertyNames: no member has a name that is not valid. */
 static bool property_names(struct work *w)
 {
     struct schema *s = w->s;
@@ -156,7 +169,8 @@ static bool property_names(struct work *w)
     return work_take_form(w, f, w->negated ? vec_push(&f.witness, a) : vec_push(&f.member, a));
 }
 
-/* If the member `name` is there: the names of a list are too, or a subschema holds. */
+/* Take a dependency: if the member `name` is present, the condition `on` holds. `on` is a list of
+ * names that must be present, or a schema of the object. `key` is the keyword. */
 static bool depends(struct work *w, const char *key, const char *name, size_t n,
                     const struct json *on)
 {
@@ -202,7 +216,7 @@ static bool dependencies(struct work *w)
         for (void *it = json_first(d); ok && it; it = json_next(d, it)) {
             const char *name = json_it_key(it, &n);
             const struct json *on = json_it_value(it);
-            /* draft 4 to 7 allowed one name instead of a list in practice */
+            /* a single name instead of a list, as in draft 3 */
             if (json_kind(on) == JK_TEXT)
                 return schema_fail(w->s, ERR_UNSUPPORTED, w->sub, key[i],
                                    "expected lists or schemas");
@@ -220,6 +234,7 @@ bool object_keywords(struct work *w)
 
 /* ---- a value ---- */
 
+/* Take the condition that an object equals v: each of its members, and no others. */
 bool object_const(struct work *w, const struct json *v)
 {
     struct schema *s = w->s;

@@ -1,17 +1,22 @@
-/* schema_plan.c - states of arrays and objects, the moves between them, and which of them lead to a value; see schema.h.
+/* schema_plan.c - states of arrays and objects, the moves between them, and whether they lead to a
+ * value; see schema.h.
  *
- * A state is offered only if it can be completed, so that no mask leads into a dead end. For recursive schemas "has a value" is a least
- * fixed point: a set that is met again while it is being decided is assumed to have none, and what was refused under that assumption
- * is not remembered (n_assumed). */
+ * A state is offered only if some text completes it, so no mask leads into a dead end. For
+ * recursive schemas "has a value" is a least fixed point. A set or state that is reached again
+ * while it is being decided is assumed to have no value. Such assumptions are counted (n_assumed),
+ * and a "no" that depends on one is not cached. */
 #include "schema.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* CLASSES_MAX: languages that divide the other names of a form, into at most 2^CLASSES_MAX classes.
+ * NESTED_MAX: levels of recursion of state_sat and set_sat. */
 enum { CLASSES_MAX = 6, STATES_MAX = 200000, NESTED_MAX = 1000 };
 
 /* ---- plans ---- */
 
+/* Return the index of a name in the plan, p->name.n if it is absent. */
 static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
 {
     uint32_t i = 0;
@@ -19,6 +24,7 @@ static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
     return i;
 }
 
+/* Add a name to the plan if it is absent. One call with `required` makes the name required. */
 static bool plan_name(struct schema *s, struct form_plan *p, uint32_t name, bool required)
 {
     uint32_t i = index_of_name(p, name);
@@ -34,7 +40,7 @@ static bool plan_name(struct schema *s, struct form_plan *p, uint32_t name, bool
     return true;
 }
 
-/* Does an atom speak of this name? */
+/* Return true if the atom applies to this name. */
 bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name)
 {
     if (a->name != NONE) return a->name == name;
@@ -44,6 +50,7 @@ bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name)
     return a->lang == lang_universe(s, T_STRING) || expr_matches(&s->m.x, a->lang, text, n);
 }
 
+/* Set the condition on the member of each name: the literals of all atoms that apply to it. */
 static void plan_sets(struct schema *s, const struct form *f, struct form_plan *p)
 {
     for (uint32_t i = 0; i < p->name.n; i++)
@@ -54,8 +61,8 @@ static void plan_sets(struct schema *s, const struct form *f, struct form_plan *
         }
 }
 
-/* Return the languages that distinguish other names, except that of all names; *n of them. Returns
- * false if they are too many. */
+/* Fill lang with the *n languages that divide the other names. The language of all names is not one
+ * of them. Returns false if there are more than CLASSES_MAX. */
 static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang[CLASSES_MAX],
                            int *n)
 {
@@ -75,7 +82,8 @@ static bool distinct_langs(struct schema *s, const struct form *f, uint32_t lang
     return true;
 }
 
-/* Does an atom speak of the class of other names that are in the languages of `bits`? */
+/* Return true if the atom applies to a class of other names. `bits` are the languages that contain
+ * the names of the class. */
 static bool in_class(const struct name_atom *a, uint32_t all, const uint32_t *lang, int n,
                      uint32_t bits)
 {
@@ -84,7 +92,8 @@ static bool in_class(const struct name_atom *a, uint32_t all, const uint32_t *la
     return a->name == NONE && (a->lang == all || (i < n && (bits >> i & 1)));
 }
 
-/* Other names, divided by which of the languages hold them. */
+/* Divide the other names into classes by the languages that contain them. Empty classes are
+ * omitted. */
 static bool plan_others(struct schema *s, const struct form *f, struct form_plan *p)
 {
     struct exprs *x = &s->m.x;
@@ -100,8 +109,8 @@ static bool plan_others(struct schema *s, const struct form *f, struct form_plan
         struct name_class c = {.lang = all, .set = SET_ANY};
         for (int i = 0; i < n; i++)
             c.lang = expr_and(x, c.lang, bits >> i & 1 ? lang[i] : expr_not(x, lang[i]));
-        bool some = c.lang == all; /* names without end: whatever is known, there are others */
-        if (!some && !expr_alive(x, c.lang)) continue; /* sooner found without the known names */
+        bool some = c.lang == all; /* infinitely many names, so some are not in p->name */
+        if (!some && !expr_alive(x, c.lang)) continue; /* this test is the cheaper one */
         c.lang = expr_and(x, c.lang, known);
         if (!some && !expr_alive(x, c.lang)) continue;
         for (size_t k = 0; k < f->member.n; k++)
@@ -114,7 +123,8 @@ static bool plan_others(struct schema *s, const struct form *f, struct form_plan
     return schema_ok(s);
 }
 
-/* Names that an atom leaves out are known ones: no other name is among them. */
+/* Add the keys of `except` to the plan. Then `except` contains no other name, and in_class can
+ * ignore it. */
 static bool plan_except(struct schema *s, struct form_plan *p, const struct json *except)
 {
     bool ok = true;
@@ -141,6 +151,7 @@ static bool plan_object(struct schema *s, const struct form *f, struct form_plan
     return ok && plan_others(s, f, p);
 }
 
+/* Set n_item: items from this index on have equal conditions, so a state counts up to it. */
 static bool plan_array(struct schema *s, const struct form *f, struct form_plan *p)
 {
     if (f->count.n > COUNTS_MAX)
@@ -158,21 +169,23 @@ static bool plan_array(struct schema *s, const struct form *f, struct form_plan 
     return true;
 }
 
+/* Fill the plan of a form. */
 bool plan_form(struct schema *s, uint32_t form)
 {
     struct form_plan p = {.names = NONE, .plain_names = NONE};
     struct form *f = &s->form.v[form];
     bool ok = f->is_object ? plan_object(s, f, &p) : plan_array(s, f, &p);
-    s->plan.v[form] = p; /* owned by s now, complete or not */
+    s->plan.v[form] = p; /* s owns it now, even if it is incomplete */
     return ok;
 }
 
 /* ---- states ---- */
 
+/* Return the number of a state, a new one if it is unknown. After a failure it must not be used. */
 uint32_t state_number(struct schema *s, const struct state *t)
 {
     struct state key = *t;
-    key.sat = 0;
+    key.sat = 0; /* not part of its identity */
     const uint32_t *known = strmap_get(&s->state_of, (const char *)&key, sizeof key);
     if (known) return *known;
     uint32_t i = (uint32_t)s->state.n;
@@ -189,6 +202,7 @@ static bool is_seen(const struct state *t, uint32_t i)
     return t->seen[i / 64] >> (i % 64) & 1;
 }
 
+/* Return true if all counts of items are in range. seen[k] is the count of count_atom k. */
 static bool counts_met(const struct form *f, const struct state *t)
 {
     for (size_t k = 0; k < f->count.n; k++)
@@ -210,6 +224,8 @@ bool state_complete(const struct schema *s, uint32_t state)
 
 /* ---- moves ---- */
 
+/* Append a move if its set has a value and the state after it can be completed. Returns false after
+ * a failure. */
 static bool add_move(struct schema *s, struct moves *out, struct move m)
 {
     if (!schema_ok(s)) return false;
@@ -217,7 +233,7 @@ static bool add_move(struct schema *s, struct moves *out, struct move m)
     return vec_push(out, m) || schema_no_memory(s);
 }
 
-/* The bits of form.witness that hold a name and are not met. */
+/* Return the witnesses that are not met yet and apply to a name, as bits of form.witness. */
 static uint32_t witnesses_of(struct schema *s, const struct form *f, uint32_t name, uint32_t met)
 {
     uint32_t bits = 0;
@@ -226,7 +242,8 @@ static uint32_t witnesses_of(struct schema *s, const struct form *f, uint32_t na
     return bits;
 }
 
-/* A member of the name or class `index` with a value of `set`, as a witness of any of `bits` or of none. */
+/* Append the moves by a member with a name of `index` (a name or a class of names) and a value of
+ * `set`. There is one move for each subset of `bits`, the witnesses that this member is. */
 static bool add_members(struct schema *s, struct moves *out, uint32_t index, uint32_t set,
                         struct state t, uint32_t bits)
 {
@@ -242,15 +259,19 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
     }
 }
 
+/* Return the number of members after one more. It stops at the maximum or, without one, at the
+ * minimum: more members make no difference to the conditions. */
 static uint32_t step_count(const struct form *f, uint32_t n)
 {
     uint32_t most = f->max == NONE ? f->min : f->max;
     return n < most ? n + 1 : n;
 }
 
+/* Append the moves by a member. Without opt.any_order, names are in the order of `properties`: a
+ * required name cannot be skipped, and other names come last. */
 static bool member_moves(struct schema *s, const struct state *from, struct moves *out)
 {
-    const struct form f = s->form.v[from->form]; /* copies: the tables may move */
+    const struct form f = s->form.v[from->form]; /* copies: add_move may reallocate */
     const struct form_plan p = s->plan.v[from->form];
     bool ok = true, all_required = true;
     struct state t = *from;
@@ -274,7 +295,8 @@ static bool member_moves(struct schema *s, const struct state *from, struct move
     return ok;
 }
 
-/* An item that is counted by the count_atoms in `bits` and not by the others. */
+/* Append the move by an item that the count_atoms in `bits` count. An atom with a maximum counts
+ * every item that satisfies it. So without its bit, the item must not satisfy it. */
 static bool add_item(struct schema *s, const struct state *from, const struct form *f, uint32_t set,
                      uint32_t bits, struct moves *out)
 {
@@ -283,8 +305,8 @@ static bool add_item(struct schema *s, const struct state *from, const struct fo
         const struct count_atom *c = &f->count.v[k];
         bool here = from->n >= c->from;
         if (bits >> k & 1) {
-            if (!here || t.seen[k] == c->max) return true; /* not counted, or one too many */
-            if (c->max == NONE && t.seen[k] >= c->min) return true; /* no need to count it */
+            if (!here || t.seen[k] == c->max) return true; /* before `from`, or one too many */
+            if (c->max == NONE && t.seen[k] >= c->min) return true; /* the minimum is reached */
             t.seen[k]++;
             set = set_add(s, set, c->lit);
         } else if (here && c->max != NONE) {
@@ -295,6 +317,7 @@ static bool add_item(struct schema *s, const struct state *from, const struct fo
     return add_move(s, out, (struct move){0, set, state_number(s, &t)});
 }
 
+/* Append the moves by an item, one for each subset of the count_atoms. */
 static bool item_moves(struct schema *s, const struct state *from, struct moves *out)
 {
     const struct form f = s->form.v[from->form];
@@ -316,7 +339,7 @@ bool state_moves(struct schema *s, uint32_t state, struct moves *out)
     return f->is_object ? member_moves(s, &from, out) : item_moves(s, &from, out);
 }
 
-/* The tags of a name, one for each set of witnesses that it may be found as. */
+/* Return the tags of a name or class: an alternation over the subsets of `bits`, its witnesses. */
 static uint32_t all_tags(struct schema *s, uint32_t index, uint32_t bits)
 {
     uint32_t e = EXPR_EMPTY;
@@ -353,19 +376,20 @@ uint32_t form_names(struct schema *s, uint32_t form, bool known_only)
 
 /* ---- which states and sets have a value ---- */
 
-/* How many members are still possible, up to `enough`. */
+/* Return the number of members that are still possible, at most `enough`. */
 static uint32_t possible_members(struct schema *s, const struct state *t, uint32_t enough)
 {
     const struct form_plan p = s->plan.v[t->form];
     for (size_t k = 0; k < p.other.n; k++)
-        if (set_sat(s, p.other.v[k].set)) return enough; /* names without end */
+        if (set_sat(s, p.other.v[k].set)) return enough; /* members of a class are unlimited */
     uint32_t n = 0;
     for (uint32_t i = t->next; i < p.name.n && n < enough; i++)
         n += !is_seen(t, i) && set_sat(s, p.name_set.v[i]);
     return n;
 }
 
-/* Can witness k still be found, by a member that is required anyway (*free) or by another one? */
+/* Return true if a further member can satisfy witness k. *free: a required member can, so that the
+ * witness needs no additional one. */
 static bool has_witness(struct schema *s, const struct state *t, const struct form *f, uint32_t k,
                         bool *free)
 {
@@ -384,6 +408,8 @@ static bool has_witness(struct schema *s, const struct state *t, const struct fo
     return any;
 }
 
+/* Enter a level of recursion. If it returns true, the caller decrements s->depth afterwards.
+ * Returns false at NESTED_MAX or at a limit of the work. */
 static bool go_deeper(struct schema *s)
 {
     if (!expr_spend(&s->m.x, 4)) return false;
@@ -392,6 +418,9 @@ static bool go_deeper(struct schema *s)
     return schema_fail(s, ERR_LIMIT, s->at, NULL, "values nested more than %d deep", NESTED_MAX);
 }
 
+/* Return true if the object can be completed. Each missing required member must have a value, and
+ * each witness a member. All of them must fit into the maximum. A witness that no required member
+ * can satisfy counts as one more member. */
 static bool object_sat(struct schema *s, const struct state *t)
 {
     const struct form f = s->form.v[t->form];
@@ -412,7 +441,9 @@ static bool object_sat(struct schema *s, const struct state *t)
     return t->n >= f.min || possible_members(s, t, f.min - t->n) >= f.min - t->n;
 }
 
-/* An array without conditions on counts has a value if all items up to the least number have one. */
+/* Return true if each missing item up to the minimum has a value, which suffices without
+ * count_atoms. Items between two borders of atoms have equal conditions, so one test serves all of
+ * them. */
 static bool items_sat(struct schema *s, const struct state *t, const struct form *f)
 {
     for (uint32_t i = t->n, border; i < f->min; i = border) {
@@ -429,6 +460,7 @@ static bool items_sat(struct schema *s, const struct state *t, const struct form
     return t->n <= f->max;
 }
 
+/* Return true if the array can be completed. With count_atoms, some move must lead to a value. */
 static bool array_sat(struct schema *s, uint32_t state)
 {
     if (state_complete(s, state)) return true;
@@ -457,16 +489,17 @@ bool state_sat(struct schema *s, uint32_t state)
     return yes;
 }
 
+/* Return true if a form has a value. */
 static bool form_sat(struct schema *s, uint32_t form)
 {
     struct state t;
-    memset(&t, 0, sizeof t);
+    memset(&t, 0, sizeof t); /* its padding is in the key of state_of */
     t.form = form;
     uint32_t first = state_number(s, &t);
     return schema_ok(s) && state_sat(s, first);
 }
 
-/* Move the forms of one type into s->form, with their plans. */
+/* Append the forms of a set for one type to s->form, with their plans. */
 static bool keep_forms(struct schema *s, uint32_t set, unsigned type)
 {
     struct forms f = {0};

@@ -1,26 +1,29 @@
-/* schema_prune.c - removes forms of a product that are not needed; see schema_form.c.
+/* schema_prune.c - removes redundant forms from a product; see schema_form.c.
  *
- * `oneOf` of n objects is n alternatives, each with the negations of all others, and a negation has
- * a form for every keyword: without pruning their number is exponential. Three kinds of forms are
- * removed without a change of the set of values:
+ * `oneOf` of n objects has n alternatives, each with the negations of all others. A negation has a
+ * form for every keyword, so without pruning the number of forms is exponential in n. These are
+ * removed, and the set of values remains the same:
  *
- *   a form without a value: a required member has none (another member distinguishes the alternatives)
- *   a factor that the form implies: the form stays as it is (for the same reason)
+ *   a form without a value: a required member has none, e.g. the tag of the alternatives
+ *   a factor that the form implies, for the same reason: the form stays as it is
  *   a form that implies another one of the sum
  *
- * These tests must be cheap and must end: a clash of literals is one of types or of scalars, never a
- * search among forms. */
+ * These tests must be cheap and must terminate. So only types and scalars show a clash of literals;
+ * forms are not searched. */
 #include "schema_work.h"
 
 #include <string.h>
 
+/* TYPE_DEPTH_MAX: levels of subschemas that types_of visits; it also ends recursive $refs. */
 enum { TYPE_DEPTH_MAX = 16 };
 enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 
-/* ---- literals that cannot hold together ---- */
+/* ---- literals that contradict each other ---- */
 
 static unsigned types_of(struct schema *s, uint32_t sub, int depth);
 
+/* Return a superset of the types that a list of subschemas allows: by `all` of them or by any.
+ * T_ALL if there is no list. */
 static unsigned types_of_list(struct schema *s, uint32_t sub, const char *key, bool all, int depth)
 {
     const struct json *list = sub_field(s, sub, key);
@@ -40,7 +43,7 @@ static unsigned types_of_value(const struct json *v)
     return of[json_kind(v)];
 }
 
-/* The types that values of a subschema may have, at most. */
+/* Return a superset of the types of the values that are valid by a subschema. */
 static unsigned types_of(struct schema *s, uint32_t sub, int depth)
 {
     const struct json *j = s->sub.v[sub].j;
@@ -61,6 +64,8 @@ static unsigned types_of(struct schema *s, uint32_t sub, int depth)
            types_of_list(s, sub, "oneOf", false, depth);
 }
 
+/* Return true if the literals of a set contradict each other. Either one is the negation of
+ * another, or they have no type in common, or only scalar types without a common scalar. */
 static bool find_clash(struct schema *s, uint32_t set)
 {
     unsigned types = T_ALL;
@@ -73,7 +78,7 @@ static bool find_clash(struct schema *s, uint32_t set)
     return types == 0 || !expr_alive(&s->m.x, set_scalar(s, set));
 }
 
-/* Has a set no value, as its types and its scalars show? */
+/* Return true if types or scalars show that a set has no value. The result is cached. */
 static bool clash(struct schema *s, uint32_t set)
 {
     if (s->set.v[set].clash == CLASH_UNKNOWN && schema_ok(s)) {
@@ -108,7 +113,7 @@ bool form_fails(struct schema *s, const struct form *f)
     return false;
 }
 
-/* Return whether every value of f has a member that satisfies the witness w. */
+/* Return true if every value of f has a member that satisfies the witness w. False if unknown. */
 static bool has_witness(struct schema *s, const struct form *f, const struct name_atom *w)
 {
     for (size_t i = 0; i < f->required.n; i++) {
@@ -120,6 +125,8 @@ static bool has_witness(struct schema *s, const struct form *f, const struct nam
     return false;
 }
 
+/* Return true if every value of f satisfies the atom a, which must be of one name. False if
+ * unknown. */
 static bool implies_member(struct schema *s, const struct form *f, const struct name_atom *a)
 {
     uint32_t set = a->name == NONE ? SET_ANY : member_set(s, f, a->name);
@@ -130,7 +137,7 @@ bool form_implies(struct schema *s, const struct form *f, const struct form *g)
 {
     if (g->item.n || g->count.n || g->unique != NONE || g->n_evaluated || g->required.n > 1 ||
         g->member.n > 1 || g->witness.n > 1 || g->evaluated != EXPR_EMPTY)
-        return false; /* only the condition of a negated keyword */
+        return false; /* not the form of one negated keyword */
     if (!expr_spend(&s->m.x, 4 + (f->required.n + f->member.n) / 16)) return false;
     if (f->min < g->min || f->max > g->max) return false;
     if (g->required.n && !is_required(f, g->required.v[0])) return false;
@@ -138,13 +145,14 @@ bool form_implies(struct schema *s, const struct form *f, const struct form *g)
     return g->witness.n == 0 || has_witness(s, f, &g->witness.v[0]);
 }
 
-/* ---- one form among others ---- */
+/* ---- forms that imply another one ---- */
 
 static bool same_atom(const struct name_atom *a, const struct name_atom *b)
 {
     return a->name == b->name && a->lang == b->lang && a->lit == b->lit && a->except == b->except;
 }
 
+/* Return true if each of the n atoms of v is one of the m atoms of w. */
 static bool has_atoms(const struct name_atom *v, size_t n, const struct name_atom *w, size_t m)
 {
     for (size_t i = 0, k; i < n; i++) {
@@ -154,7 +162,7 @@ static bool has_atoms(const struct name_atom *v, size_t n, const struct name_ato
     return true;
 }
 
-/* Return whether f has all conditions of g, in the same terms. */
+/* Return true if f has all conditions of g, as equal atoms. False if unknown. */
 static bool implies(const struct form *f, const struct form *g)
 {
     if (g->min > f->min || g->max < f->max) return false;
@@ -179,7 +187,7 @@ bool forms_absorb(struct forms *all, const struct form *f)
 {
     size_t n = 0;
     for (size_t i = 0; i < all->n; i++)
-        if (implies(f, &all->v[i])) return true; /* it is there already, or more than it */
+        if (implies(f, &all->v[i])) return true; /* `all` has its values already */
     for (size_t i = 0; i < all->n; i++)
         if (implies(&all->v[i], f))
             form_free(&all->v[i]);

@@ -1,9 +1,10 @@
-/* schema_read.c - the document: its subschemas, their places, and the targets of references; see
- * schema.h.
+/* schema_read.c - the document: its subschemas, their JSON pointers, and the targets of references;
+ * see schema.h.
  *
- * Every keyword with subschemas is in one table, KEYWORD, which the walk over the document reads.
- * Keywords that are not in it, nor read elsewhere, are annotations or unknown; JSON Schema requires
- * to ignore them. */
+ * The table KEYWORD lists every keyword with subschemas, and the walk over the document reads it. A
+ * keyword that is neither in it nor read elsewhere is unknown or an annotation. JSON Schema
+ * requires that such keywords are ignored. URIs are those of RFC 3986, JSON pointers those of RFC
+ * 6901. */
 #include "schema.h"
 
 #include <stdarg.h>
@@ -36,12 +37,14 @@ bool schema_no_memory(struct schema *s)
 
 /* ---- maps with keys in the arena ---- */
 
+/* Map a key of n bytes, which is copied, to a value. */
 static bool map_put(struct schema *s, struct strmap *m, const void *key, size_t n, uint32_t value)
 {
     char *copy = arena_text(&s->arena, key, n);
     return copy && strmap_put(m, copy, n, value) ? true : schema_no_memory(s);
 }
 
+/* Return the number of a member's name, a new one if it is unknown. 0 after a failure. */
 uint32_t name_number(struct schema *s, const char *name, size_t n)
 {
     const uint32_t *known = strmap_get(&s->name_of, name, n);
@@ -53,15 +56,16 @@ uint32_t name_number(struct schema *s, const char *name, size_t n)
     return ok ? i : (schema_no_memory(s), 0);
 }
 
-/* ---- URIs: what RFC 3986, section 5 needs for $id and $ref ---- */
+/* ---- URIs: the part of RFC 3986, section 5 that $id and $ref need ---- */
 
+/* Return true if a URI reference is absolute. */
 static bool has_scheme(const char *u)
 {
     size_t n = strspn(u, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.");
     return n > 0 && u[n] == ':';
 }
 
-/* Remove "." and ".." segments of a path in place. */
+/* Remove the "." and ".." segments of a path in place (RFC 3986, section 5.2.4). */
 static void remove_dots(char *path)
 {
     char *out = path, *in = path;
@@ -82,7 +86,8 @@ static void remove_dots(char *path)
     *out = 0;
 }
 
-/* The URI reference resolved against an absolute base, without its fragment. NULL: no memory. */
+/* Return the URI reference, resolved against a base and without its fragment, in s->arena. `base`
+ * is empty for a document without $id. NULL if memory is exhausted. */
 static const char *resolve(struct schema *s, const char *base, const char *ref)
 {
     struct buf b = {0};
@@ -113,8 +118,9 @@ static const char *resolve(struct schema *s, const char *base, const char *ref)
     return out;
 }
 
-/* ---- the walk ---- */
+/* ---- registering all subschemas ---- */
 
+/* Kinds of value that a keyword may have: one schema, a list, an object of schemas. */
 enum holds { HOLDS_ONE = 1, HOLDS_LIST = 2, HOLDS_MAP = 4 };
 static const struct {
     const char *name;
@@ -143,6 +149,7 @@ static const struct {
     {"unevaluatedProperties", HOLDS_ONE},
 };
 
+/* Return the JSON pointer `path` with one more key, in s->arena. NULL if memory is exhausted. */
 static const char *join_path(struct schema *s, const char *path, const char *key, size_t n_key)
 {
     struct buf b = {0};
@@ -158,6 +165,8 @@ static const char *join_path(struct schema *s, const char *path, const char *key
     return out;
 }
 
+/* Append a subschema and return its number; 0 after a failure. `path` is NULL if memory is
+ * exhausted. */
 static uint32_t new_sub(struct schema *s, const struct json *j, const char *path, uint32_t resource,
                         bool is_const)
 {
@@ -173,6 +182,7 @@ static uint32_t new_sub(struct schema *s, const struct json *j, const char *path
     return map_put(s, &s->sub_of, &j, sizeof j, i) ? i : 0;
 }
 
+/* Return the text of a field, NULL if it is absent or not a string. */
 static const char *text_field(const struct json *j, const char *key)
 {
     return json_text(json_field(j, key), NULL);
@@ -187,7 +197,8 @@ static bool add_anchor(struct schema *s, uint32_t resource, const char *name, ui
     return ok || schema_no_memory(s);
 }
 
-/* Enter the resource that a subschema's $id opens, if it has one, and note its anchors. */
+/* Register a subschema's $id and anchors. An $id that is a URI begins a resource, and the subschema
+ * becomes its root. An $id "#name" is an anchor. In drafts before 2019 a $ref hides $id. */
 static bool note_names(struct schema *s, uint32_t i)
 {
     const struct json *j = s->sub.v[i].j;
@@ -206,8 +217,12 @@ static bool note_names(struct schema *s, uint32_t i)
            (!dynamic || add_anchor(s, s->sub.v[i].resource, dynamic, i));
 }
 
+/* Register j and all subschemas below it. Booleans are left to sub_of. `path` is the JSON pointer
+ * of j. */
 static bool walk(struct schema *s, const struct json *j, const char *path, uint32_t resource);
 
+/* Walk the values of an object. A value that is not an object (a list of `dependencies`) is no
+ * subschema to register. */
 static bool walk_members(struct schema *s, const struct json *j, const char *path,
                          uint32_t resource)
 {
@@ -257,7 +272,8 @@ static bool walk(struct schema *s, const struct json *j, const char *path, uint3
     return ok;
 }
 
-/* The draft that $schema names; false: an address elsewhere, whose vocabularies are not known. */
+/* Set *draft to the draft that $schema names, if it is known. Returns false if the address is not
+ * one of json-schema.org, because its vocabularies are unknown. uri: NULL if absent. */
 static bool draft_of(const char *uri, enum draft *draft)
 {
     static const struct {
@@ -279,7 +295,7 @@ bool schema_read(struct schema *s)
     bool draft_ok = draft_of(dialect, &s->draft);
     if (!vec_push(&s->resource, ((struct resource){nothing, 0}))) return schema_no_memory(s);
     struct sub all = {.path = "", .lang = {NONE, NONE, NONE, NONE}};
-    if (!vec_push(&s->sub, all)) return schema_no_memory(s); /* [0]: true */
+    if (!vec_push(&s->sub, all)) return schema_no_memory(s); /* sub.v[0] is `true` */
     if (json_kind(s->root) != JK_OBJECT && json_kind(s->root) != JK_BOOL)
         return schema_fail(s, ERR_FORMAT, 0, NULL, "expected an object or a boolean, got %s",
                            json_kind_name(json_kind(s->root)));
@@ -293,7 +309,8 @@ bool schema_read(struct schema *s)
 
 /* ---- subschemas by their value ---- */
 
-/* The literal's subschema of j: 0 for true, a subschema that refuses all for false. */
+/* Return the number of subschema j: 0 for `true`, a new one for each `false`. 0 after a failure.
+ * `keyword` is the place of j in its parent; NULL: the parent's own place. */
 uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const char *keyword)
 {
     if (json_kind(j) == JK_BOOL && json_bool(j, true)) return 0;
@@ -305,7 +322,7 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
                     json_kind_name(json_kind(j)));
         return 0;
     }
-    /* false, or a subschema behind a keyword that the walk does not know (a $ref may point anywhere) */
+    /* `false`, or a subschema that walk did not reach: a $ref may point below any keyword */
     const char *path = keyword ? join_path(s, s->sub.v[parent].path, keyword, strlen(keyword))
                                : s->sub.v[parent].path;
     uint32_t resource = s->sub.v[parent].resource;
@@ -314,6 +331,7 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
     return walk(s, j, path, resource) ? at : 0;
 }
 
+/* Return the subschema whose only valid value is `value`. */
 uint32_t sub_const(struct schema *s, const struct json *value, uint32_t parent)
 {
     const uint32_t *known = strmap_get(&s->sub_of, (const char *)&value, sizeof value);
@@ -360,6 +378,7 @@ unsigned sub_types(struct schema *s, uint32_t sub, bool *integer)
 
 /* ---- references ---- */
 
+/* Decode ~0, ~1 and %XX in a segment of a JSON pointer, in place. */
 static void unescape(char *t)
 {
     char *out = t;
@@ -375,7 +394,9 @@ static void unescape(char *t)
     *out = 0;
 }
 
-/* The value at a JSON pointer below `sub`; each subschema passed may open a resource of its own, which the walk has noted. */
+/* Return the subschema at a JSON pointer below `sub`. NONE if the pointer leads to nothing or to a
+ * value that is not a schema. The last subschema on the way is its parent, because a resource may
+ * begin there. */
 static uint32_t follow_pointer(struct schema *s, uint32_t sub, const char *pointer)
 {
     const struct json *j = s->sub.v[sub].j;
@@ -407,6 +428,7 @@ static uint32_t find_anchor(const struct schema *s, uint32_t resource, const cha
     return at ? *at : NONE;
 }
 
+/* Return the index of the last resource with this URI, NONE if there is none. */
 static uint32_t find_resource(const struct schema *s, const char *uri)
 {
     for (size_t i = s->resource.n; i > 0; i--)
@@ -414,6 +436,7 @@ static uint32_t find_resource(const struct schema *s, const char *uri)
     return NONE;
 }
 
+/* Return the subschema that a reference of `sub` means. NONE if it is not in the document. */
 static uint32_t find_target(struct schema *s, uint32_t sub, const char *ref)
 {
     const char *fragment = strchr(ref, '#');
@@ -428,7 +451,8 @@ static uint32_t find_target(struct schema *s, uint32_t sub, const char *ref)
     return find_anchor(s, resource, fragment + 1);
 }
 
-/* How many subschemas carry this dynamic anchor: with one, a dynamic reference is a plain one. */
+/* Return the number of subschemas with this dynamic anchor. If there is one, $dynamicRef means the
+ * same as $ref. */
 static int count_dynamic(const struct schema *s, const char *name)
 {
     int n = 0;

@@ -1,18 +1,29 @@
-/* schema_rule.c - rules of the machine, made as texts reach them, and a schema's life; see schema.h.
+/* schema_rule.c - rules of the machine, made when a text first reaches them; opening and closing a
+ * schema; see schema.h.
  *
- *   value --> scalar | array | object            members --> } | , "name" member --> : value members
- *   array --> [ items      items --> ] | , value items       object --> { members */
+ *   text    --> white space, value, white space
+ *   value   --> scalar | [ items | { members
+ *   items   --> ] | , value items
+ *   members --> } | , "name" member
+ *   member  --> : value members
+ *
+ * The first item or member has no comma. White space is omitted here. Each rule of items or members
+ * belongs to a state (schema_plan.c). */
 #include "schema.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum rule_kind { RULE_VALUE, RULE_ITEMS, RULE_MEMBERS, RULE_MEMBER, RULE_TEXT };
+/* Rule of the machine. RULE_VALUE: a is a set. RULE_ITEMS, RULE_MEMBERS: a is a state, b is 1
+ * before the first item or member. RULE_MEMBER, after a name: a is the state after the member, b is
+ * the set of its value. RULE_TEXT: both are 0. */
 struct rule {
     uint32_t kind, a,
-        b; /* a set; a state; a state and what comes after the name: the set of its value */
+        b; /* by kind: a set or a state; 1 before the first item or member, or a set of a value */
 };
 
+/* Return the number of a rule, a new one if it is unknown. After a failure it must not be used. */
 static uint32_t rule_number(struct schema *s, enum rule_kind kind, uint32_t a, uint32_t b)
 {
     struct rule key = {kind, a, b};
@@ -30,20 +41,22 @@ uint32_t rule_value(struct schema *s, uint32_t set)
     return rule_number(s, RULE_VALUE, set, 0);
 }
 
-/* A punctuation character, with white space after it. */
+/* Return a punctuation character and the white space after it. */
 static uint32_t punct(struct schema *s, const char *c)
 {
     return expr_cat(&s->m.x, expr_bytes(&s->m.x, c, 1), s->ws);
 }
 
+/* Return the state before the first item or member of a form. */
 static uint32_t first_state(struct schema *s, uint32_t form)
 {
     struct state t;
-    memset(&t, 0, sizeof t);
+    memset(&t, 0, sizeof t); /* its padding is in the key of state_of */
     t.form = form;
     return state_number(s, &t);
 }
 
+/* Add the alternatives of a value: the scalars of its set, and one for each form with a value. */
 static bool expand_value(struct schema *s, uint32_t set, struct alts *out)
 {
     bool ok = set_forms(s, set);
@@ -60,6 +73,7 @@ static bool expand_value(struct schema *s, uint32_t set, struct alts *out)
     return ok && schema_ok(s);
 }
 
+/* Add the alternatives of the rest of an array: its end, and one for each move by an item. */
 static bool expand_items(struct schema *s, uint32_t state, bool first, struct alts *out)
 {
     struct moves m = {0};
@@ -81,7 +95,7 @@ static int by_tag(const void *p, const void *q)
     return (a->tag > b->tag) - (a->tag < b->tag);
 }
 
-/* Note which names may come in a state, and with which rules they go on. */
+/* Store the rule that follows each name of a state, sorted by tag, for schema_choose. */
 static bool keep_choices(struct schema *s, uint32_t rule, const struct moves *m)
 {
     struct choices c = {(uint32_t)s->choice.n, (uint32_t)m->n};
@@ -97,6 +111,7 @@ static bool keep_choices(struct schema *s, uint32_t rule, const struct moves *m)
     return schema_ok(s);
 }
 
+/* Return the rule after a name with this tag, NO_RULE if the state of `rule` does not allow it. */
 uint32_t schema_choose(void *front, uint32_t rule, uint32_t tag)
 {
     const struct schema *s = front;
@@ -112,7 +127,7 @@ uint32_t schema_choose(void *front, uint32_t rule, uint32_t tag)
     return NO_RULE;
 }
 
-/* Return whether every move is a member with a name of the form, none with another name. */
+/* Return true if every move is a member with a name of the form, none with another name. */
 static bool known_only(const struct moves *m)
 {
     bool known = true;
@@ -120,6 +135,8 @@ static bool known_only(const struct moves *m)
     return known;
 }
 
+/* Add the alternatives of the rest of an object: its end, and all names of the form as one choice.
+ * All states of a form share the expression of the names, and so its automaton. */
 static bool expand_members(struct schema *s, uint32_t rule, uint32_t state, bool first,
                            struct alts *out)
 {
@@ -138,6 +155,7 @@ static bool expand_members(struct schema *s, uint32_t rule, uint32_t state, bool
     return ok && schema_ok(s);
 }
 
+/* Add the one alternative of a member after its name: colon, value, rest of the object. */
 static bool expand_member(struct schema *s, uint32_t state, uint32_t set, struct alts *out)
 {
     return alts_begin(out) && alts_add(out, SYM_EXPR, expr_cat(&s->m.x, s->ws, punct(s, ":"))) &&
@@ -163,20 +181,20 @@ bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *o
     case RULE_MEMBER:
         ok = expand_member(s, r.a, r.b, out);
         break;
-    default: /* a whole text: white space around a value */
+    default: /* RULE_TEXT: a value between white space */
         ok = alts_begin(out) && alts_add(out, SYM_EXPR, s->ws) &&
              alts_add(out, SYM_RULE, rule_value(s, s->root_set)) && alts_add(out, SYM_EXPR, s->ws);
     }
-    bool limit = s->rc != 0 && s->rc != ERR_MEMORY; /* 0: `out` did not grow */
+    bool limit = s->rc != 0 && s->rc != ERR_MEMORY; /* rc 0: no memory for `out` */
     if (!ok && !m->x.failed) expr_fail(&m->x, limit ? EXPR_TOO_DEEP : EXPR_NO_MEMORY);
     return ok;
 }
 
-/* ---- a schema's life ---- */
+/* ---- opening and closing a schema ---- */
 
-/* Return white space as people and programs write it: up to two blanks, or line ends and an
- * indentation. It is bounded, so that a model that repeats blanks comes to an end, and shorter in
- * what is generated (plain). */
+/* Return the white space that is allowed between tokens: up to two spaces, or one or two line ends
+ * and an indentation. It is bounded, so that a model cannot repeat blanks without end. `plain` is
+ * for generated text, and bounds the indentation more tightly. */
 static uint32_t white_space(struct exprs *x, bool plain)
 {
     uint32_t blank = expr_or(x, expr_range(x, ' ', ' '), expr_range(x, '\t', '\t'));
@@ -186,7 +204,8 @@ static uint32_t white_space(struct exprs *x, bool plain)
     return expr_or(x, expr_rep(x, expr_range(x, ' ', ' '), 0, 2), lines);
 }
 
-/* Check every keyword of every subschema that is reachable, so that what cannot be kept is refused now. */
+/* Check every keyword of every subschema, so that schema_open rejects what cannot be enforced.
+ * Subschemas are checked until there are 5000 sets. */
 static bool check_all(struct schema *s)
 {
     uint32_t root = s->sub.n > 1 ? 1 : sub_of(s, s->root, 0, NULL);
@@ -196,11 +215,13 @@ static bool check_all(struct schema *s)
         return false;
     }
     for (uint32_t i = 0; i < s->sub.n && schema_ok(s) && s->set.n < 5000;
-         i++) /* subschemas come to be as it goes */
+         i++) /* set_sat may append subschemas */
         if (!s->sub.v[i].is_const) set_sat(s, set_add(s, SET_ANY, lit_of(i, false)));
     return schema_ok(s);
 }
 
+/* Return the error code of the schema if it has one, its text in *s->e. Otherwise set *s->e by the
+ * failure of the expressions. Exhausted memory of the expressions takes precedence. */
 static int failure(struct schema *s)
 {
     struct err why;
@@ -210,7 +231,7 @@ static int failure(struct schema *s)
     return later ? s->rc : err_set(s->e, rc, "schema, #%s: %s", at ? at : "", why.text);
 }
 
-/* Keep a number's text (json.h: for those that are no int64). */
+/* Store the text of a number that is no int64 (json_limits.number), because decimals are exact. */
 static bool note_number(void *arg, const struct json *j, const char *text, size_t n)
 {
     struct schema *s = arg;

@@ -1,8 +1,9 @@
-/* schema_scalar.c - null, booleans, numbers and strings: the conditions of a schema on them are a
- * regular language; see schema.h.
+/* schema_scalar.c - null, booleans, numbers and strings: a schema's conditions on them are regular
+ * languages; see schema.h.
  *
- * Each type has a universe (all its values, in one spelling or, for strings, decoded), within which
- * "not valid" is the complement. */
+ * Each scalar type has a universe, the language of all its values. Strings are decoded in it.
+ * Numbers have no exponent or, if s->scientific, one digit before the point and an exponent
+ * (decimal.h). "Not valid" is the complement within the universe. */
 #include "decimal.h"
 #include "format.h"
 #include "regex.h"
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Return the index of a type in sub.lang and schema.universe. */
 static int index_of(unsigned type)
 {
     return __builtin_ctz(type);
@@ -33,15 +35,16 @@ uint32_t lang_universe(struct schema *s, unsigned type)
     return *u;
 }
 
-/* Return the intersection of two languages within the universe of a type, which is no condition
- * itself. */
+/* Return the intersection of two languages of a type. The universe is neutral, so it never becomes
+ * an operand of AND. */
 static uint32_t both(struct schema *s, unsigned type, uint32_t a, uint32_t b)
 {
     uint32_t all = lang_universe(s, type);
     return a == all ? b : b == all ? a : expr_and(&s->m.x, a, b);
 }
 
-/* What the universe holds besides e; of such a rest it is what was left out. */
+/* Return the universe without e. If e is itself such a complement, return its operand, so that
+ * double negations do not grow. */
 static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 {
     struct exprs *x = &s->m.x;
@@ -65,7 +68,8 @@ static unsigned type_of(const struct json *j)
     return of[json_kind(j)];
 }
 
-/* The value of a number as the schema's text has it, whatever an integer or a double holds of it. */
+/* Read a number of the schema in the spelling of its text, because an int64 or a double may not
+ * hold it exactly. Returns false if it has too many digits, or after a failure. */
 static bool schema_decimal(struct schema *s, const struct json *j, struct decimal *d)
 {
     const uint32_t *known = strmap_get(&s->number_of, (const char *)&j, sizeof j);
@@ -78,6 +82,7 @@ static bool schema_decimal(struct schema *s, const struct json *j, struct decima
     return ok;
 }
 
+/* Return the language of one value, EXPR_EMPTY if it is of another type. */
 static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v, unsigned type)
 {
     struct exprs *x = &s->m.x;
@@ -98,6 +103,7 @@ static uint32_t lang_value(struct schema *s, uint32_t sub, const struct json *v,
     return number_equal(x, &d, s->scientific);
 }
 
+/* Return the language of the values of an enum that are of a type. */
 static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *list, unsigned type)
 {
     VEC(uint32_t) v = {0};
@@ -113,7 +119,7 @@ static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *lis
 
 /* ---- numbers ---- */
 
-/* Read a number keyword; false: absent, or failed. */
+/* Read a number keyword. Returns false if it is absent, or after a failure. */
 static bool number_field(struct schema *s, uint32_t sub, const char *key, struct decimal *d)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -125,7 +131,7 @@ static bool number_field(struct schema *s, uint32_t sub, const char *key, struct
            schema_fail(s, ERR_LIMIT, sub, key, "must have at most %d digits", DECIMAL_DIGITS_MAX);
 }
 
-/* Return whether every integer is a multiple of d, and only integers are allowed. */
+/* Return true if multipleOf has no effect: only integers are allowed, and d is 0.1, 0.2 or 0.5. */
 static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decimal *d)
 {
     bool integer;
@@ -134,6 +140,8 @@ static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decima
     return d->fraction[0] == '1' || d->fraction[0] == '2' || d->fraction[0] == '5';
 }
 
+/* Return true if some multipleOf has an effect. Then numbers have no scientific notation, because
+ * number_multiple has none. */
 bool schema_needs_multiples(struct schema *s)
 {
     struct decimal d;
@@ -142,6 +150,8 @@ bool schema_needs_multiples(struct schema *s)
     return false;
 }
 
+/* Return the numbers within the bounds of a schema that are multiples of multipleOf. In draft 4
+ * exclusiveMinimum and exclusiveMaximum are booleans. */
 static uint32_t lang_number(struct schema *s, uint32_t sub)
 {
     struct exprs *x = &s->m.x;
@@ -171,6 +181,7 @@ static uint32_t lang_number(struct schema *s, uint32_t sub)
 
 /* ---- strings ---- */
 
+/* Read a count, clamped to EXPR_INF. Returns false if it is absent, or after a failure. */
 static bool count_field(struct schema *s, uint32_t sub, const char *key, uint32_t *n)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -181,6 +192,7 @@ static bool count_field(struct schema *s, uint32_t sub, const char *key, uint32_
     return true;
 }
 
+/* Return the texts that contain a match of an ECMA pattern. */
 static uint32_t lang_pattern(struct schema *s, uint32_t sub, const char *keyword,
                              const char *pattern, size_t n)
 {
@@ -191,8 +203,9 @@ static uint32_t lang_pattern(struct schema *s, uint32_t sub, const char *keyword
     return l.found;
 }
 
-/* draft 7 lets contentEncoding and contentMediaType be assertions, later drafts make them annotations. A text that is JSON itself is no
- * regular language. */
+/* Return the strings that contentEncoding allows. It and contentMediaType are assertions in draft 7
+ * with opt.check_format, otherwise annotations. JSON within a string is rejected, because it is not
+ * a regular language. */
 static uint32_t lang_content(struct schema *s, uint32_t sub)
 {
     static const char base64[] = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
@@ -206,7 +219,8 @@ static uint32_t lang_content(struct schema *s, uint32_t sub)
     return lang_pattern(s, sub, "contentEncoding", base64, sizeof base64 - 1);
 }
 
-/* An unknown format is an annotation. */
+/* Return the strings of a format. An unknown format is an annotation, so all strings are valid.
+ * Times with a leap second are an alternative of their own (expr_leap). */
 static uint32_t lang_format(struct schema *s, uint32_t sub, const char *name)
 {
     struct exprs *x = &s->m.x;
@@ -241,6 +255,7 @@ static uint32_t lang_string(struct schema *s, uint32_t sub)
 
 /* ---- boolean operators ---- */
 
+/* Return the values of a type that all subschemas of a list accept. */
 static uint32_t lang_all(struct schema *s, uint32_t sub, unsigned type, const char *key)
 {
     const struct json *list = sub_field(s, sub, key);
@@ -250,6 +265,7 @@ static uint32_t lang_all(struct schema *s, uint32_t sub, unsigned type, const ch
     return e;
 }
 
+/* Return the values of a type that some subschema of anyOf accepts. */
 static uint32_t lang_any(struct schema *s, uint32_t sub, unsigned type)
 {
     const struct json *list = sub_field(s, sub, "anyOf");
@@ -264,7 +280,8 @@ static uint32_t lang_any(struct schema *s, uint32_t sub, unsigned type)
     return e;
 }
 
-/* Exactly one: none before this one, this one, and none of those after it, summed over all. */
+/* Return the values of a type that exactly one subschema of oneOf accepts. After i subschemas,
+ * `none` are the values that none of them accepts, `one` those that one accepts. */
 static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
 {
     struct exprs *x = &s->m.x;
@@ -280,6 +297,7 @@ static uint32_t lang_one(struct schema *s, uint32_t sub, unsigned type)
     return one;
 }
 
+/* Return the values of a type that the subschema of a keyword accepts; all if it is absent. */
 static uint32_t lang_field(struct schema *s, uint32_t sub, unsigned type, const char *key)
 {
     const struct json *j = sub_field(s, sub, key);
@@ -296,6 +314,7 @@ static uint32_t lang_if(struct schema *s, uint32_t sub, unsigned type)
     return expr_or(x, yes, no);
 }
 
+/* Return the values of a type that a subschema accepts: the intersection over its keywords. */
 static uint32_t lang_schema(struct schema *s, uint32_t sub, unsigned type)
 {
     struct exprs *x = &s->m.x;
@@ -339,7 +358,7 @@ uint32_t lang_of(struct schema *s, uint32_t sub, unsigned type)
         e = json_bool(it->j, true) ? lang_universe(s, type) : EXPR_EMPTY;
     else
         e = lang_schema(s, sub, type);
-    it = &s->sub.v[sub]; /* may have moved */
+    it = &s->sub.v[sub]; /* s->sub may be reallocated */
     it->busy[k] = false;
     return it->lang[k] = e;
 }
@@ -352,6 +371,7 @@ uint32_t lang_names(struct schema *s, uint32_t sub, bool negated)
 
 /* ---- a set of literals ---- */
 
+/* Return the values of a type that satisfy all literals of a set. */
 static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
 {
     uint32_t e = lang_universe(s, type);
@@ -362,8 +382,10 @@ static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
     return e;
 }
 
-/* The numbers of e as people write them: integers without a point, others with few digits; a model that repeats itself would else write
- * zeros without end. Where e has none of these, e. */
+/* Return the numbers of e in their usual spelling, or e if it has none. Without this bound, a model
+ * that repeats itself may write zeros without end. If e has a number with a fraction (`broken`),
+ * the result has the numbers of e with few digits (`small`). Otherwise it has the integers without
+ * a point (`whole`). */
 static uint32_t plain_number(struct schema *s, uint32_t e)
 {
     static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",
@@ -375,7 +397,7 @@ static uint32_t plain_number(struct schema *s, uint32_t e)
     if (regex_parse(x, whole, sizeof whole - 1, REGEX_ECMA, &w, NULL) ||
         regex_parse(x, small, sizeof small - 1, REGEX_ECMA, &m, NULL) ||
         regex_parse(x, broken, sizeof broken - 1, REGEX_ECMA, &b, NULL))
-        return e; /* memory is exhausted: x->failed is set */
+        return e; /* x->failed is set */
     uint32_t plain = expr_and(x, e, expr_alive(x, expr_and(x, e, b.whole)) ? m.whole : w.whole);
     return expr_alive(x, plain) ? plain : e;
 }
@@ -384,7 +406,7 @@ uint32_t set_scalar(struct schema *s, uint32_t set)
 {
     struct exprs *x = &s->m.x;
     uint32_t number = lang_set(s, set, T_NUMBER), text = lang_set(s, set, T_STRING);
-    /* where every number may come, any way to write an exponent is fine */
+    /* if every number is valid, an exponent may have any spelling */
     if (number == lang_universe(s, T_NUMBER)) number = expr_or(x, number, number_exponent(x));
     if (s->opt.plain && number != EXPR_EMPTY) number = plain_number(s, number);
     if (!expr_alive(x, text)) text = EXPR_EMPTY;

@@ -1,6 +1,9 @@
-/* Goal: a schema's machine takes the instances that are valid and no others, in every spelling, and what cannot be kept is refused by
- * name. Method: the JSON Schema test suite and MaskBench's schemas in ../shared/data; every fourth schema, all of them under QUOTH_LONG.
- * QUOTH_SCHEMA_VERBOSE=1 prints each difference. */
+/* Goal: the machine of a schema accepts exactly the valid instances, in three spellings. A schema
+ * that cannot be enforced is rejected, and the error names the keyword.
+ *
+ * Method: the JSON Schema Test Suite (every fourth schema) and the schemas of MaskBench (the first
+ * 150) in ../shared/data, all of them with QUOTH_LONG. QUOTH_SCHEMA_VERBOSE=1 prints each
+ * difference. */
 #include "schema.h"
 #include "base/os.h"
 #include "base/utf8.h"
@@ -11,6 +14,7 @@
 static const struct expr_limits LIMIT = {.n_byte_max = 256u << 20, .n_row_max = 200000};
 static const struct machine_limits SIZES = {1000000, 1000000, 2000, 2000};
 
+/* Return true if the machine accepts the whole text. */
 static bool takes(struct schema *s, const char *text, size_t n)
 {
     uint32_t c = machine_begin(&s->m, schema_root(s));
@@ -20,13 +24,14 @@ static bool takes(struct schema *s, const char *text, size_t n)
 
 /* ---- spellings of a value ---- */
 
-/* Numbers of the document in hand that are no int64, as they are written in it. */
+/* Numbers of the current document that are no int64, in their spelling. */
 static struct {
     const struct json *j;
     char text[400];
 } raw[4000];
 static int n_raw;
 
+/* Store the spelling of a number. Returns false if `raw` is full. */
 static bool note_raw(void *arg, const struct json *j, const char *text, size_t n)
 {
     (void)arg;
@@ -47,7 +52,7 @@ static void spell_number(struct buf *b, const struct json *j)
     json_put(b, j);
 }
 
-/* Parse a document; what it is spelled from is noted. */
+/* Parse a document, and fill `raw` with its numbers. */
 static void read_document(struct json **j, const char *text, size_t n)
 {
     struct err e = {0};
@@ -83,7 +88,7 @@ static void new_line(struct buf *b, int indent, int depth)
     if (indent) buf_addf(b, "\n%*s", indent * depth, "");
 }
 
-/* A value in one of three spellings: compact, indented, \u-escaped. */
+/* Append a value in a spelling. how: 0 compact, 1 indented, 2 with \u escapes in strings. */
 static void spell(struct buf *b, const struct json *j, int how, int depth)
 {
     int indent = how == 1 ? 2 : 0;
@@ -125,6 +130,7 @@ static void spell(struct buf *b, const struct json *j, int how, int depth)
     }
 }
 
+/* Counts of schemas and of cases; a case is one instance in one spelling. */
 struct tally {
     int compiled, refused, wrong_accept, wrong_refuse, n_case;
 };
@@ -151,8 +157,8 @@ static void run_cases(struct schema *s, const struct json *tests, const char *na
     }
 }
 
-/* Folders and files of the suite that require annotations, or features that are not supported yet.
- */
+/* Return true for files of the suite that need annotations or features that are not supported
+ * yet. */
 static bool left_out(const char *file)
 {
     static const char *const part[] = {
@@ -268,7 +274,7 @@ TEST(schema_order_counts_and_unique_values)
     static const struct {
         const char *schema;
         bool any_order;
-        const char *takes, *refuses; /* '|'-separated texts */
+        const char *takes, *refuses; /* texts, separated by '|' */
     } c[] = {
         {"{\"type\":\"object\",\"properties\":{\"b\":{},\"a\":{}}}", false,
          "{}|{\"b\":1,\"a\":2}|{\"a\":1}|{\"b\":1,\"x\":2}", "{\"a\":1,\"b\":2}|{\"x\":1,\"a\":2}"},

@@ -1,5 +1,7 @@
-/* tag.c - a recursive descent over the formats of a structural tag; see tag.h. A format's parse gets the ends of the tag that it is the
- * last part of: free text must not contain them. */
+/* tag.c - a recursive descent over the formats of a structural tag; see tag.h.
+ *
+ * `ends` are the end strings of the tag whose last part a format is, EXPR_EMPTY if there is none.
+ * Free text must not contain them. `rc` is 0 or an error code, and the functions return it. */
 #include "tag.h"
 
 #include "regex.h"
@@ -24,7 +26,8 @@ int tag_fail(struct tag_parser *p, int code, const char *fmt, ...)
 
 /* ---- reading ---- */
 
-/* Go down to a member (of an object) or item (of a list); tag_up goes back. */
+/* Append a member's key, or an item's index if key is NULL, to the JSON pointer of the place.
+ * Return its length before, for tag_up. */
 static size_t tag_down(struct tag_parser *p, const char *key, size_t i)
 {
     size_t n = p->path.n;
@@ -35,19 +38,20 @@ static size_t tag_down(struct tag_parser *p, const char *key, size_t i)
     return n;
 }
 
+/* Return rc. If it is 0, truncate the JSON pointer to n bytes again. */
 static int tag_up(struct tag_parser *p, size_t n, int rc)
 {
-    if (rc == 0) p->path.n = n; /* else the place of the failure */
+    if (rc == 0) p->path.n = n; /* else it is the place of the failure */
     return rc;
 }
 
-/* Refuse keys that are not in `known`, words with a space after each. */
+/* Reject keys that are not in `known`, words with a space after each. */
 static int check_keys(struct tag_parser *p, const struct json *j, const char *known)
 {
     for (void *it = json_first(j); it; it = json_next(j, it)) {
         size_t n;
         const char *key = json_it_key(it, &n), *at = known;
-        bool named = n > 0 && strlen(key) == n; /* no empty one, no NUL within */
+        bool named = n > 0 && strlen(key) == n; /* not empty, without a NUL */
         while (named && (at = strstr(at, key)) && !((at == known || at[-1] == ' ') && at[n] == ' '))
             at++;
         if (!named || !at) return tag_fail(p, ERR_UNSUPPORTED, "unknown key \"%.60s\"", key);
@@ -55,6 +59,7 @@ static int check_keys(struct tag_parser *p, const struct json *j, const char *kn
     return 0;
 }
 
+/* Read a required string. */
 static int need_text(struct tag_parser *p, const struct json *j, const char *key, const char **text,
                      size_t *n)
 {
@@ -67,7 +72,8 @@ static struct part text_part(struct tag_parser *p, const char *text, size_t n)
     return (struct part){false, expr_bytes(&p->g->m.x, text, n)};
 }
 
-/* Strings of a list (or one string) as one expression; EXPR_EMPTY if there is none. Empty strings are skipped and counted. */
+/* Read the strings of a list, or one string, as an alternation. *out is EXPR_EMPTY if there is
+ * none. Empty strings are omitted, and counted in *n_empty. */
 static int read_strings(struct tag_parser *p, const struct json *list, const char *key,
                         uint32_t *out, int *n_empty)
 {
@@ -85,6 +91,7 @@ static int read_strings(struct tag_parser *p, const struct json *list, const cha
     return 0;
 }
 
+/* Read a token, given by its text or its number. */
 static int read_token(struct tag_parser *p, const struct json *j, uint32_t *id)
 {
     size_t n;
@@ -99,6 +106,7 @@ static int read_token(struct tag_parser *p, const struct json *j, uint32_t *id)
 
 /* ---- free text ---- */
 
+/* Return the texts that contain one of the strings. */
 static uint32_t within(struct exprs *x, uint32_t strings)
 {
     uint32_t all = expr_not(x, EXPR_EMPTY);
@@ -116,7 +124,8 @@ uint32_t tag_text_without(struct exprs *x, uint32_t strings)
     return expr_and(x, any_text(x), expr_not(x, within(x, strings)));
 }
 
-/* Text up to and with the first of `stops`, if it is `stop`; without `excluded`. */
+/* Return the texts that end with `stop`. No string of `stops` ends earlier in them, and they
+ * contain none of `excluded`. */
 static uint32_t text_up_to(struct exprs *x, uint32_t stop, uint32_t stops, uint32_t excluded)
 {
     uint32_t all = expr_not(x, EXPR_EMPTY), more = expr_rep(x, expr_range(x, 0, 255), 1, EXPR_INF);
@@ -156,7 +165,7 @@ static int parse_member(struct tag_parser *p, const struct json *j, const char *
     return tag_up(p, at, parse_format(p, json_field(j, key), ends, out));
 }
 
-/* A tag's begin or end if it is a token. */
+/* Read the token of j, e.g. the begin or end of a tag. */
 static int token_mark(struct tag_parser *p, const struct json *j, struct part *out)
 {
     uint32_t id = 0;
@@ -165,7 +174,8 @@ static int token_mark(struct tag_parser *p, const struct json *j, struct part *o
     return rc;
 }
 
-/* begin content end; of a string `begin`, its first n_skip bytes have been written already. */
+/* Parse a tag: begin, content, end. The first n_skip bytes of a string `begin` are omitted, because
+ * a trigger has matched them. */
 static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip, struct part *out)
 {
     struct part v[3];
@@ -192,7 +202,7 @@ static int parse_tag(struct tag_parser *p, const struct json *j, size_t n_skip, 
     return rc;
 }
 
-/* A rule of its own, with one alternative. */
+/* Return a new rule with one alternative, the concatenation of n parts. */
 static struct part rule_part(struct tag_parser *p, const struct part *v, size_t n)
 {
     uint32_t rule = cfg_rule_new(p->g);
@@ -200,12 +210,14 @@ static struct part rule_part(struct tag_parser *p, const struct part *v, size_t 
     return (struct part){true, rule};
 }
 
-/* A dispatch under construction: free text, then what follows the first of its strings, again if `loop`. */
+/* Dispatch under construction: free text up to the first of `stops`, then the format of that
+ * string. If `loop`, the dispatch follows again. */
 struct dispatch {
     uint32_t rule, stops, excluded, ends;
     bool loop;
 };
 
+/* Add the alternative of one string: free text, the string, `then`. */
 static void dispatch_add(struct tag_parser *p, const struct dispatch *d, const char *stop, size_t n,
                          struct part then)
 {
@@ -216,6 +228,7 @@ static void dispatch_add(struct tag_parser *p, const struct dispatch *d, const c
     cfg_add(p->g, d->rule, v, d->loop ? 3 : 2);
 }
 
+/* Add the alternative of free text without any of the strings; return the dispatch. */
 static struct part dispatch_end(struct tag_parser *p, const struct dispatch *d)
 {
     struct exprs *x = &p->g->m.x;
@@ -224,6 +237,7 @@ static struct part dispatch_end(struct tag_parser *p, const struct dispatch *d)
     return (struct part){true, d->rule};
 }
 
+/* Begin a dispatch and read its `excludes`. The caller sets `stops` and `loop`. */
 static int dispatch_begin(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct dispatch *d)
 {
@@ -232,7 +246,8 @@ static int dispatch_begin(struct tag_parser *p, const struct json *j, uint32_t e
     return read_strings(p, json_field(j, "excludes"), "excludes", &d->excluded, &n_empty);
 }
 
-/* The tags that begin with a trigger, behind it; of no trigger (n = 0) all of them. */
+/* Parse the tags that begin with a trigger, without its n bytes, as an alternation. n = 0: all
+ * tags. */
 static int tags_after(struct tag_parser *p, const struct json *j, const char *trigger, size_t n,
                       struct part *out)
 {
@@ -255,7 +270,7 @@ static int tags_after(struct tag_parser *p, const struct json *j, const char *tr
     return tag_up(p, at, rc);
 }
 
-/* Each tag must begin with exactly one of the triggers. */
+/* Check that each tag begins with exactly one of the triggers. */
 static int check_triggers(struct tag_parser *p, const struct json *j)
 {
     const struct json *tags = json_field(j, "tags"), *triggers = json_field(j, "triggers");
@@ -273,6 +288,8 @@ static int check_triggers(struct tag_parser *p, const struct json *j)
     return 0;
 }
 
+/* Parse triggered tags: a dispatch whose strings are the triggers. With at_least_one, a tag comes
+ * first. */
 static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t ends,
                            struct part *out)
 {
@@ -302,8 +319,8 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     return rc;
 }
 
-/* Unlike triggered tags, a dispatch does not look for the end of its tag: `excludes` can set it (as
- * in xgrammar). */
+/* Parse a dispatch. Its free text may contain the end of its tag, unlike that of triggered tags;
+ * `excludes` can prevent that (as in xgrammar). */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct part *out)
 {
@@ -354,7 +371,7 @@ static int parse_separated(struct tag_parser *p, const struct json *j, struct pa
     return 0;
 }
 
-/* ---- leaves ---- */
+/* ---- formats without inner formats ---- */
 
 static int parse_const(struct tag_parser *p, const struct json *j, struct part *out)
 {
@@ -437,13 +454,14 @@ static int parse_token(struct tag_parser *p, const struct json *j, struct part *
     return rc ? rc : token_mark(p, j, out);
 }
 
+/* Parse one token or one character, except the listed tokens. */
 static int parse_exclude_token(struct tag_parser *p, const struct json *j, struct part *out)
 {
     const struct json *list = json_field(j, "exclude_tokens");
     struct exprs *x = &p->g->m.x;
     uint32_t e = expr_or(x, expr_any_char(x), gbnf_token_expr(x, 0, true)), id = 0;
     int rc = check_keys(p, j, "type exclude_tokens ");
-    e = expr_or(x, e, gbnf_token_expr(x, 0, false)); /* any token */
+    e = expr_or(x, e, gbnf_token_expr(x, 0, false)); /* all but token 0, and token 0 */
     for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
         rc = read_token(p, json_item(list, i), &id);
         if (rc == 0) e = expr_and(x, e, gbnf_token_expr(x, id, true));
@@ -454,6 +472,8 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
 
 /* ---- combinations ---- */
 
+/* Parse the elements of a concatenation, or of an alternation if `either`. In a concatenation, only
+ * the last element gets `ends`. */
 static int parse_list(struct tag_parser *p, const struct json *j, bool either, uint32_t ends,
                       struct part *out)
 {
@@ -474,6 +494,7 @@ static int parse_list(struct tag_parser *p, const struct json *j, bool either, u
     return tag_up(p, at, rc);
 }
 
+/* Parse a repetition of `content`. min -1: both bounds are read from j. max -1: no maximum. */
 static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min, int64_t max,
                         uint32_t ends, struct part *out)
 {
@@ -527,9 +548,9 @@ static int parse_format(struct tag_parser *p, const struct json *j, uint32_t end
     return rc;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole tag ---- */
 
-/* The old form as the new one. */
+/* Parse the old form, {structures, triggers}, by writing it as triggered tags. */
 static int parse_old(struct tag_parser *p, const struct json *j, struct part *out)
 {
     const struct json *list = json_field(j, "structures");
@@ -550,7 +571,7 @@ static int parse_old(struct tag_parser *p, const struct json *j, struct part *ou
         buf_addf(&b, "%s{\"begin\":", i ? "," : "");
         json_put(&b, json_field(one, "begin"));
         buf_add_text(&b, ",\"content\":{\"type\":\"json_schema\",\"json_schema\":");
-        const char *text = json_text(json_field(one, "schema"), NULL); /* some write it as a text */
+        const char *text = json_text(json_field(one, "schema"), NULL); /* it may be a string */
         if (text)
             buf_add_text(&b, text);
         else
@@ -583,7 +604,7 @@ int tag_parse(struct cfg *g, const char *text, size_t n, const struct tag_option
     struct tag_parser p = {.g = g, .o = o, .e = e};
     struct json *j = NULL;
     struct part all = {0};
-    uint32_t root = cfg_rule_new(g); /* number 0 */
+    uint32_t root = cfg_rule_new(g); /* rule 0, the start */
     int rc = json_parse(&j, text, n, NULL, e);
     if (rc == 0) rc = parse_top(&p, j, &all);
     if (rc == 0) cfg_add(g, root, &all, 1);

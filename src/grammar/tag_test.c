@@ -1,5 +1,8 @@
-/* Goal: a structural tag allows the texts that xgrammar 0.2.8 allows, and what cannot be kept is refused by its JSON pointer. Method: each
- * type with texts on either side; xgrammar's verdicts were taken down when these cases were written. */
+/* Goal: a structural tag allows the texts that xgrammar 0.2.8 allows. One that cannot be enforced
+ * is rejected, and the error names its JSON pointer.
+ *
+ * Method: texts that each type must accept or reject. xgrammar's verdicts were recorded when the
+ * cases were written. */
 #include "tag.h"
 #include "../../tests/unit.h"
 
@@ -8,12 +11,15 @@
 static const struct expr_limits LIMIT = {.n_byte_max = 128u << 20, .n_row_max = 100000};
 static const struct machine_limits SIZES = {300000, 300000, 2000, 2000};
 
+/* Return the number of the only token, "<|end|>". In a text it is the byte 255 and the four bytes
+ * of the number. */
 static int32_t token(const void *arg, const char *text, size_t n)
 {
     (void)arg;
     return n == 7 && memcmp(text, "<|end|>", 7) == 0 ? 0x01020304 : -1;
 }
 
+/* Return true if the machine accepts the whole text. */
 static bool takes(struct cfg *g, const char *text, size_t n)
 {
     uint32_t c = machine_begin(&g->m, 0);

@@ -1,7 +1,9 @@
-/* tag_xml.c - tool arguments as models write them in XML's manner: each member of an object between marks that name it.
+/* tag_xml.c - tool arguments in the XML-like styles of some models: each member of an object is
+ * between marks that name it.
  *
- * A string stands there as it is, up to the closing mark; anything else is JSON. Members come in the order of `properties`; those that
- * the schema does not name are not written. White space may stand between members and around JSON values. */
+ * A string is written as it is, up to the closing mark; any other value is JSON. Members are in the
+ * order of `properties`, and members that the schema does not name are not allowed. White space is
+ * allowed between members and around JSON values. */
 #include "tag.h"
 
 #include "regex.h"
@@ -9,9 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Marks of a style. A mark after a name depends on whether the value is a string or JSON. */
 static const struct style {
     const char *name, *open, *behind_name, *behind_name_json,
-        *close; /* [json]: of values that are no strings */
+        *close; /* behind_name_json: if the value is not a string */
 } STYLES[] = {
     {"qwen_xml", "<parameter=", ">", ">", "</parameter>"},
     {"minimax_xml", "<parameter name=\"", "\">", "\">", "</parameter>"},
@@ -28,7 +31,7 @@ struct xml {
     struct tag_parser *p;
     const struct json *schema;
     const struct style *style;
-    uint32_t space;
+    uint32_t space; /* expression: white space */
 };
 
 static uint32_t text_expr(struct xml *x, const char *text)
@@ -36,7 +39,8 @@ static uint32_t text_expr(struct xml *x, const char *text)
     return expr_bytes(&x->p->g->m.x, text, strlen(text));
 }
 
-/* Follow a $ref into the schema's own definitions. */
+/* Return the schema itself or, if it has a $ref, its target in the definitions of the whole schema.
+ * NULL if that is not found. */
 static const struct json *resolve(struct xml *x, const struct json *sub)
 {
     static const char *const group[] = {"$defs", "definitions"};
@@ -49,7 +53,8 @@ static const struct json *resolve(struct xml *x, const struct json *sub)
     return ref ? NULL : sub;
 }
 
-/* Return whether a value of this schema is a string; -1 if it may be either, or is unknown. */
+/* Return 1 if a value of this schema is a string, 0 if not, -1 if it may be either or is
+ * unknown. */
 static int is_string(const struct json *sub)
 {
     const struct json *type = json_field(sub, "type"), *list = json_field(sub, "enum"),
@@ -70,7 +75,7 @@ static int is_string(const struct json *sub)
     return json_count(list) == 0 || (n_text > 0 && n_text < json_count(list)) ? -1 : n_text > 0;
 }
 
-/* The strings of a schema, as they are written. */
+/* Get the strings of a schema, as they are written in the text. Unknown keywords are rejected. */
 static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
 {
     static const char *const known[] = {"type",      "description", "title",    "default",
@@ -114,7 +119,8 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
     return 0;
 }
 
-/* A value that is no string: JSON under its own schema, with the definitions of the whole. */
+/* Get a value that is not a string: JSON by its own schema, with the definitions of the whole
+ * one. */
 static int json_value(struct xml *x, const struct json *sub, struct part *out)
 {
     struct buf b = {0}, own = {0};
@@ -139,6 +145,7 @@ static int json_value(struct xml *x, const struct json *sub, struct part *out)
     return 0;
 }
 
+/* Get a member: its opening mark, name, value and closing mark. */
 static int member(struct xml *x, const char *key, size_t n_key, const struct json *sub,
                   struct part *out)
 {
@@ -179,6 +186,7 @@ static bool is_required(const struct json *schema, const char *key, size_t n_key
     return false;
 }
 
+/* Reject keywords of the object that are not supported, and required members without a schema. */
 static int check_object(struct xml *x)
 {
     static const char *const known[] = {
