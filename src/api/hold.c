@@ -1,10 +1,10 @@
-/* hold.c - constraints of messages: the grammar of a whole answer with the model's reasoning, calls
- * and content (chat_answer_tag).
+/* hold.c - constraints of messages: one grammar for a whole answer, with the model's reasoning,
+ * calls and content (chat_answer_tag).
  *
- * Reasoning that the prompt begins is free up to its closing mark. If the model would have to begin
- * it, the request must turn it on: otherwise a model that seldom reasons would do so whenever the
- * constraint excludes its usual first token. Constraints other than on JSON start at the first byte,
- * because a text that they allow may begin with the mark of reasoning. */
+ * If the prompt has begun reasoning, it is free text up to its closing mark. If the model must
+ * begin it, the request must enable it. Otherwise a model that seldom reasons would do so
+ * whenever the constraint excludes its usual first token. Constraints that are not on JSON apply
+ * from the first byte, because a text that they allow may begin with the mark of reasoning. */
 #include "dialect.h"
 
 #include <string.h>
@@ -16,6 +16,7 @@ static bool is_json(const struct constraint_spec *spec)
 
 /* ---- content, as a format of a structural tag ---- */
 
+/* Put the members of the format of a schema. The caller opens and closes the object. */
 static int put_schema(struct json_out *o, const char *text, size_t n, struct err *why)
 {
     struct json *schema = NULL;
@@ -31,6 +32,7 @@ static int put_schema(struct json_out *o, const char *text, size_t n, struct err
     return rc;
 }
 
+/* Put the members of the format of a list of strings. */
 static int put_choice(struct json_out *o, const char *text, size_t n, struct err *why)
 {
     struct json *list = NULL;
@@ -51,7 +53,7 @@ static int put_choice(struct json_out *o, const char *text, size_t n, struct err
     return rc;
 }
 
-/* Put the members of a structural tag's format. */
+/* Put the members of the format of a structural tag. */
 static int put_tag(struct json_out *o, const char *text, size_t n, struct err *why)
 {
     struct json *tag = NULL;
@@ -75,6 +77,7 @@ static int put_tag(struct json_out *o, const char *text, size_t n, struct err *w
     return rc;
 }
 
+/* Append the format of the constraint on content to b. */
 static int put_content(struct buf *b, const struct constraint_spec *spec, struct err *why)
 {
     static const char object[] = "{\"type\":\"object\"}";
@@ -103,6 +106,7 @@ static int put_content(struct buf *b, const struct constraint_spec *spec, struct
 
 /* ---- the grammar ---- */
 
+/* Return the length of the longest special token that text begins with; 0 if none. */
 static size_t special_token(const void *tokenizer, const char *text, size_t n)
 {
     enum { SPECIAL_BYTE_MAX = 64 };
@@ -114,7 +118,8 @@ static size_t special_token(const void *tokenizer, const char *text, size_t n)
     return 0;
 }
 
-/* Compile an answer's tag. The error has a field only if chat_answer_tag fails. */
+/* Compile the structural tag of an answer into c->constraint. *why has a field only if
+ * chat_answer_tag fails. */
 static int compile(struct api_call *c, const struct chat_answer *a, const char *field,
                    struct err *why)
 {
@@ -133,7 +138,7 @@ static void drop(struct api_call *c)
     c->constraint = NULL;
 }
 
-/* Return the error of compiling a tool's arguments alone, 0 if there is none. */
+/* Return the error of compiling the arguments of one tool; 0 if there is none. */
 static int refuse_tool(struct api_call *c, const struct chat_answer *a, const struct chat_tool *t,
                        struct err *e)
 {
@@ -150,12 +155,13 @@ static int refuse_tool(struct api_call *c, const struct chat_answer *a, const st
     return rc ? err_field(e, rc, "tools", "[%zu].function.parameters: %s", t->i, why.text) : 0;
 }
 
-/* Find the cause of a failure: the constraint, the schema of a tool, or only all of them together. */
+/* Return the error with the name of its cause: the constraint, the schema of a tool, or all of
+ * them together. */
 static int refuse(struct api_call *c, const struct chat_answer *a, const char *field, int code,
                   const struct err *why, struct err *e)
 {
     if (why->field[0]) return *e = *why, code;
-    enum { TRIED_MAX = 4 }; /* each may take as long as all together */
+    enum { TRIED_MAX = 4 }; /* each may take as long as all of them together */
     int rc = a->content ? call_hold_text(c, e) : 0;
     drop(c);
     for (size_t i = 0; rc == 0 && i < a->n_tool && (code != ERR_LIMIT || i < TRIED_MAX); i++)
@@ -165,7 +171,7 @@ static int refuse(struct api_call *c, const struct chat_answer *a, const char *f
 
 /* ---- a message ---- */
 
-/* Check that the constraint and the tools can be combined. */
+/* Return an error if the constraint and the tools cannot be combined. */
 static int check_together(const struct api_call *c, const struct tools_spec *tools, struct err *e)
 {
     const struct constraint_spec *spec = &c->spec;
@@ -185,7 +191,8 @@ static int check_together(const struct api_call *c, const struct tools_spec *too
     return 0;
 }
 
-/* Set the place at which the answer begins. */
+/* Set a->place, where the answer begins. Return an error if it cannot begin there with a
+ * constraint. */
 static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, struct err *e)
 {
     bool begun = false, calls = a->n_tool && a->no_text;
@@ -203,6 +210,7 @@ static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, 
     return 0;
 }
 
+/* Compile the grammar of an answer. An error names its cause. */
 static int hold(struct api_call *c, const struct chat_answer *a, const char *field, struct err *e)
 {
     struct err why = {0};

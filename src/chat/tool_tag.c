@@ -1,9 +1,9 @@
-/* tool_tag.c - the structural tag of an answer: reasoning, then calls as their family writes them, content, or free
- * text with calls in it.
+/* tool_tag.c - the structural tag of an answer: reasoning, then calls in the form of their
+ * family, content, or free text with calls in it.
  *
- * A special token has no bytes in a grammar (grammar.c), so the marks of a family are written as
- * text or as tokens, whichever the tokenizer makes of them. Free text then excludes a mark in both
- * forms, because the parser sees its text alone. */
+ * A special token has no bytes in a grammar (grammar.c). So each mark of a family is written as
+ * text or as tokens, as the tokenizer encodes it. Free text excludes a mark in both forms,
+ * because the parser sees only its text. */
 #include "chat/parser_impl.h"
 
 #include "base/json_out.h"
@@ -12,7 +12,7 @@
 
 enum { NAME_BYTE_MAX = 256, TOOL_MAX = 1000 };
 
-/* The first part of a mark: what its spellings with other blanks (parser_impl.h) have in common. */
+/* The first part of a mark, which is common to its spellings with other blanks (parser_impl.h). */
 struct mark {
     const char *text;
     size_t n;
@@ -22,22 +22,24 @@ enum { MARK_MAX = 5 };
 
 struct tagger {
     const struct chat_answer *a;
-    const struct tool_family *family; /* NULL: no calls */
+    const struct tool_family *family; /* NULL if there are no calls */
     const struct call_text *text;
     struct mark mark
-        [MARK_MAX]; /* [n_mark] that begin calls in the family's parser: mark[0] what it writes */
+        [MARK_MAX]; /* [n_mark]: begin calls in the family's parser; mark[0] begins written calls */
     size_t n_mark;
     struct json_out o;
 };
 
 /* ---- formats ---- */
 
+/* Begin an object {"type": type}. key: NULL in a list. */
 static void begin_format(struct tagger *g, const char *key, const char *type)
 {
     out_object(&g->o, key);
     out_word(&g->o, "type", type);
 }
 
+/* Begin a format with the list "elements". end_list ends both. */
 static void begin_list(struct tagger *g, const char *key, const char *type)
 {
     begin_format(g, key, type);
@@ -64,6 +66,7 @@ static void put_regex(struct tagger *g, const char *pattern)
     out_end(&g->o);
 }
 
+/* Return the length of the special token that text begins with; 0 if none. */
 static size_t special_at(const struct tagger *g, const char *text, size_t n)
 {
     return g->a->special ? g->a->special(g->a->special_arg, text, n) : 0;
@@ -76,7 +79,7 @@ static bool has_special(const struct tagger *g, const char *text, size_t n)
     return false;
 }
 
-/* Put a family's text: at least one element. */
+/* Put a text of the family as strings and special tokens: at least one element. */
 static void put_text(struct tagger *g, const char *text, size_t n)
 {
     size_t begin = 0, k;
@@ -97,7 +100,7 @@ static void put_word(struct tagger *g, const char *text)
     if (text) put_text(g, text, strlen(text));
 }
 
-/* Put a text with %d and %s in it (struct call_text). */
+/* Put a text in which %d is a number and %s an id (struct call_text). */
 static void put_pattern(struct tagger *g, const char *text)
 {
     while (text && *text) {
@@ -111,6 +114,7 @@ static void put_pattern(struct tagger *g, const char *text)
     }
 }
 
+/* Put a list of marks as the member `key`. */
 static void put_words(struct tagger *g, const char *key, const struct mark *mark, size_t n)
 {
     out_list(&g->o, key);
@@ -118,7 +122,7 @@ static void put_words(struct tagger *g, const char *key, const struct mark *mark
     out_end(&g->o);
 }
 
-/* Put free text without some marks. */
+/* Put free text that excludes some marks. */
 static void put_free(struct tagger *g, const struct mark *mark, size_t n)
 {
     begin_format(g, NULL, "any_text");
@@ -133,6 +137,7 @@ static const char *or_empty(const char *text)
     return text ? text : "";
 }
 
+/* Return the text before the first blank, or before the first < that follows a >. */
 static struct mark first_part(const char *text)
 {
     size_t n = 0;
@@ -141,7 +146,7 @@ static struct mark first_part(const char *text)
     return (struct mark){text, n};
 }
 
-/* What calls begin with. */
+/* Return the text that begins calls. */
 static const char *written(const struct tagger *g)
 {
     return g->text->begin && *g->text->begin ? g->text->begin : or_empty(g->text->open);
@@ -152,7 +157,7 @@ static bool contains(const struct mark *m, const struct mark *part)
     return memmem(m->text, m->n, part->text, part->n) != NULL;
 }
 
-/* Set mark[0] to the shortest mark that what is written begins with, if any. Return false if there is none. */
+/* Move the shortest mark that begins the written text to mark[0]. Return false if there is none. */
 static bool find_trigger(struct tagger *g)
 {
     size_t at = MARK_MAX;
@@ -166,8 +171,9 @@ static bool find_trigger(struct tagger *g)
     return true;
 }
 
-/* Note the marks that begin calls for the family's parser; none if some call has no mark. Text without mark[0] has none of the
- * marks that contain it. */
+/* Set the marks that begin calls for the family's parser; none if some calls have no mark.
+ * mark[0] is in written calls. A text without it contains no mark that contains it, so these are
+ * left out. */
 static void find_marks(struct tagger *g)
 {
     const struct tool_family *f = g->family;
@@ -184,6 +190,7 @@ static void find_marks(struct tagger *g)
             g->mark[g->n_mark++] = g->mark[i];
 }
 
+/* Put the name of a tool, escaped as JSON if the family quotes it. */
 static void put_name(struct tagger *g, const struct chat_tool *tool)
 {
     struct buf b = {0};
@@ -194,7 +201,8 @@ static void put_name(struct tagger *g, const struct chat_tool *tool)
     buf_deinit(&b);
 }
 
-/* Arguments without a schema are any object; of a style that names each of them, any text up to the call's end. */
+/* Put the arguments of a call. Without a schema they are any object. In a style that names each
+ * argument, they are then free text up to the end of the call. */
 static void put_arguments(struct tagger *g, const struct chat_tool *tool)
 {
     static const char object[] = "{\"type\":\"object\"}";
@@ -209,7 +217,7 @@ static void put_arguments(struct tagger *g, const struct chat_tool *tool)
     out_end(&g->o);
 }
 
-/* Put a call as a tag; its first n_skip bytes are written already. */
+/* Put a call as a tag, without its first n_skip bytes, which are already written. */
 static void put_call(struct tagger *g, const struct chat_tool *tool, size_t n_skip)
 {
     const char *open = or_empty(g->text->open) + n_skip;
@@ -226,6 +234,7 @@ static void put_call(struct tagger *g, const struct chat_tool *tool, size_t n_sk
     out_end(&g->o);
 }
 
+/* Put one or more calls with separators; exactly one if `one`. */
 static void put_separated(struct tagger *g, size_t n_skip, bool one)
 {
     begin_format(g, NULL, "tags_with_separator");
@@ -238,7 +247,7 @@ static void put_separated(struct tagger *g, size_t n_skip, bool one)
     out_end(&g->o);
 }
 
-/* Put one or more calls, from `begin` to `end`, behind n_skip bytes. */
+/* Put one or more calls with the texts `begin` and `end`, without the first n_skip bytes. */
 static void put_calls(struct tagger *g, size_t n_skip, bool one)
 {
     const char *begin = or_empty(g->text->begin);
@@ -257,7 +266,7 @@ static bool one_call(const struct tagger *g)
 
 /* ---- free text with calls in it ---- */
 
-/* A mark in the text begins calls. */
+/* Put free text in which mark[0] begins calls. */
 static void put_triggered(struct tagger *g)
 {
     bool one = one_call(g);
@@ -273,7 +282,8 @@ static void put_triggered(struct tagger *g)
     out_end(&g->o);
 }
 
-/* A special token begins calls: star(text calls) text, or text optional(calls). */
+/* Put free text in which a special token begins calls: star(text calls) text, or text
+ * optional(calls) if there is at most one. */
 static void put_triggered_token(struct tagger *g)
 {
     bool one = one_call(g);
@@ -289,7 +299,7 @@ static void put_triggered_token(struct tagger *g)
     end_list(g);
 }
 
-/* Calls without a mark are a message that begins with a brace. */
+/* Put calls without a mark, or free text. A message that begins with a brace is calls. */
 static void put_unmarked(struct tagger *g, char brace)
 {
     static const char blank[] = " \\t\\n\\x0b\\x0c\\r";
@@ -303,6 +313,7 @@ static void put_unmarked(struct tagger *g, char brace)
     buf_deinit(&b);
 }
 
+/* Put free text with calls in it. ERR_UNSUPPORTED if no mark distinguishes the calls. */
 static int put_free_calls(struct tagger *g, struct err *e)
 {
     const char *text = written(g);
@@ -323,6 +334,7 @@ static int put_free_calls(struct tagger *g, struct err *e)
 
 /* ---- reasoning ---- */
 
+/* Put reasoning up to its closing mark and the gap after it. open: with its opening mark. */
 static void put_closed_reasoning(struct tagger *g, const struct reason_family *r, bool open)
 {
     begin_list(g, open ? "content" : NULL, "sequence");
@@ -365,7 +377,7 @@ bool chat_calls_are_marked(const char *tool_parser)
     return f && f->begin[0] && *f->begin[0];
 }
 
-/* ---- the whole ---- */
+/* ---- the answer ---- */
 
 static int check_name(const struct tagger *g, const struct chat_tool *tool, struct err *e)
 {
@@ -406,11 +418,13 @@ static int check_names(const struct tagger *g, struct err *e)
     return rc;
 }
 
+/* Return true if the template contains the text that this form of calls requires. */
 static bool fits(const struct call_text *c, const struct template *t)
 {
     return !c->has || (t && strstr(template_source(t), c->has));
 }
 
+/* Set the family and its form of calls, and check the names of the tools. */
 static int find_text(struct tagger *g, struct err *e)
 {
     const struct tool_family *f = g->family = tool_family_of(g->a->tool_parser);
@@ -424,6 +438,7 @@ static int find_text(struct tagger *g, struct err *e)
                      "--tool-call-parser (a wrong name lists them)");
 }
 
+/* Put what follows reasoning: free text with calls, or only calls, content or either. */
 static int put_body(struct tagger *g, struct err *e)
 {
     const struct chat_answer *a = g->a;

@@ -1,18 +1,19 @@
-/* deferred.c - masks that take more work than a step may: made by a thread of low priority while their
- * sequences get no rows, so that no other sequence waits for them.
+/* deferred.c - masks that need more work than a step may do. A thread of low priority makes them
+ * while their sequences get no rows. So no other sequence waits for them.
  *
  *   constraint_prepare --mask_within a step's work: LATER--> job --todo--> thread: mask_within with
  *          ^                                                                more and more work
  *          '---------------------- the sequence's mask <--done-- job <----------'
  *
- * The thread takes the job with the least work first, so that a mask of moderate cost does not wait
- * for those that cost most. A mask has one value, so no token depends on where it was made.
+ * The thread takes the job with the least work first. So a mask of moderate cost does not wait
+ * for the most expensive ones. A mask has one value, so tokens do not depend on the thread that
+ * made it.
  *
- * While a job exists, all sequences whose constraints have the same `shared` get no rows: the thread
- * may use it. If its sequence ends, the job ends after the call in progress.
+ * While a job exists, no sequence whose constraint has the same `shared` gets rows, because the
+ * thread may use it. If the sequence of a job ends, the job ends after the call in progress.
  *
- * Without a thread (an engine that is stepped by hand, or no memory for one) each step makes one
- * call. */
+ * If there is no thread (the engine is stepped by hand, or pthread_create fails), each step
+ * makes one call. */
 #include "engine_impl.h"
 
 #include "base/os.h"
@@ -25,17 +26,17 @@ enum { GROWTH = 4 };
 struct job {
     struct constraint *c; /* owned: a fork */
     uint32_t *mask;       /* owned [n_mask_word] */
-    int64_t n_work;       /* of the next call */
+    int64_t n_work;       /* steps of work of the next call */
     enum constraint_made made;
     atomic_bool cancelled;
-    struct seq *seq;   /* engine's thread: NULL if it has ended */
-    struct job *next;  /* engine's thread: of all jobs */
-    struct job *after; /* slow thread: of those that it has */
+    struct seq *seq;   /* engine's thread; NULL if the sequence has ended */
+    struct job *next;  /* engine's thread: list of all jobs */
+    struct job *after; /* slow thread: list of its jobs */
 };
 
 struct deferred {
     struct queue *todo, *done; /* owned, of struct job * */
-    struct queue *inbox;       /* the engine's: woken when a job is done */
+    struct queue *inbox;       /* the engine's: gets a message when a job is done */
     struct job *all;           /* owned; engine's thread */
     int n, n_max;
     pthread_t thread;
@@ -81,7 +82,8 @@ void deferred_close(struct deferred *w)
 
 /* ---- the thread ---- */
 
-/* Work on j. Returns false if it needs another call. */
+/* Call mask_within once, and raise the work of the next call. Return false if another call is
+ * needed. */
 static bool job_run(struct job *j)
 {
     if (atomic_load(&j->cancelled)) return true;
@@ -90,6 +92,7 @@ static bool job_run(struct job *j)
     return j->made != CONSTRAINT_LATER;
 }
 
+/* Return the link to the job with the least work. The list must not be empty. */
 static struct job **cheapest(struct job **list)
 {
     struct job **best = list;
@@ -98,6 +101,7 @@ static struct job **cheapest(struct job **list)
     return best;
 }
 
+/* Make masks until quit: receive jobs (wait only without one), and work on the cheapest. */
 static void *deferred_main(void *arg)
 {
     struct deferred *w = arg;
@@ -116,9 +120,10 @@ static void *deferred_main(void *arg)
         j = *at;
         if (!job_run(j)) continue;
         *at = j->after;
-        queue_push(w->done, &j); /* it has room for all jobs */
+        queue_push(w->done, &j); /* cannot fail: it has room for all jobs */
         queue_push(w->inbox,
-                   &(struct message){.kind = MESSAGE_MASK}); /* full: the engine is awake */
+                   &(struct message){.kind = MESSAGE_MASK}); /* if it is full, the engine is
+                                                              * awake */
     }
     return NULL;
 }
@@ -145,6 +150,7 @@ bool deferred_put(struct engine *en, struct seq *s)
     return true;
 }
 
+/* Remove a job. Its result goes to its sequence, if that has not ended. */
 static void finish(struct deferred *w, struct job *j)
 {
     struct job **at = &w->all;

@@ -1,10 +1,15 @@
-/* expr.c - constructors of expressions: one number per expression, simplified as it is made; see expr.h.
+/* expr.c - constructors of expressions. Each expression has one number, and is simplified when
+ * it is made; see expr.h.
  *
- * Invariants: (1) two expressions with equal op, a, b, c (and equal operand lists) have one number. (2) EXPR_EMPTY and
- * EXPR_EPSILON never are operands of CAT, nor is EXPR_EMPTY one of OR, nor a universal one of AND. (3) CAT leans to the right.
- * (4) Operand lists ascend without repetition, so that union and intersection are commutative and idempotent by construction. (5) No two
- * operands of an OR begin with the same byte set, down to FACTOR_DEPTH_MAX bytes.
- * These are the identities that keep the number of derivatives finite and, in practice, small. */
+ * Invariants:
+ *   (1) Two expressions with equal op, a, b and c (or equal operand lists) have one number.
+ *   (2) EXPR_EMPTY and EXPR_EPSILON are never operands of CAT. EXPR_EMPTY is no operand of OR, and
+ *       the expression of all texts is no operand of AND.
+ *   (3) The first operand of CAT is not a CAT.
+ *   (4) Operand lists ascend without repetition. So union and intersection are commutative and
+ *       idempotent by construction.
+ *   (5) No two operands of an OR begin with the same byte set, down to FACTOR_DEPTH_MAX bytes.
+ * These identities keep the number of derivatives finite, and small in practice. */
 #include "expr.h"
 
 #include "base/hash.h"
@@ -18,7 +23,7 @@ enum { N_SLOT_FIRST = 1024, FACTOR_DEPTH_MAX = 256 };
 uint32_t expr_fail(struct exprs *x, enum expr_failure why)
 {
     if (x->failed == EXPR_OK) x->failed = why;
-    x->n_step = 0; /* exprs_check reads the clock at once, and fails */
+    x->n_step = 0; /* the next expr_spend calls exprs_check, which fails */
     return EXPR_EMPTY;
 }
 
@@ -56,6 +61,7 @@ void exprs_close(struct exprs *x)
 
 /* ---- one number per expression ---- */
 
+/* Return true if [a, a + b) are operands in x->list. */
 static bool has_list(const struct expr *e)
 {
     return e->op == EX_OR || e->op == EX_AND;
@@ -75,6 +81,7 @@ static bool same(const struct exprs *x, const struct expr *p, const struct expr 
     return memcmp(x->list.v + p->a, x->list.v + q->a, p->b * sizeof *x->list.v) == 0;
 }
 
+/* Double the hash table. Return false after a failure. */
 static bool grow_slots(struct exprs *x)
 {
     uint32_t n = 2 * x->n_slot, *slot = calloc(n, sizeof *slot);
@@ -90,6 +97,7 @@ static bool grow_slots(struct exprs *x)
     return true;
 }
 
+/* Double the capacity of all arrays by expression. Return false after a failure. */
 static bool grow_exprs(struct exprs *x)
 {
     uint32_t cap = x->cap ? 2 * x->cap : 512;
@@ -110,8 +118,8 @@ static bool grow_exprs(struct exprs *x)
     return true;
 }
 
-/* Return the number of e, a new one if there is none yet. The list of an OR or AND must be the last of x->list and is
- * dropped if the expression exists. */
+/* Return the number of e; a new one if there is none yet. The list of an OR or AND must be the
+ * last of x->list. It is removed if the expression exists. */
 uint32_t expr_make(struct exprs *x, struct expr e)
 {
     if (!expr_spend(x, has_list(&e) ? 1 + e.b / 4 : 1)) return EXPR_EMPTY;
@@ -131,7 +139,7 @@ uint32_t expr_make(struct exprs *x, struct expr e)
 
 /* ---- leaves ---- */
 
-/* Where a byte set is, or is to be put. */
+/* Return the slot of a byte set, or the free slot for it. */
 static uint32_t *set_slot_of(const struct exprs *x, const struct byteset *s)
 {
     uint32_t mask = x->n_set_slot - 1, at = (uint32_t)hash_bytes(s, sizeof *s, 0) & mask;
@@ -201,7 +209,7 @@ uint32_t expr_cat(struct exprs *x, uint32_t a, uint32_t b)
     if (x->failed || a == EXPR_EMPTY || b == EXPR_EMPTY) return EXPR_EMPTY;
     if (a == EXPR_EPSILON) return b;
     if (b == EXPR_EPSILON) return a;
-    size_t mark = x->work.n; /* (p q) r = p (q r), for a chain of any length without recursion */
+    size_t mark = x->work.n; /* (p q) r = p (q r), in a loop, because a chain may be long */
     for (; x->e[a].op == EX_CAT; a = x->e[a].b)
         if (!vec_push(&x->work, x->e[a].a)) return expr_fail(x, EXPR_NO_MEMORY);
     if (!vec_push(&x->work, a)) return expr_fail(x, EXPR_NO_MEMORY);
@@ -224,8 +232,8 @@ uint32_t expr_rep(struct exprs *x, uint32_t a, uint32_t min, uint32_t max)
     if (a == EXPR_EMPTY) return min == 0 ? EXPR_EPSILON : EXPR_EMPTY;
     if (min == 1 && max == 1) return a;
     const struct expr *e = &x->e[a];
-    if (e->op == EX_REP && e->b == 0 && e->c == EXPR_INF) return a; /* (p*){m,n}, n > 0 */
-    if (e->nullable) min = 0;                                       /* equal, and fewer states */
+    if (e->op == EX_REP && e->b == 0 && e->c == EXPR_INF) return a; /* (p*){m,n} = p* if n > 0 */
+    if (e->nullable) min = 0;                                       /* equal, with fewer states */
     return expr_make(
         x,
         (struct expr){
@@ -239,6 +247,7 @@ uint32_t expr_not(struct exprs *x, uint32_t a)
     return expr_make(x, (struct expr){.op = EX_NOT, .nullable = !x->e[a].nullable, .a = a});
 }
 
+/* Return true if e is the complement of nothing: all texts. */
 static bool is_universal(const struct exprs *x, uint32_t e)
 {
     return x->e[e].op == EX_NOT && x->e[e].a == EXPR_EMPTY;
@@ -252,7 +261,8 @@ static int ascending(const void *p, const void *q)
     return (a > b) - (a < b);
 }
 
-/* Push e, or its operands if it is of the same operator, onto x->work. */
+/* Push e onto x->work, or its operands if it has the same operator. Return false if memory is
+ * exhausted. */
 static bool push_flat(struct exprs *x, enum expr_op op, uint32_t e)
 {
     if (x->e[e].op != op) return vec_push(&x->work, e);
@@ -261,7 +271,7 @@ static bool push_flat(struct exprs *x, enum expr_op op, uint32_t e)
     return true;
 }
 
-/* Replace the byte sets among work[mark..] by their union or intersection. */
+/* Replace the byte sets in work[mark..] by one: their union or intersection. */
 static void merge_sets(struct exprs *x, enum expr_op op, size_t mark)
 {
     struct byteset all = {{0}};
@@ -278,10 +288,11 @@ static void merge_sets(struct exprs *x, enum expr_op op, size_t mark)
         n_set++;
     }
     x->work.n = n;
-    if (n_set > 0) vec_push(&x->work, expr_set(x, &all)); /* room was there */
+    if (n_set > 0) vec_push(&x->work, expr_set(x, &all)); /* cannot fail: its room is reserved */
 }
 
-/* Sort work[mark..], drop repetitions and the neutral element; true if the absorbing element is among them. */
+/* Sort work[mark..], and remove repetitions and the neutral element. Return true if it contains
+ * the absorbing element, which is then the result. */
 static bool normalize(struct exprs *x, enum expr_op op, size_t mark)
 {
     uint32_t *v = x->work.v + mark;
@@ -297,6 +308,7 @@ static bool normalize(struct exprs *x, enum expr_op op, size_t mark)
     return false;
 }
 
+/* Return an OR or AND of the operands work[mark..], which must be normalized. */
 static uint32_t make_list(struct exprs *x, enum expr_op op, size_t mark)
 {
     size_t n = x->work.n - mark;
@@ -314,7 +326,7 @@ static uint32_t make_list(struct exprs *x, enum expr_op op, size_t mark)
     return expr_make(x, e);
 }
 
-/* An alternative that begins with a byte set: that set, what follows it, both. */
+/* An alternative `whole` = `head` `rest`, where head is a byte set. */
 struct headed {
     uint32_t head, rest, whole;
 };
@@ -326,7 +338,7 @@ static int by_head(const void *p, const void *q)
     return (a->rest > b->rest) - (a->rest < b->rest);
 }
 
-/* Those of v[0..n), all of one head, as one: a p | a q = a (p | q). */
+/* Return the alternation of v[0..n), which have one head: a p | a q = a (p | q). */
 static uint32_t join_rests(struct exprs *x, const struct headed *v, size_t n)
 {
     uint32_t few[32], *rest = n <= 32 ? few : malloc(n * sizeof *rest);
@@ -340,8 +352,8 @@ static uint32_t join_rests(struct exprs *x, const struct headed *v, size_t n)
     return e;
 }
 
-/* Make alternatives of work[mark..] that begin alike one, so that a list of names or values becomes a tree: its derivative looks at the
- * bytes that may come, not at every name. */
+/* Join the alternatives of work[mark..] that begin with the same byte set. A list of names or
+ * values becomes a tree, and its derivative examines only the possible bytes, not every name. */
 static void factor(struct exprs *x, size_t mark)
 {
     size_t n = x->work.n - mark, m = 0, kept = mark;
@@ -359,13 +371,13 @@ static void factor(struct exprs *x, size_t mark)
     for (size_t i = 0, end; v && i < m; i = end) {
         for (end = i; end < m && v[end].head == v[i].head;) end++;
         uint32_t one = join_rests(x, v + i, end - i);
-        vec_push(&x->work, one); /* room was there */
+        vec_push(&x->work, one); /* cannot fail: its room is reserved */
     }
     if (!v) expr_fail(x, EXPR_NO_MEMORY);
     if (v != few) free(v);
 }
 
-/* The union or intersection of work[mark..], which is popped. */
+/* Return the union or intersection of work[mark..], and pop these operands. */
 static uint32_t combine(struct exprs *x, enum expr_op op, size_t mark)
 {
     uint32_t all = op == EX_OR ? EXPR_EMPTY : expr_not(x, EXPR_EMPTY), e = EXPR_EMPTY;
@@ -383,6 +395,8 @@ static uint32_t combine(struct exprs *x, enum expr_op op, size_t mark)
     return x->failed ? EXPR_EMPTY : e;
 }
 
+/* Return the union or intersection of v[0..n), after nested lists of the same operator are
+ * flattened. */
 static uint32_t combine_list(struct exprs *x, enum expr_op op, const uint32_t *v, size_t n)
 {
     if (x->failed) return EXPR_EMPTY;
@@ -420,7 +434,8 @@ uint32_t expr_and(struct exprs *x, uint32_t a, uint32_t b)
 
 /* ---- characters ---- */
 
-/* Characters of one length whose first n_head bytes are equal in lo and hi: lo..hi as byte ranges. */
+/* Return an alternation of byte ranges for the characters from lo to hi in UTF-8. Both have n
+ * bytes left, and equal bytes before them. */
 static uint32_t chars_of_length(struct exprs *x, const uint8_t *lo, const uint8_t *hi, int n)
 {
     if (n == 0) return EXPR_EPSILON;

@@ -1,10 +1,10 @@
-/* expr_leap.c - LEAP: times of day with the second 60, as in RFC 3339: HH:MM:60, a fraction, the
+/* expr_leap.c - LEAP: times of day with the second 60 as in RFC 3339: HH:MM:60, a fraction, the
  * offset.
  *
- * A leap second is the last one of a day in UTC, so the local time determines the offset: 1,440
- * pairs, of which an automaton reaches one.
- *   a  bytes read of HH:MM:60, then the stage of the fraction
- *   b  the digits of HHMM so far */
+ * A leap second is the last second of a day in UTC. So the local time determines the offset: an
+ * automaton has 1,440 pairs, and a text reaches one of them.
+ *   a  number of bytes read of HH:MM:60, then the stage of the fraction (AT_*)
+ *   b  the digits of HHMM read so far, as a decimal number */
 #include "expr.h"
 
 #include <stdio.h>
@@ -21,11 +21,12 @@ uint32_t expr_leap(struct exprs *x)
     return state(x, 0, 0);
 }
 
-/* What follows the first byte of the offset with which HHMM is 23:59 in UTC. */
+/* Return the rest of the offset after its first byte, which is `byte`. With this offset HHMM is
+ * 23:59 in UTC. EXPR_EMPTY if there is none. */
 static uint32_t offset(struct exprs *x, uint32_t hhmm, uint8_t byte)
 {
     enum { DAY = 24 * 60 };
-    uint32_t east = (hhmm / 100 * 60 + hhmm % 100 + 1) % DAY; /* local time is ahead of UTC by it */
+    uint32_t east = (hhmm / 100 * 60 + hhmm % 100 + 1) % DAY; /* minutes east of UTC */
     if ((byte | 32) == 'z') return east == 0 ? EXPR_EPSILON : EXPR_EMPTY;
     if (byte != '+' && byte != '-') return EXPR_EMPTY;
     uint32_t minutes = byte == '+' ? east : (DAY - east) % DAY;
@@ -36,7 +37,7 @@ static uint32_t offset(struct exprs *x, uint32_t hhmm, uint8_t byte)
 
 uint32_t leap_derive(struct exprs *x, const struct expr *e, uint8_t byte)
 {
-    static const char most[] = "29:59:60"; /* of each byte; the last two are fixed */
+    static const char most[] = "29:59:60"; /* maximum of each byte; colons and seconds: its value */
     uint32_t at = e->a, digit = (uint32_t)(byte - '0');
     bool is_digit = byte >= '0' && byte <= '9';
     if (at < AT_END && (at == 2 || at >= 5))

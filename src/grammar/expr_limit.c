@@ -1,8 +1,9 @@
-/* expr_limit.c - what making and running expressions may cost: bytes, states, time or work. See expr.h.
+/* expr_limit.c - limits of the work on expressions: bytes, states, time and steps; see expr.h.
  *
- * Time is the thread's own, so that the refusal of a constraint does not depend on what else the machine does. The clock is read after
- * some ten thousand steps, and not at all for work that needs fewer. Work is counted in these steps: a limit of it has the same
- * result on every machine. */
+ * Time is processor time of the thread, so the rejection of a constraint does not depend on the
+ * load of the machine. The clock is read once per STEPS steps, and never for work that needs
+ * fewer. Work is counted in these steps, so a limit of work has the same result on every
+ * machine. */
 #include "expr.h"
 
 #include "base/cancel.h"

@@ -1,8 +1,9 @@
 /* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, and the
- * states that lead to a text.
+ * states from which a text is accepted.
  *
- * A row is computed at once for all bytes. Bytes that no operator distinguishes form a class (Owens,
- * Reppy, Turon 2009, section 4.2), and one derivative serves the class. */
+ * A row has the transitions of all 256 bytes and is computed at once. Bytes that no operator
+ * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2). One derivative serves a
+ * whole class. */
 #include "expr.h"
 
 #include <stdlib.h>
@@ -15,11 +16,13 @@ bool expr_nullable(const struct exprs *x, uint32_t e)
 
 /* ---- derivatives ---- */
 
+/* Return the derivative of a concatenation p q: p' q, and also q' if p accepts the empty text. A
+ * loop, because a chain of concatenations may be long. */
 static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
 {
     size_t mark = x->work.n;
     bool more = true;
-    while (more && !x->failed) { /* p q: p' q, and q' too if p may be empty */
+    while (more && !x->failed) { /* one operand of the chain for each round */
         bool cat = x->e[e].op == EX_CAT;
         uint32_t head = cat ? x->e[e].a : e, rest = cat ? x->e[e].b : EXPR_EPSILON;
         uint32_t d = expr_cat(x, expr_derive(x, head, byte), rest);
@@ -29,7 +32,7 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     }
     size_t n = x->work.n - mark;
     uint32_t d = n == 0 ? EXPR_EMPTY : x->work.v[mark];
-    if (n > 1) { /* expr_or_list pushes onto the same stack: give it a copy */
+    if (n > 1) { /* expr_or_list pushes onto the same stack, so it gets a copy */
         uint32_t few[16], *v = n <= 16 ? few : malloc(n * sizeof *v);
         if (!v) return x->work.n = mark, expr_fail(x, EXPR_NO_MEMORY);
         memcpy(v, x->work.v + mark, n * sizeof *v);
@@ -40,6 +43,8 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     return d;
 }
 
+/* Return the derivative of an alternation or intersection: the same operator over the
+ * derivatives of its operands. */
 static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
 {
     enum expr_op op = x->e[e].op;
@@ -61,6 +66,8 @@ static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
     return d;
 }
 
+/* Return the derivative of a repetition: that of one more operand, then the rest of the
+ * repetitions. */
 static uint32_t derive_rep(struct exprs *x, const struct expr *e, uint8_t byte)
 {
     uint32_t max = e->c == EXPR_INF ? e->c : e->c - 1;
@@ -68,12 +75,14 @@ static uint32_t derive_rep(struct exprs *x, const struct expr *e, uint8_t byte)
     return d == EXPR_EMPTY ? d : expr_cat(x, d, expr_rep(x, e->a, e->b ? e->b - 1 : 0, max));
 }
 
+/* Return true if n_digit zeros after a number of remainder r make a multiple of the divisor. */
 static bool is_multiple(const struct divisor *d, uint64_t r, uint32_t n_digit)
 {
     for (; n_digit > 0; n_digit--) r = r * 10 % d->m;
     return r % d->m == 0;
 }
 
+/* Return the derivative of digits with a remainder. Stages (e->c): see EX_MULTIPLE in expr.h. */
 static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t byte)
 {
     const struct divisor *d = &x->divisor.v[e->a];
@@ -86,8 +95,8 @@ static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t b
         return expr_make(x, next);
     }
     if (byte < '0' || byte > '9') return EXPR_EMPTY;
-    uint32_t n_fraction = e->c < 2 ? 0 : e->c - 1; /* with this digit */
-    if (n_fraction > d->scale) {                   /* finer than any multiple, unless it is zero */
+    uint32_t n_fraction = e->c < 2 ? 0 : e->c - 1; /* fractional digits, this one included */
+    if (n_fraction > d->scale) {                   /* finer than any multiple: only zeros */
         next.nullable = is_multiple(d, e->b, 0);
         next.c = d->scale + 3;
         return byte == '0' ? expr_make(x, next) : EXPR_EMPTY;
@@ -100,7 +109,7 @@ static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t b
 
 static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
-    const struct expr it = x->e[e]; /* a copy: making expressions moves x->e */
+    const struct expr it = x->e[e]; /* a copy, because expr_make may move x->e */
     switch ((enum expr_op)it.op) {
     case EX_SET:
         return byteset_has(&x->set.v[it.a], byte) ? EXPR_EPSILON : EXPR_EMPTY;
@@ -131,7 +140,8 @@ static uint32_t derive(struct exprs *x, uint32_t e, uint8_t byte)
     return EXPR_EMPTY;
 }
 
-/* The derivative of e by byte, computed once per generation of the memo, because operators share operands. */
+/* Return the derivative of e by a byte. It is computed once per generation of the memo, because
+ * expressions share operands. */
 uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 {
     if (!expr_spend(x, 1)) return EXPR_EMPTY;
@@ -145,13 +155,13 @@ uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte)
 
 /* ---- classes of bytes ---- */
 
-/* Classes that part the 256 bytes, in the order in which they were split off. */
+/* A partition of the 256 bytes into n classes. */
 struct classes {
     struct byteset v[256];
     int n;
 };
 
-/* Split each class into its bytes in s and those not in s. */
+/* Split each class into its bytes in s and those outside of s. */
 static void split(struct classes *c, const struct byteset *s)
 {
     for (int i = 0, n = c->n; i < n; i++) {
@@ -167,6 +177,7 @@ static void split(struct classes *c, const struct byteset *s)
     }
 }
 
+/* Split the classes by each single byte of a string. */
 static void split_each(struct classes *c, const char *bytes)
 {
     for (; *bytes; bytes++) {
@@ -176,6 +187,8 @@ static void split_each(struct classes *c, const char *bytes)
     }
 }
 
+/* Split the classes by every byte set that can decide the derivative of e. All bytes of a class
+ * then have the same derivative. */
 static void classify(struct exprs *x, uint32_t e, struct classes *c)
 {
     const struct expr *it = &x->e[e];
@@ -220,6 +233,7 @@ static void classify(struct exprs *x, uint32_t e, struct classes *c)
     }
 }
 
+/* Set *c to the classes of bytes of e. */
 static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
 {
     c->v[0] = (struct byteset){{~0ull, ~0ull, ~0ull, ~0ull}};
@@ -227,14 +241,14 @@ static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
     classify(x, e, c);
 }
 
-/* What class k of e's bytes leads to. */
+/* Return the derivative of e by the bytes of class k. */
 static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *c, int k)
 {
     x->memo_now++;
     return expr_derive(x, e, byteset_first(&c->v[k]));
 }
 
-/* Count one more state; false: there are too many. */
+/* Count one more state. Return false if a limit is reached. */
 static bool count_row(struct exprs *x)
 {
     if (x->limit.n_row_max && x->n_row >= x->limit.n_row_max)
@@ -243,7 +257,7 @@ static bool count_row(struct exprs *x)
     return expr_spend(x, 20);
 }
 
-/* Keep e's row: next[k] for the bytes of class k. */
+/* Store the row of e: next[k] for each byte of class k. Return it, NULL after a failure. */
 static const uint32_t *keep_row(struct exprs *x, uint32_t e, const struct classes *c,
                                 const uint32_t *next)
 {
@@ -273,9 +287,10 @@ uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte)
     return row ? row[byte] : EXPR_EMPTY;
 }
 
-/* ---- which states lead to a text ---- */
+/* ---- states from which a text is accepted ---- */
 
-/* What follows from the operands, without a search; ALIVE_UNKNOWN if nothing does. */
+/* Return ALIVE_YES or ALIVE_NO if the known states of the operands decide it; else
+ * ALIVE_UNKNOWN. No search is done. */
 static int alive_of_list(struct exprs *x, const struct expr *e)
 {
     int all = e->op == EX_OR ? ALIVE_NO : ALIVE_UNKNOWN;
@@ -289,13 +304,17 @@ static int alive_of_list(struct exprs *x, const struct expr *e)
     return all;
 }
 
-/* States found so far, the state that each was reached from, and those whose successors are due. */
+/* A depth-first search over states. Arrays v and from are parallel. */
 struct search {
+    /* states found, in this order */
     VEC(uint32_t) v;
+    /* for each of v: index of the state that it was reached from */
     VEC(uint32_t) from;
+    /* indexes of states whose successors are not examined yet: a stack */
     VEC(uint32_t) due;
 };
 
+/* Add state e, reached from v[from]. Return false if memory is exhausted. */
 static bool reach(struct exprs *x, struct search *s, uint32_t e, uint32_t from)
 {
     x->seen[e] = x->seen_now;
@@ -304,7 +323,8 @@ static bool reach(struct exprs *x, struct search *s, uint32_t e, uint32_t from)
     return expr_fail(x, EXPR_NO_MEMORY), false;
 }
 
-/* The first state on the way to a text: nullable, or known to lead there. */
+/* Return true if e is known to match a text without a search of its states. Its operands may be
+ * searched. */
 static bool is_goal(struct exprs *x, uint32_t e)
 {
     const struct expr *it = &x->e[e];
@@ -312,6 +332,8 @@ static bool is_goal(struct exprs *x, uint32_t e)
     return it->op != EX_AND && it->op != EX_NOT && it->op != EX_MULTIPLE && expr_alive(x, e);
 }
 
+/* Store the result of a search and free it. If it has found a goal, the states on the path to
+ * v[last] are alive. If it is complete without one, no reached state is. */
 static void search_end(struct exprs *x, struct search *s, bool found, uint32_t last)
 {
     if (found)
@@ -319,24 +341,26 @@ static void search_end(struct exprs *x, struct search *s, bool found, uint32_t l
             x->e[s->v.v[i]].alive = ALIVE_YES;
             if (i == 0) break;
         }
-    else if (!x->failed) /* all that can be reached was */
+    else if (!x->failed) /* the search was exhaustive */
         for (size_t i = 0; i < s->v.n; i++) x->e[s->v.v[i]].alive = ALIVE_NO;
     vec_deinit(&s->v);
     vec_deinit(&s->from);
     vec_deinit(&s->due);
 }
 
-/* Look at a state that another one leads to: is it a goal? If not and it is new, its own successors are due. */
+/* Return true if state d, reached from v[from], is a goal. Otherwise add it to the search if it
+ * is new. `now` is the generation of this search. */
 static bool look(struct exprs *x, struct search *s, uint32_t now, uint32_t d, uint32_t from)
 {
     if (d == EXPR_EMPTY || x->e[d].alive == ALIVE_NO || x->seen[d] == now) return false;
     bool goal = is_goal(x, d);
-    x->seen_now = now; /* is_goal may have searched operands */
+    x->seen_now = now; /* is_goal may have begun other generations */
     if (!goal && x->e[d].alive != ALIVE_NO) reach(x, s, d, from);
     return goal;
 }
 
-/* Look at all that state i leads to, until there is a goal. A row that was not there is made on the way, and kept if it is complete. */
+/* Return true if a successor of v[i] is a goal; stop at the first. A missing row is computed on
+ * the way, and stored if it is complete. */
 static bool look_behind(struct exprs *x, struct search *s, uint32_t now, uint32_t i)
 {
     struct classes c;
@@ -355,7 +379,7 @@ static bool look_behind(struct exprs *x, struct search *s, uint32_t now, uint32_
     return false;
 }
 
-/* Search the states of e, depth first, for one that leads to a text. */
+/* Return true if a text is accepted from e: search its states, depth first. */
 static bool search(struct exprs *x, uint32_t e)
 {
     struct search s = {0};
@@ -370,12 +394,14 @@ static bool search(struct exprs *x, uint32_t e)
     return found;
 }
 
+/* Return true if e matches a text. Operands decide most operators; intersection, complement and
+ * multiples need a search. */
 static bool decide(struct exprs *x, uint32_t e)
 {
     const struct expr it = x->e[e];
     if (it.nullable) return true;
     switch ((enum expr_op)it.op) {
-    case EX_CAT: /* a chain of any length: no recursion */
+    case EX_CAT: /* a loop, because a chain may be long */
         while (x->e[e].op == EX_CAT && x->e[e].alive == ALIVE_UNKNOWN) {
             if (!expr_alive(x, x->e[e].a)) return false;
             e = x->e[e].b;
@@ -385,7 +411,7 @@ static bool decide(struct exprs *x, uint32_t e)
         for (uint32_t i = 0; i < it.b; i++)
             if (expr_alive(x, x->list.v[it.a + i])) return true;
         return false;
-    case EX_REP: /* not nullable: at least one is needed */
+    case EX_REP: /* not nullable, so at least one operand is needed */
     case EX_STRING:
         return expr_alive(x, it.a);
     case EX_ESCAPE:
@@ -410,7 +436,7 @@ bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
 {
     const uint8_t *b = text;
     for (size_t i = 0; i < n && e != EXPR_EMPTY; i++) {
-        x->memo_now++; /* one byte is needed: without a row, only its derivative is made */
+        x->memo_now++; /* a derivative, not a row: only one byte is needed */
         e = expr_derive(x, e, b[i]);
     }
     return !x->failed && expr_nullable(x, e);
@@ -418,6 +444,7 @@ bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
 
 /* ---- tags ---- */
 
+/* Insert a tag into an ascending list without repetition. Return false if memory is exhausted. */
 static bool add_tag(struct tags *out, uint32_t tag)
 {
     size_t i = out->n;
@@ -444,8 +471,11 @@ bool expr_tags(const struct exprs *x, uint32_t e, struct tags *out)
 
 static bool add_reach(struct exprs *x, uint32_t e, struct tags *out);
 
-/* Add the tags of texts `head rest` of a string whose first character is being escaped. Each alternative counts for itself, because another
- * one's first character is not its own; alternatives part within a character too (expr.c factors what begins alike). */
+/* Add the tags of the texts `head rest`, whose first character an ESCAPE or HEX `state` is
+ * spelling.
+ * Each alternative of `rest` is checked alone, because the digits read so far may exclude its
+ * first character. Factoring (expr.c) can put alternatives within a character, so its first
+ * bytes move to `head`: n_head of them, at most 3. */
 static bool reach_escaped(struct exprs *x, const struct expr *state, uint32_t head, uint32_t rest,
                           int n_head, struct tags *out)
 {
@@ -463,7 +493,8 @@ static bool reach_escaped(struct exprs *x, const struct expr *state, uint32_t he
     return with == EXPR_EMPTY || !expr_alive(x, with) || add_reach(x, rest, out);
 }
 
-/* Add the tags that texts of e report. */
+/* Add the tags that texts of e report. Return false if memory is exhausted or a limit is
+ * reached. */
 static bool add_reach(struct exprs *x, uint32_t e, struct tags *out)
 {
     while (x->e[e].op == EX_CAT && expr_alive(x, x->e[e].a)) e = x->e[e].b;
@@ -472,7 +503,7 @@ static bool add_reach(struct exprs *x, uint32_t e, struct tags *out)
     switch ((enum expr_op)it.op) {
     case EX_TAG:
         return add_tag(out, it.a);
-    case EX_CAT: /* begins with what has no text */
+    case EX_CAT: /* its first operand matches no text */
         return true;
     case EX_STRING:
         return add_reach(x, it.a, out);

@@ -1,9 +1,14 @@
-/* expr_scientific.c - numbers in scientific notation: one digit but 0, a fraction, an exponent, as programs write them (1e-06, 2.5E+20).
+/* expr_scientific.c - numbers in scientific notation, as programs write them (1e-06, 2.5E+20):
+ * one digit except 0, a fraction, an exponent.
  *
  *   INTEGER: d . ddd e k, whose value is an integer
  *
- * While its mantissa is read, the number of digits behind the point and of zeros at their end are the state: they decide from which
- * exponent on the value is an integer. The digits are bounded, so that there are few states. */
+ * The state within a mantissa is the number of fractional digits and of zeros at their end. They
+ * determine the minimum exponent of an integer. The number of digits is limited, so there are
+ * few states.
+ *   a  stage
+ *   b  zeros at the end of the fraction
+ *   c  fractional digits */
 #include "expr.h"
 
 enum { FRACTION_MAX = 20 };
@@ -19,7 +24,7 @@ static uint32_t byte(struct exprs *x, char c)
     return expr_range(x, (uint8_t)c, (uint8_t)c);
 }
 
-/* Natural numbers of at most three digits, from lo on. */
+/* Return the natural numbers in [lo, 999], without leading zeros. EXPR_EMPTY if there is none. */
 static uint32_t at_least(struct exprs *x, int lo)
 {
     if (lo > EXPONENT_MAX) return EXPR_EMPTY;
@@ -28,7 +33,7 @@ static uint32_t at_least(struct exprs *x, int lo)
     int n = lo >= 100 ? 3 : lo >= 10 ? 2 : 1;
     uint32_t e = EXPR_EPSILON;
     for (int i = 0; i < n;
-         i++, lo /= 10) { /* the last digit first: equal so far, or greater from here on */
+         i++, lo /= 10) { /* from the last digit on: equal so far, or greater at this digit */
         int d = '0' + lo % 10;
         e = expr_cat(x, byte(x, (char)d), e);
         if (d < '9')
@@ -40,7 +45,7 @@ static uint32_t at_least(struct exprs *x, int lo)
     return expr_or(x, e, expr_cat(x, expr_range(x, '1', '9'), digits(x, (uint32_t)n, 2)));
 }
 
-/* Those in [lo, hi], with two zeros before them at most. */
+/* Return the natural numbers in [lo, hi], with at most two leading zeros. */
 static uint32_t natural(struct exprs *x, int lo, int hi)
 {
     uint32_t e = at_least(x, lo);

@@ -1,19 +1,23 @@
-/* expr_string.c - STRING(a): the ways in which JSON may spell the texts of a, and the closing quote. Tags of a come out after the quote.
+/* expr_string.c - STRING(a): the JSON spellings of the texts of a, and the closing quote. Tags
+ * of a are reported after the quote.
  *
  *   STRING(a) --\--> ESCAPE(a) --u--> HEX(a) 0..3 digits --> STRING(a after the character)
- *                                       | high surrogate: \ u and four digits more
+ *                                       | high surrogate: \ u and four more digits
  *
- * RFC 8259 section 7. A lone surrogate is no character and is not spelled. Whether HEX(a) can still become a character of a
- * is answered by a's own automaton, for the range of characters that its digits leave: 65,536 spellings need not be tried. */
+ * RFC 8259, section 7. A lone surrogate is not a character and is rejected. The automaton of a
+ * decides whether HEX(a) can still become a character of a: it is searched for the range of
+ * characters that the digits allow. So the 65,536 spellings are not tried. */
 #include "expr.h"
 
 #include "base/utf8.h"
 
 #include <stdlib.h>
 
-/* Stages of HEX, in the upper half of b: digits of the first \u, then the second escape's \ and u and digits. */
+/* Stages of HEX, in the upper half of b: the number of digits of the first \u; then the \, the u
+ * and the digits of the second one. */
 enum { STAGE_BACKSLASH = 4, STAGE_U = 5, STAGE_LOW = 6 };
 
+/* Return the state `op` of operand a; EXPR_EMPTY if a is. */
 static uint32_t make(struct exprs *x, enum expr_op op, uint32_t a, uint32_t b, uint32_t c)
 {
     if (a == EXPR_EMPTY) return EXPR_EMPTY;
@@ -26,7 +30,7 @@ uint32_t expr_string(struct exprs *x, uint32_t a)
     return x->failed ? EXPR_EMPTY : make(x, EX_STRING, a, 0, 0);
 }
 
-/* STRING(what a leaves after the character). */
+/* Return STRING(derivative of a by the bytes of a character). */
 static uint32_t after_char(struct exprs *x, uint32_t a, uint32_t cp)
 {
     char bytes[4];
@@ -44,6 +48,7 @@ static uint32_t derive_escape(struct exprs *x, uint32_t a, uint8_t byte)
     return EXPR_EMPTY;
 }
 
+/* Return the value of a hexadecimal digit; -1 if it is none. */
 static int hex_value(uint8_t c)
 {
     if (c >= '0' && c <= '9') return c - '0';
@@ -51,6 +56,7 @@ static int hex_value(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* Return the state after the last of four digits. A high surrogate requires a second \u. */
 static uint32_t hex_end(struct exprs *x, const struct expr *e, uint32_t value)
 {
     if (e->c) {
@@ -77,7 +83,7 @@ static uint32_t derive_hex(struct exprs *x, const struct expr *e, uint8_t byte)
     return make(x, EX_HEX, e->a, (stage + 1) << 16 | value, e->c);
 }
 
-/* What remains after the quote: the tags that a reports, if it reports any. */
+/* Return the expression after the quote: the tags that a reports, or the empty text. */
 static uint32_t close_quote(struct exprs *x, uint32_t a)
 {
     struct tags tags = {0};
@@ -102,7 +108,7 @@ uint32_t string_derive(struct exprs *x, const struct expr *e, uint8_t byte)
         return close_quote(x, e->a);
     else if (byte >= ' ')
         d = make(x, EX_STRING, expr_derive(x, e->a, byte), 0, 0);
-    /* an escape is kept only if some character can still come of it */
+    /* keep an escape only if it can still become a character of a */
     bool pending = x->e[d].op == EX_ESCAPE || x->e[d].op == EX_HEX;
     return pending && !expr_alive(x, d) ? EXPR_EMPTY : d;
 }
@@ -112,15 +118,16 @@ uint32_t string_with(struct exprs *x, const struct expr *e, uint32_t a)
     return make(x, e->op, a, e->b, e->c);
 }
 
-/* ---- which characters may come first ---- */
+/* ---- possible first characters ---- */
 
-/* Does some text of state e begin with bytes between lo[0..n) and hi[0..n)? Both are spellings of characters of n bytes. */
+/* Return true if a text of e begins with n bytes in [lo, hi]. lo and hi are characters of equal
+ * length, or the ends of such characters. */
 static bool any_between(struct exprs *x, uint32_t e, const uint8_t *lo, const uint8_t *hi, int n)
 {
     static const uint8_t first[3] = {0x80, 0x80, 0x80}, last[3] = {0xbf, 0xbf, 0xbf};
     if (n == 0) return expr_alive(x, e);
     const uint32_t *row = expr_row(x, e);
-    uint32_t refused = EXPR_EMPTY; /* a state from which no continuation at all does */
+    uint32_t refused = EXPR_EMPTY; /* searched with all continuation bytes in vain */
     for (int b = *lo; row && b <= *hi; b++) {
         uint32_t d = row[b];
         if (d == EXPR_EMPTY || d == refused) continue;
@@ -131,7 +138,7 @@ static bool any_between(struct exprs *x, uint32_t e, const uint8_t *lo, const ui
     return false;
 }
 
-/* Does some text of a begin with a character from [lo, hi]? */
+/* Return true if a text of a begins with a character in [lo, hi]. */
 static bool any_in(struct exprs *x, uint32_t a, uint32_t lo, uint32_t hi)
 {
     static const uint32_t border[] = {0, 0x80, 0x800, 0xd800, 0xe000, 0x10000, 0x110000};
@@ -152,7 +159,8 @@ static uint32_t high_to_char(uint32_t high, uint32_t low)
     return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
 }
 
-/* Can n_left more digits after the value make a first character of a? */
+/* Return true if n_left more digits after `value` can spell a first character of a. high: the
+ * high surrogate read before, 0 if none. */
 static bool hex_alive(struct exprs *x, uint32_t a, uint32_t value, int n_left, uint32_t high)
 {
     uint32_t lo = value << (4 * n_left), hi = lo + (1u << (4 * n_left)) - 1;

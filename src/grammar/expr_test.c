@@ -1,5 +1,6 @@
-/* Goal: expressions match what they should, their automata have no dead states that are called alive, and JSON strings are
- * matched in every spelling. Method: fixed cases; random expressions against a backtracking matcher. */
+/* Goal: expressions match the right texts, no dead state of their automata is reported as alive,
+ * and JSON strings are matched in every spelling.
+ * Method: fixed cases; random expressions compared with a backtracking matcher. */
 #include "expr.h"
 #include "base/utf8.h"
 #include "../../tests/unit.h"
@@ -116,22 +117,24 @@ TEST(expr_characters)
     exprs_close(&x);
 }
 
-/* ---- random expressions against a matcher that tries everything ---- */
+/* ---- random expressions compared with a backtracking matcher ---- */
 
 enum { MAX = 400, DEPTH = 4 };
 struct node {
-    int op; /* 'a'..'c', '.', '|', '&', '!', '*' */
+    int op; /* 'a'..'c', 'e' (the empty text), '.', '|', '&', '!', '*' */
     int p, q, min, max;
 };
 static struct node node[MAX];
 static int n_node;
 
+/* Return a pseudorandom number in [0, n). */
 static uint32_t draw(uint64_t *s, uint32_t n)
 {
     *s = *s * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(*s >> 33) % n;
 }
 
+/* Add a random expression of at most this depth. Return its index in node. */
 static int grow(uint64_t *s, int depth)
 {
     int i = n_node++;
@@ -153,6 +156,7 @@ static int grow(uint64_t *s, int depth)
     return i;
 }
 
+/* Return true if node i matches t[0..n), by backtracking. */
 static bool slow(int i, const char *t, int n)
 {
     const struct node *d = &node[i];
@@ -170,7 +174,7 @@ static bool slow(int i, const char *t, int n)
             if (slow(d->p, t, k) && slow(d->q, t + k, n - k)) return true;
         return false;
     case '*': {
-        /* how many times: reach[k][m] = the first k characters in m pieces; an empty piece may fill up to min */
+        /* reach[k][m]: the first k characters are m pieces; empty pieces may complete min */
         bool reach[8][8] = {{true}};
         bool empty = slow(d->p, t, 0);
         for (int k = 0; k <= n; k++)
@@ -186,6 +190,7 @@ static bool slow(int i, const char *t, int n)
     }
 }
 
+/* Return the expression of node i. */
 static uint32_t build(struct exprs *x, int i)
 {
     const struct node *d = &node[i];

@@ -1,8 +1,11 @@
-/* forced.c - jump-forward: what must come next, as bytes and as tokens; the masks of many sequences at once. See grammar.h.
+/* forced.c - forced spans, as bytes and as tokens (jump-forward), and the masks of many
+ * sequences; see grammar.h.
  *
- * Which tokens of a forced span F can later text X still change? In the tokens of F X one token may cross the end of F; it begins at some
- * s where F[s..] begins a token of the vocabulary (or none crosses: s = |F|). What lies before a border between tokens is encoded as if
- * it stood alone, so the tokens before s are those of F[0..s). What all these encodings begin with is what no later text changes. */
+ * Which tokens of a forced span F can later text X change? In the tokens of F X, at most one
+ * token crosses the end of F. It begins at some s where F[s..] is a prefix of a token of the
+ * vocabulary; if none crosses, s = |F|. Text before a border of tokens is encoded as if it were
+ * alone, so the tokens before s are those of F[0..s). The common prefix of all these encodings
+ * is what no later text can change. */
 #include "grammar_in.h"
 
 #include "base/pool.h"
@@ -16,7 +19,7 @@ enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 
 /* ---- bytes ---- */
 
-/* The only byte that may come, or -1. */
+/* Return the only byte that may follow; -1 if there are several, or the text may end. */
 static int only_byte(struct machine *m, uint32_t state)
 {
     const struct config c = m->config.v[state];
@@ -49,7 +52,7 @@ uint32_t grammar_forced(struct grammar *g, uint32_t state, struct buf *out)
 
 /* ---- tokens ---- */
 
-/* How many bytes at the start are whole characters. */
+/* Return the length of the longest prefix of whole characters, in bytes. */
 static size_t whole_characters(const char *s, size_t n)
 {
     size_t at = 0;
@@ -58,7 +61,7 @@ static size_t whole_characters(const char *s, size_t n)
     return at;
 }
 
-/* Do the ids stand for exactly this text? Where a tokenizer normalizes they may not. */
+/* Return true if the tokens have exactly this text. They may not if the tokenizer normalizes. */
 static bool spell(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
 {
     size_t at = 0, n_one;
@@ -70,6 +73,7 @@ static bool spell(const struct tokenizer *t, const struct ids *ids, const char *
     return at == n;
 }
 
+/* Return the length of the common prefix of two lists of tokens, at most n. */
 static size_t common(const struct ids *a, const struct ids *b, size_t n)
 {
     size_t i = 0;
@@ -77,7 +81,8 @@ static size_t common(const struct ids *a, const struct ids *b, size_t n)
     return i;
 }
 
-/* How many of ids, the tokens of s[0..n), does no later text change? */
+/* Set *n_settled to the number of first tokens of s[0..n) that no later text changes. ids: the
+ * tokens of s[0..n) alone. */
 static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
                          const struct ids *ids, size_t *n_settled, struct err *e)
 {
@@ -94,7 +99,8 @@ static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
     return rc;
 }
 
-/* Count the first n ids that the grammar takes as text. All, unless the vocabulary of masks lacks one. */
+/* Return the number of first tokens that the grammar accepts as text. It is n unless the
+ * vocabulary of masks lacks one of them. */
 static size_t count_taken(struct grammar *g, uint32_t state, const int32_t *id, size_t n)
 {
     size_t i = 0;
@@ -102,6 +108,7 @@ static size_t count_taken(struct grammar *g, uint32_t state, const int32_t *id, 
     return i;
 }
 
+/* Append the settled tokens of a span to g->forced_token. */
 static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, struct err *e)
 {
     struct ids ids = {0};
@@ -117,7 +124,8 @@ static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, 
     return rc ? rc : grammar_failure(g, e);
 }
 
-/* Make room for a state's tokens. When too many are kept, forget all: they are made anew. */
+/* Make room for the tokens of a state. Drop all cached tokens if there are too many; they can be
+ * computed again. Return false if memory is exhausted. */
 static bool reserve(struct grammar *g, uint32_t state)
 {
     size_t cap = g->cap_forced;
@@ -135,6 +143,7 @@ static bool reserve(struct grammar *g, uint32_t state)
     return true;
 }
 
+/* Compute and cache the forced tokens at a state. Nothing is cached if the machine is late. */
 static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
 {
     struct buf b = {0};
@@ -182,7 +191,8 @@ struct fill {
     int n;
 };
 
-/* Jobs of one grammar belong to the first of them: a grammar is one thread's. */
+/* Fill the masks of all jobs of one grammar in the chunk of the first of them. So each grammar
+ * is used by one thread. */
 static void fill_chunk(void *ctx, int chunk, int worker)
 {
     const struct fill *f = ctx;

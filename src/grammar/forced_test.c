@@ -1,6 +1,8 @@
-/* Goal: a forced span is what must come, its tokens are those that the tokenizer makes of it whatever follows, and masks filled on a pool
- * are those filled one by one. Method: spans cut from a real text, each forced by a choice of two, with the text's own and other
- * continuations, over the tokenizers in ../shared/data; the bundled model's tokenizer for the rest. */
+/* Goal: a forced span is the only possible continuation. Its tokens are those that the tokenizer
+ * makes of it, whatever text follows. Masks filled on a pool equal masks filled one by one.
+ * Method: spans cut from a real text, each forced by a choice of two strings. The following text
+ * and other continuations are appended, for the tokenizers in ../shared/data. The other tests
+ * use the tokenizer of the bundled model. */
 #include "grammar.h"
 #include "base/json.h"
 #include "base/pool.h"
@@ -21,7 +23,8 @@ static struct grammar *open_grammar(enum grammar_kind kind, const char *text, si
     return g;
 }
 
-/* A grammar that forces s[0..n): it goes on with one of two characters. */
+/* Return a grammar that forces s[0..n): a choice of two strings that differ in the next
+ * character. */
 static struct grammar *forcing(const char *s, size_t n, const struct grammar_vocab *v)
 {
     struct buf list = {0}, one = {0};
@@ -39,7 +42,7 @@ static struct grammar *forcing(const char *s, size_t n, const struct grammar_voc
     return g;
 }
 
-/* The tokens of s[0..n) and a continuation must begin with `ids`. */
+/* Check that the tokens of s[0..n) and a continuation begin with `ids`. */
 static void check_prefix(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n,
                          const char *more, size_t n_more)
 {
@@ -59,6 +62,8 @@ static void check_prefix(const struct tokenizer *t, const struct ids *ids, const
     buf_deinit(&b);
 }
 
+/* Check n_span random spans of a text with one tokenizer. More than half of their tokens must be
+ * forced. */
 static void check_tokenizer(const char *path, const char *text, size_t n_text, int n_span)
 {
     static const char *const more[] = {" ",        "  x", "\n\n", "'s", "ing", "1", "23",
@@ -82,7 +87,7 @@ static void check_tokenizer(const char *path, const char *text, size_t n_text, i
         struct grammar *g = forcing(text + at, n, v);
         const int32_t *token;
         int n_forced = grammar_forced_tokens(g, grammar_begin(g), &token, &e);
-        EXPECT_INT(grammar_forced_tokens(g, grammar_begin(g), &token, &e), n_forced); /* kept */
+        EXPECT_INT(grammar_forced_tokens(g, grammar_begin(g), &token, &e), n_forced); /* cached */
         NEED(n_forced >= 0);
         for (int k = 0; k < n_forced; k++) vec_push(&ids, token[k]);
         NEED_OK(tokenizer_encode(t, text + at, n, ENCODE_CONTINUE, &plain, &e), &e);
@@ -185,7 +190,7 @@ TEST(grammar_tokens_named_by_rules)
 
 enum { N_GRAMMAR = 4, N_JOB = 24 };
 
-/* Take random tokens that a mask allows, n times; states[0..n] are what was passed. */
+/* Accept n random tokens that the masks allow. states[0..n]: the states passed. */
 static void wander(struct grammar *g, int n_vocab, uint64_t *mask, uint64_t seed, uint32_t *states,
                    int n)
 {
@@ -223,11 +228,11 @@ TEST(grammar_masks_on_a_pool_are_those_one_by_one)
             plain[i] = open_grammar(GRAMMAR_SCHEMA, schema[i], strlen(schema[i]), v);
             wander(plain[i], tokenizer_n_vocab(t), one, (uint64_t)(round * 10 + i), states[i],
                    N_JOB - 1);
-            uint32_t same[N_JOB]; /* the same way leads to the same numbers */
+            uint32_t same[N_JOB]; /* equal tokens lead to equal numbers of states */
             wander(g[i], tokenizer_n_vocab(t), one, (uint64_t)(round * 10 + i), same,
                    round == 0 ? 0 : N_JOB - 1);
         }
-        for (int k = 0; k < N_JOB; k++) /* round 0: the first state of all, several times */
+        for (int k = 0; k < N_JOB; k++) /* round 0: the first state of each grammar */
             job[k] = (struct grammar_job){g[k % N_GRAMMAR],
                                           round == 0 ? grammar_begin(g[k % N_GRAMMAR])
                                                      : states[k % N_GRAMMAR][k],

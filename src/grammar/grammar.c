@@ -1,4 +1,8 @@
-/* grammar.c - one door to the front ends and the machine; see grammar.h. */
+/* grammar.c - the interface to the front ends and the machine, and a cache of masks; see
+ * grammar.h.
+ *
+ * A schema has its own front end (schema.h). Every other kind is parsed into rules (cfg.h). A
+ * state is the number of a machine's config. */
 #include "grammar_in.h"
 
 #include "gbnf.h"
@@ -20,7 +24,8 @@ static const struct grammar_limits GRAMMAR_LIMITS = {.n_text_max = 4 << 20,
 
 /* ---- vocabulary ---- */
 
-/* NULL for what no text contains: special tokens, and the byte FF, which stands for marks of tokens (gbnf.h). */
+/* Return the bytes of a token. NULL for special tokens, and for tokens with the byte FF, which
+ * marks tokens in grammars (gbnf.h). */
 static const char *token_bytes(const void *arg, int32_t id, size_t *n)
 {
     const struct tokenizer *t = arg;
@@ -47,6 +52,7 @@ void grammar_vocab_close(struct grammar_vocab *v)
     free(v);
 }
 
+/* Return the id of a token by its text; -1 if there is none. */
 static int32_t token_id(const void *arg, const char *text, size_t n)
 {
     const struct grammar_vocab *v = arg;
@@ -131,6 +137,7 @@ static int open_schema(struct grammar *g, const char *text, size_t n,
     return rc;
 }
 
+/* Return the given limits, with defaults for those that are 0. */
 static struct grammar_limits limits_of(const struct grammar_limits *given)
 {
     struct grammar_limits l = *given;
@@ -162,10 +169,10 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     bool is_schema = kind == GRAMMAR_SCHEMA || kind == GRAMMAR_OBJECT;
     int rc =
         is_schema ? open_schema(g, text, n, o, x, m, e) : open_cfg(g, kind, text, n, o, x, m, e);
-    /* what a parser made of missing rules is no finding of its own */
+    /* if memory was exhausted, the error of the parser is only a consequence */
     if (rc != 0 && g->m && g->m->x.failed == EXPR_NO_MEMORY) rc = exprs_error(&g->m->x, e);
     if (rc == 0) {
-        g->m->x.limit.us_max = 0; /* from now on work is counted: the same everywhere */
+        g->m->x.limit.us_max = 0; /* limit work instead: equal on every machine */
         g->m->x.limit.n_work_max = limit.n_work_max;
         *out = g;
     } else {
@@ -216,7 +223,8 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
     return i == n ? state : GRAMMAR_DEAD;
 }
 
-/* The state after a token that a rule names by its id (gbnf.h); GRAMMAR_DEAD: no rule does. */
+/* Return the state after a token that a rule names by its id (gbnf.h); GRAMMAR_DEAD if no rule
+ * does. */
 static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
 {
     const uint8_t mark[5] = {TOKEN_MARK, (uint8_t)(token >> 24), (uint8_t)(token >> 16),
@@ -235,7 +243,8 @@ uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token)
     return machine_union(g->m, as_text, as_mark);
 }
 
-/* Add the tokens that rules name by their ids: [first, first + step) share the bytes of a mark read so far. */
+/* Set the tokens that rules name by their ids. `state` follows the first bytes of a mark, which
+ * tokens [first, first + step) share. */
 static void add_marks(struct grammar *g, uint32_t state, int64_t first, int64_t step,
                       uint64_t *mask)
 {
@@ -254,7 +263,8 @@ bool grammar_ends(const struct grammar *g, uint32_t state)
     return state != GRAMMAR_DEAD && machine_accepts(g->m, state);
 }
 
-/* A place for the mask of a state, kept for the next time; NULL: no memory. */
+/* Return cached memory for the mask of a state; NULL if memory is exhausted. All cached masks
+ * are dropped if they exceed MASK_BYTES_MAX. */
 static uint64_t *keep_mask(struct grammar *g, uint32_t state)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof(uint64_t);
@@ -272,6 +282,7 @@ static uint64_t *keep_mask(struct grammar *g, uint32_t state)
     return g->mask[state];
 }
 
+/* Compute a mask and cache it. Return false if it failed or was stopped (m->late). */
 static bool make_mask(struct grammar *g, uint32_t state, uint64_t *mask)
 {
     size_t n = (size_t)g->vocab->v.n_word * sizeof *mask;
@@ -284,7 +295,7 @@ static bool make_mask(struct grammar *g, uint32_t state, uint64_t *mask)
     return true;
 }
 
-/* n_work 0: no limit of it. */
+/* Return the cached mask of a state, or compute it in about n_work steps; 0: no limit. */
 static enum grammar_made mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
                                      int64_t n_work)
 {

@@ -1,7 +1,8 @@
-/* Goal: any constraint is compiled, or rejected by name, within its limits. A compiled one offers
- * only bytes that lead on, and accepts the texts that it generates.
- * Method: mutated constraints of each kind; random walks along the offered bytes. Abort if a walk
- * can neither continue nor end, or if its text is not accepted from the start. */
+/* Goal: every constraint is compiled, or rejected with a reason, within its limits. A compiled
+ * one offers only bytes from which a text can be completed, and accepts the texts that it
+ * generates.
+ * Method: mutated constraints of each kind; random walks along the offered bytes. Abort if a
+ * walk can neither continue nor end, or if its text is not accepted from the start. */
 #include "grammar.h"
 #include "base/hash.h"
 #include "base/rng.h"
@@ -14,7 +15,7 @@ static const struct grammar_limits LIMITS = {
     .n_byte_max = 24 << 20, .n_state_max = 20000, .us_max = 50000};
 enum { WALK_MAX = 120, N_WALK = 2, N_INPUT_MAX = 4000 };
 
-/* Go on by a random byte that may come; false: none may. */
+/* Append a random byte that may follow. Return false if there is none. */
 static bool step(struct grammar *g, uint32_t *state, uint64_t *rng, char *byte)
 {
     uint64_t first = rng_next(rng);
@@ -28,6 +29,7 @@ static bool step(struct grammar *g, uint32_t *state, uint64_t *rng, char *byte)
     return false;
 }
 
+/* Walk randomly from the start until the text ends. Abort at a dead end. */
 static void walk(struct grammar *g, uint64_t seed)
 {
     char text[WALK_MAX];
@@ -52,7 +54,7 @@ static void fuzz_kind(enum grammar_kind kind, const uint8_t *data, size_t n)
     if (n > N_INPUT_MAX) return;
     int rc = grammar_open(&g, kind, (const char *)data, n,
                           &(struct grammar_options){.limits = LIMITS}, &e);
-    if (rc != 0 && !e.text[0]) abort(); /* refused without a word */
+    if (rc != 0 && !e.text[0]) abort(); /* rejected without a reason */
     if (rc != 0) return;
     fuzz_accepted();
     for (uint64_t i = 0; i < N_WALK; i++) walk(g, hash_bytes(data, n, i));

@@ -1,8 +1,10 @@
 /* machine.c - threads, stacks and configs; see machine.h.
  *
- * Invariants: (1) every thread's expression is alive (expr_alive), so every config but CONFIG_DEAD has a thread or accepts; whether the
- * stack below can be finished is the front end's promise: it offers no alternative without a text. (2) A config's threads ascend by
- * expression and stack, each once. */
+ * Invariants:
+ *   (1) The expression of every thread is alive (machine_alive). So every config but CONFIG_DEAD
+ *       has a thread or accepts. The front end ensures that the stack below can be completed: it
+ *       offers no alternative without a text.
+ *   (2) The threads of a config ascend by expression and stack, without repetition. */
 #include "machine.h"
 
 #include "base/hash.h"
@@ -11,7 +13,7 @@
 #include <string.h>
 
 struct rule_span {
-    uint32_t first, n; /* alternatives; n = UINT32_MAX: not expanded yet */
+    uint32_t first, n; /* alternatives [first, first + n); n = UINT32_MAX: not expanded yet */
 };
 
 enum { N_SLOT = 1024 };
@@ -55,6 +57,7 @@ void machine_close(struct machine *m)
     *m = (struct machine){0};
 }
 
+/* Fail with EXPR_TOO_DEEP. Return EXPR_EMPTY, which is also STACK_EMPTY. */
 static uint32_t too_deep(struct machine *m)
 {
     return expr_fail(&m->x, EXPR_TOO_DEEP);
@@ -88,7 +91,7 @@ static bool grow_cell_slots(struct machine *m)
     return true;
 }
 
-/* The stack with sym on top of `below`; STACK_EMPTY if failed. */
+/* Return the stack with sym on top of `below`; STACK_EMPTY after a failure. */
 static uint32_t push(struct machine *m, struct symbol sym, uint32_t below)
 {
     if (m->x.failed) return STACK_EMPTY;
@@ -129,6 +132,7 @@ bool alts_add_choice(struct alts *a, uint32_t expr, uint32_t arg)
     return add_symbol(a, (struct symbol){SYM_CHOICE, expr, arg});
 }
 
+/* Ensure that the alternatives of a rule are in m->alts. Return false after a failure. */
 static bool expand_rule(struct machine *m, uint32_t rule)
 {
     while (m->rule.n <= rule)
@@ -144,7 +148,7 @@ static bool expand_rule(struct machine *m, uint32_t rule)
     return true;
 }
 
-/* The stack with the symbols of alternative i on top of `below`. */
+/* Return the stack with the symbols of alternative i on top of `below`. */
 static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
 {
     uint32_t first = i == 0 ? 0 : m->alts.end.v[i - 1];
@@ -155,7 +159,7 @@ static uint32_t push_alt(struct machine *m, uint32_t i, uint32_t below)
 
 /* ---- closure ---- */
 
-/* Stacks whose top is to be entered. A stack is entered once per closure. */
+/* Schedule a stack for the closure; each stack once. Return false after a failure. */
 static bool enter(struct machine *m, uint32_t stack)
 {
     if (!expr_spend(&m->x, 2 + m->seen.n / 16)) return false;
@@ -166,6 +170,7 @@ static bool enter(struct machine *m, uint32_t stack)
 
 static bool add_thread(struct machine *m, struct thread t);
 
+/* Schedule all alternatives of a rule on top of `below`. */
 static bool enter_rule(struct machine *m, uint32_t rule, uint32_t below)
 {
     if (!expand_rule(m, rule)) return false;
@@ -175,6 +180,8 @@ static bool enter_rule(struct machine *m, uint32_t rule, uint32_t below)
     return !m->x.failed;
 }
 
+/* Process the top of a stack: expand a rule, or add a thread for an expression or choice. An
+ * empty stack accepts. */
 static bool enter_top(struct machine *m, uint32_t stack)
 {
     if (stack == STACK_EMPTY) return m->accepts = true;
@@ -184,7 +191,8 @@ static bool enter_top(struct machine *m, uint32_t stack)
     return add_thread(m, (struct thread){c.sym.id, choice ? stack : c.below, choice});
 }
 
-/* Go on behind a thread whose expression matches the empty text: with the rules that its tags choose, or with the stack. */
+/* Continue after a thread whose expression matches the empty text. A choice continues with the
+ * rules that its tags select, other threads with their stack. */
 static bool finish(struct machine *m, struct thread t)
 {
     if (!t.choice) return enter(m, t.stack);
@@ -209,10 +217,12 @@ bool machine_alive(struct machine *m, struct thread t)
     return false;
 }
 
+/* Add a thread to the config under construction, if it is alive, and its continuation if its
+ * expression is nullable. */
 static bool add_thread(struct machine *m, struct thread t)
 {
     uint8_t op = m->x.e[t.expr].op;
-    bool over = op == EX_EPSILON || op == EX_TAG; /* matches nothing but the empty text */
+    bool over = op == EX_EPSILON || op == EX_TAG; /* matches only the empty text */
     if (!over && machine_alive(m, t)) {
         if (!expr_spend(&m->x, 2 + m->next.n / 16)) return false;
         for (size_t i = 0; i < m->next.n; i++)
@@ -223,6 +233,7 @@ static bool add_thread(struct machine *m, struct thread t)
     return !m->x.failed && (!expr_nullable(&m->x, t.expr) || finish(m, t));
 }
 
+/* Process scheduled stacks until none is left. Return false after a failure. */
 static bool close_over(struct machine *m)
 {
     while (m->due.n > 0)
@@ -255,6 +266,7 @@ static uint64_t config_hash(const struct thread *t, uint32_t n, bool accepts)
     return h;
 }
 
+/* Return true if *c equals the config under construction. */
 static bool is_config(const struct machine *m, const struct config *c)
 {
     if (c->n_thread != m->next.n || c->accepts != m->accepts) return false;
@@ -282,7 +294,7 @@ static bool grow_config_slots(struct machine *m)
     return true;
 }
 
-/* The number of the config under construction. */
+/* Return the number of the config under construction; an existing one if it is equal. */
 static uint32_t end_config(struct machine *m)
 {
     if (!close_over(m) || m->x.failed) return CONFIG_DEAD;
@@ -330,6 +342,7 @@ uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b)
     return end_config(m);
 }
 
+/* Return the config after a byte: the derivatives of all threads, and their closure. */
 static uint32_t compute_next(struct machine *m, uint32_t config, uint8_t byte)
 {
     const struct config c = m->config.v[config];

@@ -1,7 +1,11 @@
-/* mask.c - masks by walks over tries of tokens; see mask.h.
+/* mask.c - token masks by walks over tries of tokens; see mask.h.
  *
- * Most configs are one thread within an expression. Then a walk follows the expression's own automaton, a table look-up a byte, and
- * makes configs only where the expression may end. Configs of several threads are walked as they are. */
+ * Most configs have one thread whose expression does not accept yet. Such a walk follows the
+ * automaton of the expression, one table look-up per byte. It makes a config only in a state
+ * where the expression accepts. Configs with several threads are walked as configs.
+ *
+ * A plain character is one that a JSON string contains unescaped. If a state allows any plain
+ * characters, the tokens of vocab.h's classes are set at once. */
 #include "mask.h"
 
 #include <stdlib.h>
@@ -15,7 +19,7 @@ enum {
     ROOM_STATES_MAX = 256,
     NEED_MAX = 8,
     LOOP_STEPS_MAX = 100,
-    WALK_NODES = 128, /* look-ups that cost as much as WALK_STEPS steps of other work */
+    WALK_NODES = 128, /* look-ups that are counted as WALK_STEPS steps of work */
     WALK_STEPS = 16
 };
 static const uint32_t NO_TAG = UINT32_MAX;
@@ -30,22 +34,25 @@ static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
     for (int i = 0; i < n_word; i++) mask[i] |= more[i];
 }
 
-/* ---- places: an expression of the thread that is walked, or a config ---- */
+/* ---- places: an expression of the walked thread, or a config ---- */
 
+/* A state of a walk. id is a config if is_config, else an expression that does not accept. */
 struct place {
     uint32_t id;
     bool is_config;
 };
 static const struct place DEAD = {CONFIG_DEAD, true};
 
-/* What a walk keeps: the thread that it began with. Places within its expression differ from it in `expr` alone. */
+/* A walk. Its places within the expression of t, the first thread, differ from t in `expr`
+ * alone. */
 struct walker {
     struct machine *m;
     struct thread t;
 };
 
-enum { WALK_DEAD = 0, WALK_INSIDE = UINT32_MAX }; /* else: a config */
+enum { WALK_DEAD = 0, WALK_INSIDE = UINT32_MAX }; /* else a config */
 
+/* Grow walk.of and walk.to to all expressions. Return false if memory is exhausted. */
 static bool walk_room(struct machine *m)
 {
     if (m->walk.cap >= m->x.n) return true;
@@ -59,7 +66,7 @@ static bool walk_room(struct machine *m)
     return true;
 }
 
-/* Where the thread is at expression e. Worked out once a walk. */
+/* Return the place of the walked thread at expression e. It is computed once per walk. */
 static struct place place_at(const struct walker *w, uint32_t e)
 {
     struct machine *m = w->m;
@@ -80,6 +87,7 @@ static struct place place_at(const struct walker *w, uint32_t e)
     return to == WALK_INSIDE ? (struct place){e, false} : (struct place){to, true};
 }
 
+/* Return the place after a byte; DEAD also if the machine is late. */
 static struct place step(const struct walker *w, struct place p, uint8_t byte)
 {
     struct machine *m = w->m;
@@ -98,7 +106,7 @@ static bool is_dead(struct place p)
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
-/* The place after a byte, by look-ups alone where all is known: the inner loop of every walk. */
+/* Return the place after a byte, by look-ups alone if it is known: the inner loop of every walk. */
 static inline struct place quick_step(const struct walker *w, struct place p, uint8_t byte)
 {
     const struct machine *m = w->m;
@@ -111,7 +119,8 @@ static inline struct place quick_step(const struct walker *w, struct place p, ui
     return step(w, p, byte);
 }
 
-/* Set the tokens of a trie that can be taken from a place on. */
+/* Set the tokens of a trie that may follow a place. Return early if a limit is reached; the
+ * caller checks x.failed and m->late. */
 static void walk(const struct walker *w, const struct trie *t, struct place from, uint64_t *mask)
 {
     struct place place[DEPTH_MAX];
@@ -142,9 +151,10 @@ static void walk(const struct walker *w, const struct trie *t, struct place from
     }
 }
 
-/* ---- expressions that take any plain character ---- */
+/* ---- expressions that accept any plain characters ---- */
 
-/* Lead bytes of characters and their second bytes, of which E0, ED, F0 and F4 restrict some; then n more. */
+/* Ranges of lead bytes and of their second bytes, which are restricted after E0, ED, F0 and F4.
+ * Then n more continuation bytes follow. */
 static const struct {
     uint8_t lo, hi, second_lo, second_hi, n;
 } LEAD[] = {{0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1},
@@ -152,16 +162,18 @@ static const struct {
             {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
 enum { N_LEAD = sizeof LEAD / sizeof *LEAD };
 
-/* A search of what plain characters lead to. */
+/* A search of the states that plain characters lead to. */
 struct plain_search {
     struct machine *m;
     uint32_t tag, now;
     bool
-        decoded; /* states of a decoded string, which may be complete, rather than of its spellings */
-    VEC(uint32_t) found; /* at characters' starts */
+        decoded; /* true for states of a decoded string, which may accept; false for its spelling */
+    VEC(uint32_t) found; /* states between characters */
 };
 
-/* Is e, at a character's start, on a way to a text (that reports the tag)? Note it as found. */
+/* Add e, a state between characters, to the states found. Return false if no text (with the tag)
+ * continues from it. Return false also for the end of a spelling, or if there are too many
+ * states. */
 static bool find(struct plain_search *s, uint32_t e)
 {
     struct exprs *x = &s->m->x;
@@ -179,7 +191,8 @@ static bool find(struct plain_search *s, uint32_t e)
     return s->found.n < OPEN_STATES_MAX && vec_push(&s->found, e);
 }
 
-/* Do n more bytes after one of [lo, hi] lead on, whatever they are? */
+/* Add the states after a byte in [lo, hi] and n continuation bytes. Return false if one of these
+ * sequences is rejected. */
 static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n)
 {
     const uint32_t *row = expr_row(&s->m->x, e);
@@ -194,6 +207,7 @@ static bool find_after(struct plain_search *s, uint32_t e, int lo, int hi, int n
     return row != NULL;
 }
 
+/* Add the states after each plain character. Return false if one of the characters is rejected. */
 static bool find_all(struct plain_search *s, uint32_t e)
 {
     const uint32_t *row = machine_late(s->m) ? NULL : expr_row(&s->m->x, e);
@@ -214,7 +228,7 @@ static bool find_all(struct plain_search *s, uint32_t e)
     return row != NULL;
 }
 
-/* The slot of a key; *known: it is there. */
+/* Return the slot of a key, or the free slot for it. *known: the key is present. */
 static uint32_t open_slot(const struct machine *m, uint64_t key, bool *known)
 {
     uint32_t at = (uint32_t)(key * 0x9e3779b97f4a7c15u >> 40) & (m->open.n_slot - 1);
@@ -223,6 +237,7 @@ static uint32_t open_slot(const struct machine *m, uint64_t key, bool *known)
     return at;
 }
 
+/* Store a result of is_open. Return false if memory is exhausted. */
 static bool open_put(struct machine *m, uint64_t key, bool value)
 {
     bool known;
@@ -245,8 +260,9 @@ static bool open_put(struct machine *m, uint64_t key, bool value)
     return true;
 }
 
-/* Does the same character again and again come to a state that it leaves no more? Where it does not, the number of characters is limited,
- * and a search of all states would be long and in vain. */
+/* Return true if the repetition of one character reaches a state that it does not leave. If it
+ * does not, the number of characters is limited, and a search of all states would be long and
+ * fail. */
 static bool has_loop(struct machine *m, uint32_t e)
 {
     for (int i = 0; i < LOOP_STEPS_MAX && e != EXPR_EMPTY; i++) {
@@ -257,8 +273,9 @@ static bool has_loop(struct machine *m, uint32_t e)
     return false;
 }
 
-/* Whatever plain characters follow e, is there a text (that reports the tag, if it is not NO_TAG)? A property of the expression, so it
- * is kept for every place where it occurs; what holds of e holds of all that plain characters lead to. */
+/* Return true if a text continues from e after any plain characters (one with the tag, unless it
+ * is NO_TAG). It depends on the expression alone, so it is cached for every place where e
+ * occurs. If it holds for e, it holds for all states that plain characters lead to. */
 static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 {
     uint64_t key = (uint64_t)(e + 1) << 32 | tag;
@@ -279,7 +296,7 @@ static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
     return open && !m->x.failed;
 }
 
-/* May any plain tokens come next in a thread? */
+/* Return true if any plain characters may follow in a thread. */
 static bool thread_open(struct machine *m, struct thread t)
 {
     if (!t.choice) return is_open(m, t.expr, NO_TAG);
@@ -293,9 +310,9 @@ static bool thread_open(struct machine *m, struct thread t)
     return false;
 }
 
-/* ---- how many plain characters, where not any number of them ---- */
+/* ---- limited numbers of plain characters ---- */
 
-/* The place after any plain character, if it is one and the same for all of them; DEAD if not. */
+/* Return the place after a plain ASCII character if all of them lead to one place; else DEAD. */
 static struct place after_plain(const struct walker *w, struct place p)
 {
     struct place next = step(w, p, 'a');
@@ -307,6 +324,7 @@ static struct place after_plain(const struct walker *w, struct place p)
     return next;
 }
 
+/* Return true if every byte in [lo, hi] with n continuation bytes leads from p to `next`. */
 static bool wide_too(const struct walker *w, struct place p, struct place next, int n, int lo,
                      int hi)
 {
@@ -323,6 +341,7 @@ static bool wide_too(const struct walker *w, struct place p, struct place next, 
     return true;
 }
 
+/* Return true if every character of several bytes leads from p to `next`. */
 static bool wide_chars(const struct walker *w, struct place p, struct place next)
 {
     uint32_t last = UINT32_MAX;
@@ -338,7 +357,8 @@ static bool wide_chars(const struct walker *w, struct place p, struct place next
     return true;
 }
 
-/* How many plain characters in a row a place takes whatever they are, up to CHAIN_MAX; *same: it is back at itself after each. */
+/* Return the number of consecutive plain characters that a place accepts whatever they are, at
+ * most CHAIN_MAX. *same: each of them leads back to p. */
 static int plain_chain(const struct walker *w, struct place p, bool *same)
 {
     *same = false;
@@ -353,18 +373,21 @@ static int plain_chain(const struct walker *w, struct place p, bool *same)
 
 /* ---- strings of limited length ----
  *
- * The state of a string of at most n characters with a pattern is an intersection. It differs after
- * every character, so no cached walk of one state serves the next. Its parts are walked one by one:
- * the number of characters that are left, and the number that the pattern accepts unconditionally. */
+ * The state of a string of at most n characters with a pattern is an intersection. It differs
+ * after every character, so no cached walk of one state serves the next. Its operands are
+ * examined separately: the number of remaining characters, and the number that the pattern
+ * accepts whatever they are. */
 
 struct room {
-    int n_char; /* so many plain characters may come, whatever they are */
-    int need;   /* after that many or fewer the text is complete in so many bytes more */
-    bool ends;  /* it is complete after each of them */
+    int n_char; /* plain characters that may follow, whatever they are */
+    int need;   /* after each of them, at most this many bytes complete the text */
+    bool ends;  /* the text may end before and after each of them */
+    /* the string has a maximum length */
     bool limited;
 };
 
-/* The least number of bytes that complete e, up to NEED_MAX; NEED_MAX + 1: more. */
+/* Return the minimum number of bytes that complete e, at most NEED_MAX; NEED_MAX + 1 if more. It
+ * may be too large if more than ROOM_STATES_MAX states are reached. */
 static int shortest(struct machine *m, uint32_t e)
 {
     uint32_t v[ROOM_STATES_MAX], n = 1, from = 0;
@@ -386,7 +409,8 @@ static int shortest(struct machine *m, uint32_t e)
     return NEED_MAX + 1;
 }
 
-/* How many plain characters a pattern takes whatever they are: level by level, until one is refused or no new state is found. */
+/* Set *out to the number of plain characters that a pattern accepts whatever they are. The
+ * search adds one character per round, until one is rejected or no new state is found. */
 static void search_room(struct machine *m, uint32_t e, struct room *out)
 {
     struct plain_search s = {.m = m, .tag = NO_TAG, .now = ++m->x.seen_now, .decoded = true};
@@ -402,12 +426,14 @@ static void search_room(struct machine *m, uint32_t e, struct room *out)
             ok = need <= NEED_MAX && i < ROOM_STATES_MAX;
         }
         out->n_char += ok;
-        if (ok && s.found.n == to) out->n_char = CHAIN_MAX; /* they all lead back */
+        if (ok && s.found.n == to) out->n_char = CHAIN_MAX; /* no new state: no limit */
         from = to;
     }
     vec_deinit(&s.found);
 }
 
+/* Set *out to the result of search_room, which is cached by expression. Return false if it
+ * failed or was stopped (m->late). */
 static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
 {
     if (m->room.cap < m->x.n) {
@@ -429,7 +455,8 @@ static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
     return true;
 }
 
-/* What the state e of a JSON string has room for; false: not known. */
+/* Set *out for state e of a JSON string: a STRING of repetitions of any character and at most
+ * one pattern. Return false for other states, or after a failure. */
 static bool room_of(struct machine *m, uint32_t e, struct room *out)
 {
     struct exprs *x = &m->x;
@@ -457,6 +484,11 @@ static bool room_of(struct machine *m, uint32_t e, struct room *out)
 
 /* ---- masks ---- */
 
+/* Fill the mask (mask.h). Tokens are set without a walk in three cases:
+ *   open   any plain characters may follow: all plain tokens
+ *   room   n_char plain characters may follow: plain tokens of at most n_char characters
+ *   same   any number may follow, each leads back, and a quote leads to one place: closing
+ *          tokens by their rests alone */
 bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64_t *mask)
 {
     memset(mask, 0, (size_t)v->n_word * sizeof *mask);

@@ -1,5 +1,7 @@
-/* Goal: a mask has exactly the tokens that the machine takes byte by byte, whatever the shortcuts of mask.c. Method: a vocabulary of
- * every kind of token; expressions with strings free, bounded, of a pattern; every config that some text reaches. */
+/* Goal: a mask contains exactly the tokens that the machine accepts byte by byte, whichever
+ * shortcut of mask.c is used.
+ * Method: a vocabulary with every class of tokens; strings without a limit, with limits, with
+ * patterns; every config that is reached. */
 #include "mask.h"
 #include "../../tests/unit.h"
 
@@ -73,7 +75,7 @@ static uint32_t quoted(struct exprs *x, uint32_t body)
     return expr_cat(x, expr_bytes(x, "\"", 1), expr_string(x, body));
 }
 
-/* (\S+\s){min,max}\S+, blanks being the only space */
+/* Return (\S+\s){min,max}\S+, where \s is a blank. */
 static uint32_t words(struct exprs *x, uint32_t min, uint32_t max)
 {
     uint32_t blank = expr_range(x, ' ', ' ');
@@ -82,11 +84,12 @@ static uint32_t words(struct exprs *x, uint32_t min, uint32_t max)
     return expr_cat(x, expr_rep(x, expr_cat(x, word, blank), min, max), word);
 }
 
+/* Compare the mask of every config with mask_accept of every token. */
 static void compare(struct machine *m, const struct vocab *v)
 {
     uint64_t mask[(N_TOKEN + 63) / 64];
     NEED(machine_begin(m, 0) != CONFIG_DEAD);
-    for (uint32_t c = 1; c < m->config.n && c < 300; c++) { /* more come as tokens are taken */
+    for (uint32_t c = 1; c < m->config.n && c < 300; c++) { /* mask_accept adds configs meanwhile */
         NEED(mask_fill(m, v, c, mask));
         for (int32_t t = 0; t < N_TOKEN; t++) {
             bool want = mask_accept(m, v, c, t) != CONFIG_DEAD, got = mask[t >> 6] >> (t & 63) & 1;

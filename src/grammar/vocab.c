@@ -1,4 +1,4 @@
-/* vocab.c - see vocab.h. */
+/* vocab.c - the classes of tokens and their tries; see vocab.h. */
 #include "vocab.h"
 
 #include "base/buf.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A byte string and the token that it is (a part) of. */
+/* A byte string, and the token that it is a part of. */
 struct entry {
     const char *text;
     uint32_t n;
@@ -36,6 +36,7 @@ struct builder {
     size_t cap;
 };
 
+/* Append a node whose values begin at trie.value[first]. NULL if memory is exhausted. */
 static struct trie_node *add_node(struct builder *b, uint8_t byte, size_t first)
 {
     if (!vec_room((void **)&b->t->node, &b->cap, b->t->n + 1, sizeof *b->t->node)) return NULL;
@@ -44,10 +45,11 @@ static struct trie_node *add_node(struct builder *b, uint8_t byte, size_t first)
     return d;
 }
 
-/* Add the nodes of entries [from, to), which share their first `depth` bytes; the deepest recursion is the longest token. */
+/* Add the nodes of the sorted entries [from, to), which share their first `depth` bytes. The
+ * depth of recursion is at most the length of the longest token. */
 static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth)
 {
-    while (from < to && b->v[from].n == depth) from++; /* values of the node above */
+    while (from < to && b->v[from].n == depth) from++; /* values of the parent */
     while (from < to) {
         size_t end = from, n_value = 0;
         uint8_t byte = (uint8_t)b->v[from].text[depth];
@@ -64,6 +66,8 @@ static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth)
     return true;
 }
 
+/* Build a trie of the entries, which are sorted here. Return false if memory is exhausted or it
+ * has 2^24 nodes. */
 static bool trie_build(struct trie *t, struct entries *e)
 {
     if (e->n > 1) qsort(e->v, e->n, sizeof *e->v, by_text);
@@ -83,9 +87,10 @@ static void trie_close(struct trie *t)
     free(t->value);
 }
 
-/* ---- what a token does inside a JSON string ---- */
+/* ---- the class of a token ---- */
 
-/* How many bytes at the start are whole characters that a JSON string holds as they are; *n_char of them. */
+/* Return the number of bytes before the first one that a JSON string cannot contain unescaped.
+ * *n_char: whole characters in them. */
 static size_t plain_length(const char *s, size_t n, int *n_char)
 {
     size_t at = 0;
@@ -98,6 +103,7 @@ static size_t plain_length(const char *s, size_t n, int *n_char)
     return at;
 }
 
+/* Return the class of plain tokens with n_char characters. */
 static int class_of(int n_char)
 {
     static const int most[PLAIN_CLASSES - 1] = {1, 2, 4, 8, 16};
@@ -106,10 +112,12 @@ static int class_of(int n_char)
     return k;
 }
 
+/* Tokens by class, for one trie each. */
 struct sorted {
     struct entries plain[PLAIN_CLASSES], closing, rest, other;
 };
 
+/* Add a token to its class. Return false if memory is exhausted. */
 static bool sort_token(struct vocab *v, struct sorted *s, int32_t id)
 {
     struct entry e = {.token = id};
@@ -147,6 +155,7 @@ static void sorted_free(struct sorted *s)
     vec_deinit(&s->other);
 }
 
+/* Copy the bytes of all tokens. Return false if memory is exhausted. */
 static bool copy_tokens(struct vocab *v, token_fn *token, const void *arg)
 {
     struct buf b = {0};

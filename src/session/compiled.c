@@ -1,9 +1,9 @@
 /* compiled.c - the cache of compiled grammars; see compiled.h.
  *
  *   PENDING --compiled--> READY, in the cache until it is the least recently used
- *      '----refused-----> FAILED, out of the cache; requests that waited get the same error
+ *      '----rejected----> FAILED, not in the cache; requests that waited get the same error
  *
- * The lock protects the list and the stages. It is not held while a grammar is compiled. */
+ * The lock protects the list and the stages. It is released while a grammar is compiled. */
 #include "compiled.h"
 
 #include "base/cancel.h"
@@ -20,11 +20,11 @@ static const int64_t BYTES_LEAST = 256ll << 20, BYTES_MOST = 2048ll << 20, SHARE
 
 struct compiled_cache {
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* an entry's stage */
-    struct compiled **entry; /* owned [n_max]: the most recently used one first */
+    pthread_cond_t changed;  /* signals a change of an entry's stage */
+    struct compiled **entry; /* owned [n_max]; the most recently used first */
     int n, n_max;
     int64_t byte_max;
-    atomic_llong n_byte; /* memory of all grammars */
+    atomic_llong n_byte; /* memory of all grammars, in bytes */
     int64_t n_hit, n_miss;
 };
 
@@ -56,11 +56,13 @@ void compiled_cache_close(struct compiled_cache *c)
 
 /* ---- keys ---- */
 
+/* Return true if the strings are equal, or both are NULL. */
 static bool same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+/* Return true if the options are equal. Options with `import` never are. */
 static bool same_options(const struct grammar_options *a, const struct grammar_options *b)
 {
     const struct grammar_limits *l = &a->limits, *k = &b->limits;
@@ -78,7 +80,7 @@ static bool same_key(const struct compiled_key *a, const struct compiled_key *b)
            (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
 }
 
-/* Is g the grammar of k, and fit for another text? */
+/* Return true if g is the grammar of k and is not worn. */
 static bool is_for(const struct compiled *g, const struct compiled_key *k)
 {
     return !atomic_load(&g->worn) && same_key(&g->key, k);
@@ -114,6 +116,8 @@ void compiled_count(struct compiled *g)
     atomic_fetch_add(&g->cache->n_byte, now - atomic_exchange(&g->n_byte, now));
 }
 
+/* Return a pending entry with copies of the key's texts, and one user. NULL if memory is
+ * exhausted. */
 static struct compiled *entry_new(struct compiled_cache *c, const struct compiled_key *k,
                                   int n_mask)
 {
@@ -134,7 +138,7 @@ static struct compiled *entry_new(struct compiled_cache *c, const struct compile
     return NULL;
 }
 
-/* ---- the list, under the lock ---- */
+/* ---- the list; the caller holds the lock ---- */
 
 static void to_front(struct compiled_cache *c, int i)
 {
@@ -143,6 +147,7 @@ static void to_front(struct compiled_cache *c, int i)
     c->entry[0] = g;
 }
 
+/* Remove entry i from the list. Return it, with the cache's use of it. */
 static struct compiled *take_out(struct compiled_cache *c, int i)
 {
     struct compiled *g = c->entry[i];
@@ -150,6 +155,7 @@ static struct compiled *take_out(struct compiled_cache *c, int i)
     return g;
 }
 
+/* Return the index of an entry for k; c->n if there is none. */
 static int find(const struct compiled_cache *c, const struct compiled_key *k)
 {
     int i = 0;
@@ -157,7 +163,8 @@ static int find(const struct compiled_cache *c, const struct compiled_key *k)
     return i;
 }
 
-/* Drop the least recently used entry; with `idle`, the least recently used one without a user. */
+/* Drop the least recently used entry that is not pending. idle: only an entry without other
+ * users. Return false if there is none. */
 static bool evict(struct compiled_cache *c, bool idle)
 {
     for (int i = c->n - 1; i >= 0; i--) {
@@ -169,6 +176,7 @@ static bool evict(struct compiled_cache *c, bool idle)
     return false;
 }
 
+/* Add an entry to the front. It stays out of the cache if all entries are pending. */
 static void insert(struct compiled_cache *c, struct compiled *g)
 {
     if (c->n == c->n_max && !evict(c, true) && !evict(c, false)) return;
@@ -176,7 +184,8 @@ static void insert(struct compiled_cache *c, struct compiled *g)
     to_front(c, c->n - 1);
 }
 
-/* Wait until g is compiled. Returns false if this thread's client has left. */
+/* Wait until g is compiled; the lock is released meanwhile. Return false if the client of this
+ * thread has disconnected. */
 static bool wait_for(struct compiled_cache *c, const struct compiled *g)
 {
     while (g->stage == COMPILED_PENDING) {
@@ -192,18 +201,20 @@ static bool wait_for(struct compiled_cache *c, const struct compiled *g)
 
 /* ---- compiling ---- */
 
+/* Compile a grammar, and cache its first mask if it has a vocabulary. */
 static int compile(struct compiled *g, struct err *e)
 {
     int rc = grammar_open(&g->g, g->key.kind, g->key.text, g->key.n, &g->key.o, e);
     if (rc != 0) return rc;
     g->first = grammar_begin(g->g);
     if (g->key.o.vocab && grammar_failure(g->g, NULL) == 0) grammar_mask(g->g, g->first, g->mask);
-    rc = grammar_failure(g->g, e); /* its first state or mask may be too large */
+    rc = grammar_failure(g->g, e); /* its first state or mask may exceed a limit */
     compiled_count(g);
     return rc;
 }
 
-/* Compile the new entry g without the lock, which the caller holds. */
+/* Compile the new entry g. The caller holds the lock, which is released meanwhile. A failed
+ * entry is removed from the cache. */
 static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct err *e)
 {
     struct err why = {0};
@@ -219,6 +230,8 @@ static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct
     return rc ? err_set(e, rc, "%s", why.text) : 0;
 }
 
+/* Make an entry for k and compile it. ERR_BUSY if the grammars in use exceed the memory. *out:
+ * one user. */
 static int make(struct compiled **out, struct compiled_cache *c, const struct compiled_key *k,
                 int n_mask, struct err *e)
 {
@@ -236,7 +249,9 @@ static int make(struct compiled **out, struct compiled_cache *c, const struct co
     return rc;
 }
 
-/* Share entry i. Returns false if it was not compiled for a reason of the request that began it. */
+/* Wait for entry i and share it: *out on success, else the error in *rc. Return false if the
+ * entry failed with ERR_BUSY or ERR_MEMORY. This is a failure of the request that compiled it,
+ * so the caller tries again. */
 static bool share(struct compiled **out, struct compiled_cache *c, int i, int *rc, struct err *e)
 {
     struct compiled *g = compiled_share(c->entry[i]);

@@ -1,4 +1,4 @@
-/* held.c - grammars as constraints; see held.h. */
+/* held.c - grammars as constraints: forced tokens, masks and their work per step; see held.h. */
 #include "held.h"
 
 #include "compiled.h"
@@ -13,14 +13,14 @@
 
 struct words {
     const struct tokenizer *t; /* borrowed */
-    int n_vocab;               /* the model's: tokens beyond it are never sampled */
+    int n_vocab;               /* vocabulary of the model: tokens beyond it are never sampled */
     pthread_mutex_t lock;
-    struct grammar_vocab *vocab; /* owned; under the lock, NULL until first used */
+    struct grammar_vocab *vocab; /* owned; under the lock; NULL before the first use */
     int32_t *eog;                /* owned: tokens that end an answer */
     int n_eog;
     struct compiled_cache *compiled; /* owned */
 };
-enum { COMPILED_MAX = 256 }; /* grammars in the cache */
+enum { COMPILED_MAX = 256 }; /* maximum number of grammars in the cache */
 
 static void log_counts(struct compiled_cache *c)
 {
@@ -62,6 +62,8 @@ void words_close(struct words *w)
     free(w);
 }
 
+/* Return the vocabulary for masks, made on the first call. NULL if memory is exhausted. Any
+ * thread. */
 static const struct grammar_vocab *vocab_of(struct words *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -74,16 +76,15 @@ static const struct grammar_vocab *vocab_of(struct words *w)
 /* ---- constraints ---- */
 
 struct held {
-    struct constraint base; /* base.shared == of */
-    struct compiled *of;    /* one user of it */
+    struct constraint base; /* base.shared is `of` */
+    struct compiled *of;    /* counted as one of its users */
     const struct words *words;
     struct place {
-        uint32_t state; /* of the grammar */
-        uint32_t span;  /* the state in which the current forced span began */
-        int n;          /* accepted tokens of that span; 0 outside of spans */
+        uint32_t state; /* state of the grammar */
+        uint32_t span;  /* state in which the current forced span began */
+        int n;          /* number of accepted tokens of that span; 0 outside of spans */
     } place;
-    struct place past[CONSTRAINT_BACK_MAX]; /* places before the last tokens, the i-th at i %
-                                             * CONSTRAINT_BACK_MAX */
+    struct place past[CONSTRAINT_BACK_MAX]; /* ring: the place before each of the last tokens */
     unsigned n;                             /* number of accepted tokens */
 };
 
@@ -92,7 +93,7 @@ static struct constraint *held_fork(const struct constraint *c)
     struct held *fork = malloc(sizeof *fork);
     if (!fork) return NULL;
     *fork = *(const struct held *)c;
-    fork->base.n_byte = sizeof *fork; /* shared memory is counted once */
+    fork->base.n_byte = sizeof *fork; /* shared memory is counted in compiled.c */
     compiled_share(fork->of);
     return &fork->base;
 }
@@ -117,7 +118,7 @@ static void held_follow(struct constraint *c, const struct constraint *from)
 
 enum { NOT_FORCED = -1, FAILED = -2 };
 
-/* Return the token that must come at p. */
+/* Return the token that must follow at p; NOT_FORCED if there is none, FAILED after a failure. */
 static int32_t forced_at(const struct held *h, const struct place *p)
 {
     const int32_t *token;
@@ -128,8 +129,8 @@ static int32_t forced_at(const struct held *h, const struct place *p)
     return p->n < n && token[p->n] < h->words->n_vocab ? token[p->n] : NOT_FORCED;
 }
 
-/* Move p past a token. Returns false, without a change, if the token is not allowed or the grammar
- * failed. */
+/* Move p past a token. Return false, without a change of p, if the token is not allowed or the
+ * grammar failed. */
 static bool advance(const struct held *h, struct place *p, int32_t token)
 {
     int32_t forced = forced_at(h, p);
@@ -144,31 +145,34 @@ static bool advance(const struct held *h, struct place *p, int32_t token)
 
 /* ---- work in a step ----
  *
- * A grammar whose masks keep needing more than PAID_WORK has none made in a step until that is paid:
- * many sequences with such grammars would make steps long together. */
+ * `owed` is the work that a grammar did in steps, less PAID_WORK for each call. While a call
+ * finds it above 0, the grammar makes no mask in that step. Otherwise many sequences whose masks
+ * need much work would make steps long. */
 
 enum { PAID_WORK = CONSTRAINT_STEP_WORK / 2 };
 
-/* Return how much work the grammar may do in this step for one mask. */
+/* Return the work that the grammar may do in this step for one mask; 0 while `owed` is above 0. */
 static int64_t step_begin(struct compiled *of, int64_t n_work)
 {
     of->owed = of->owed > PAID_WORK ? of->owed - PAID_WORK : 0;
     return of->owed > 0 ? 0 : n_work;
 }
 
+/* Add the work since work_before to `owed`. */
 static void step_end(struct compiled *of, int64_t work_before)
 {
     of->owed += grammar_work(of->g) - work_before;
-    compiled_count(of); /* a grammar that failed is for no other request */
+    compiled_count(of); /* a failed grammar is not used for other requests */
 }
 
-/* Find the forced tokens of p's span. */
+/* Compute the forced tokens of p's span, in about n_work steps at most. */
 static enum grammar_made forced_within(const struct held *h, const struct place *p, int64_t n_work)
 {
     if (h->base.any_spelling) return GRAMMAR_MADE;
     return grammar_forced_within(h->of->g, p->span, n_work);
 }
 
+/* Write at most n forced tokens to token[]. Return their number. The place does not change. */
 static int held_forced(struct constraint *c, int32_t *token, int n)
 {
     const struct held *h = (const struct held *)c;
@@ -194,8 +198,8 @@ static void set(uint64_t *mask, int32_t id, bool on)
     mask[id / 64] = on ? mask[id / 64] | bit : mask[id / 64] & ~bit;
 }
 
-/* Allow end tokens where the text is complete; if a rule contains one (possible in GBNF), only with
- * it. */
+/* Allow end tokens if the text is complete. If a rule contains an end token (possible in GBNF),
+ * allow it only if the text is complete after it. */
 static void mask_ends(const struct held *h, uint64_t *mask)
 {
     struct grammar *g = h->of->g;
@@ -208,7 +212,8 @@ static void mask_ends(const struct held *h, uint64_t *mask)
     }
 }
 
-/* Complete the mask of the grammar: the end tokens, and the model's vocabulary. */
+/* Set *mask to the grammar's mask with the end tokens, limited to the model's vocabulary. Return
+ * false if the grammar failed. */
 static bool complete_mask(const struct held *h, uint32_t *mask)
 {
     const int n_vocab = h->words->n_vocab, n_word = (n_vocab + 31) / 32;
@@ -220,7 +225,7 @@ static bool complete_mask(const struct held *h, uint32_t *mask)
     return true;
 }
 
-/* Set the mask of a forced token. Returns false if none is forced, or the grammar failed. */
+/* Set the mask to the forced token alone. Return false if none is forced, or the grammar failed. */
 static bool forced_mask(const struct held *h, uint32_t *mask)
 {
     const int32_t forced = forced_at(h, &h->place);
@@ -237,6 +242,7 @@ static bool held_mask(struct constraint *c, uint32_t *mask)
     return grammar_mask(h->of->g, h->place.state, h->of->mask) && complete_mask(h, mask);
 }
 
+/* Fill the mask at the present place in about n_work steps at most. */
 static enum grammar_made mask_within(const struct held *h, uint32_t *mask, int64_t n_work)
 {
     enum grammar_made made = forced_within(h, &h->place, n_work);
@@ -245,6 +251,8 @@ static enum grammar_made mask_within(const struct held *h, uint32_t *mask, int64
     return made == GRAMMAR_MADE && !complete_mask(h, mask) ? GRAMMAR_FAILED : made;
 }
 
+/* Fill the mask within n_work. A call with at most CONSTRAINT_STEP_WORK is in a step, and its
+ * work is added to `owed`. */
 static enum constraint_made held_mask_within(struct constraint *c, uint32_t *mask, int64_t n_work)
 {
     const struct held *h = (const struct held *)c;
@@ -313,7 +321,7 @@ int held_open(struct constraint **out, struct words *w, enum grammar_kind kind, 
                        .of = g,
                        .words = w,
                        .place = {g->first, g->first, 0}};
-    c->base.n_byte = sizeof *c; /* compiled.c accounts for the grammar, which others share */
+    c->base.n_byte = sizeof *c; /* the memory of the shared grammar is counted in compiled.c */
     *out = &c->base;
     return 0;
 }
