@@ -74,6 +74,14 @@ struct call_text {
     bool single;       /* a message has at most one call */
 };
 
+/* A call_text: a JSON list of {"name": NAME, "arguments": {...}} between two marks. */
+#define CALL_TEXT_LIST(first, last)                                                                \
+    {                                                                                              \
+        .begin = first "[", .open = "{\"name\": \"",                                               \
+        .middle = "\", \"arguments\": ", .close = "}", .between = ", ", .end = "]" last,           \
+        .quoted = true                                                                             \
+    }
+
 struct tool_family {
     const char *name;
     const char *alias[6]; /* other names of it                                              */

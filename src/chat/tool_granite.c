@@ -9,11 +9,5 @@ const struct tool_family tool_granite = {
     .begin = {"<|tool_call|>", "<function_call>"},
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}},
              {CALL_OBJECT, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
-    .text = {{.begin = "<|tool_call|>[",
-              .open = "{\"name\": \"",
-              .middle = "\", \"arguments\": ",
-              .close = "}",
-              .between = ", ",
-              .end = "]",
-              .quoted = true}},
+    .text = {CALL_TEXT_LIST("<|tool_call|>", "")},
 };

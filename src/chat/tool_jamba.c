@@ -8,11 +8,5 @@ const struct tool_family tool_jamba = {
     .begin = {"<tool_calls>"},
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
     .end = {"</tool_calls>"},
-    .text = {{.begin = "<tool_calls>[",
-              .open = "{\"name\": \"",
-              .middle = "\", \"arguments\": ",
-              .close = "}",
-              .between = ", ",
-              .end = "]</tool_calls>",
-              .quoted = true}},
+    .text = {CALL_TEXT_LIST("<tool_calls>", "</tool_calls>")},
 };

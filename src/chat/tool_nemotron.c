@@ -8,11 +8,5 @@ const struct tool_family tool_nemotron = {
     .begin = {"<TOOLCALL>"},
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
     .end = {"</TOOLCALL>"},
-    .text = {{.begin = "<TOOLCALL>[",
-              .open = "{\"name\": \"",
-              .middle = "\", \"arguments\": ",
-              .close = "}",
-              .between = ", ",
-              .end = "]</TOOLCALL>",
-              .quoted = true}},
+    .text = {CALL_TEXT_LIST("<TOOLCALL>", "</TOOLCALL>")},
 };

@@ -7,11 +7,5 @@ const struct tool_family tool_phi4_mini_json = {
     .has = {"functools["},
     .begin = {"functools"},
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
-    .text = {{.begin = "functools[",
-              .open = "{\"name\": \"",
-              .middle = "\", \"arguments\": ",
-              .close = "}",
-              .between = ", ",
-              .end = "]",
-              .quoted = true}},
+    .text = {CALL_TEXT_LIST("functools", "")},
 };

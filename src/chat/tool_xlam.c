@@ -7,11 +7,5 @@ const struct tool_family tool_xlam = {
     .body = {{CALL_LIST, .name_key = "name", .arguments_key = {"arguments", "parameters"}}},
     .end = {"</tool_call>"},
     .start_only = true,
-    .text = {{.begin = "[",
-              .open = "{\"name\": \"",
-              .middle = "\", \"arguments\": ",
-              .close = "}",
-              .between = ", ",
-              .end = "]",
-              .quoted = true}},
+    .text = {CALL_TEXT_LIST("", "")},
 };
