@@ -163,7 +163,7 @@ TEST(beams_are_those_of_transformers)
         check_model(models[i], 57, SWAP, false, &few);
         check_model(models[i], 1000, AGAIN, true, &n_preempted);
     }
-    test_note("%lld beams were preempted by force, %lld for want of room", (long long)n_preempted,
+    test_note("%lld beams were preempted by force, %lld without room", (long long)n_preempted,
               (long long)few);
     EXPECT(n_preempted > 100 && few > 0);
 }

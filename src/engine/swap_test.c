@@ -112,8 +112,7 @@ TEST(a_returning_sequence_is_copied_in_whole_beside_those_displaced)
         rig_open(&r, &two[i].shape);
         for (int k = 0; k < 2; k++) submit(&r, 0, two[i].n_own[k], two[i].n_output[k], false);
         const char *wrong = run(&r);
-        if (wrong)
-            test_fail(__FILE__, __LINE__, "for want of %s: %s", i ? "pages" : "a place", wrong);
+        if (wrong) test_fail(__FILE__, __LINE__, "without %s: %s", i ? "pages" : "a place", wrong);
         EXPECT(r.stats.value[STAT_pages_in] > 0);
         /* for one of the two there was no copy left */
         EXPECT(r.stats.value[STAT_displaced] > r.stats.value[STAT_swapped]);

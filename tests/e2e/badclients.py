@@ -259,7 +259,7 @@ def half_closed(server, count):
 
 
 def crowd(server, healthy, n):
-    """Many connections: idle, half a head, half a body, a stream that nobody reads."""
+    """Many connections: idle, half a head, half a body, a stream without a reader."""
     before, clients = healthy.n, []
     for i in range(n):
         c = Client(server)

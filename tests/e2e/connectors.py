@@ -36,8 +36,8 @@ def row(name, waits=None):
                 asyncio.run(awaited(got))
             why = f"it works now: it waits no longer for {waits}" if waits else None
         except Exception as e:
-            told = f"{type(e).__name__}: {e} {e.__cause__ or ''}"
-            why = None if waits and any(word in told for word in REFUSED) else told
+            failure = f"{type(e).__name__}: {e} {e.__cause__ or ''}"
+            why = None if waits and any(word in failure for word in REFUSED) else failure
         failed += why is not None
         print(f"FAIL {name}: {why[:900]}" if why else f"wait {name} ({waits})" if waits else f"ok   {name}", flush=True)
     return run

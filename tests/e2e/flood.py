@@ -196,7 +196,7 @@ def chats_and_tokenize(f):
 # ---- and others ----
 
 def unread_streams(f):
-    """300 streams that nobody reads"""
+    """300 streams without a reader"""
     def hold(i):
         s = f.connect()
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)

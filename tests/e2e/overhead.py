@@ -7,7 +7,7 @@ completion or a chat costs at most REQUEST times what /tokenize of the same text
 tokenizer, without the engine. A streamed token costs at most TOKEN times a GET of /health. Both are ratios of two figures taken
 one after the other, so that a slow or busy machine moves both. They move apart where the engine runs on the other hardware thread
 of the server's core, and by where the system puts client and server; the bars leave room for that. Wake-ups of threads are counted by the system. The figures in
-microseconds are printed (on an idle machine: at most 200 per request, 20 per token); they fail nothing.
+microseconds are printed (on an idle machine: at most 200 per request, 20 per frame); they fail nothing.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
 import http.client
@@ -70,7 +70,7 @@ def per_request(s, method, path, body=None):
 
 
 def per_token(s, path, body):
-    """Microseconds of a streamed token, N_STREAM streams at once, their beginnings and ends counted in; and frames per token: on a
+    """Microseconds of a streamed frame, N_STREAM streams at once, their beginnings and ends counted in; and frames per token: on a
     busy machine a frame has several tokens."""
     clients = []
     request = post({**body, "max_tokens": N_TOKEN, "ignore_eos": True, "stream": True}, path,
@@ -86,7 +86,7 @@ def per_token(s, path, body):
         n_frame += data.count(b"data: {")
         c.close()
     took = cpu_us(s) - start
-    return took / (N_STREAM * N_TOKEN), n_frame / (N_STREAM * N_TOKEN)
+    return took / n_frame, n_frame / (N_STREAM * N_TOKEN)
 
 
 def median_below(cost, bar):
@@ -116,9 +116,9 @@ def measure(s):
         times, request_us, woken = median_below(request, REQUEST)
         token_times, token_us, frames = median_below(token, TOKEN)
         print(f"     {name}: {times:.2f} of /tokenize per request ({request_us:.0f} us, {woken:.1f} wake-ups), {token_times:.2f} of "
-              f"/health per token at {N_STREAM} streams ({token_us:.1f} us, {frames:.2f} frames a token)")
+              f"/health per frame at {N_STREAM} streams ({token_us:.1f} us, {frames:.2f} frames a token)")
         check(SLOW or times <= REQUEST, f"{name}: a request costs {times:.2f} times what /tokenize of its text does")
-        check(SLOW or token_times <= TOKEN, f"{name}: a token costs {token_times:.2f} times what /health does")
+        check(SLOW or token_times <= TOKEN, f"{name}: a frame costs {token_times:.2f} times what /health does")
         check(SLOW or woken <= WAKEUPS, f"{name}: {woken:.1f} wake-ups per request")
 
 

@@ -513,7 +513,7 @@ def hang_up_signal():
     s.process.send_signal(signal.SIGHUP)
     time.sleep(0.05)
     s.process.send_signal(signal.SIGHUP)
-    s.told = True
+    s.ending = True
     rest = b""
     while piece := c.s.recv(65536):
         rest += piece

@@ -47,8 +47,8 @@ def check(ok, why="it did not hold"):
 
 
 class Server:
-    """quoth serve in the background; its standard error is in self.log. It measures the machine's peaks only if told: that takes
-    memory and time, which tests measure."""
+    """quoth serve in the background; its standard error is in self.log. It measures the machine's peaks only with `peaks`: that
+    takes memory and time, which tests measure."""
 
     def __init__(self, *options, model=MODEL, peaks=False):
         self.headers = {}  # of every request that is asked with `ask`
@@ -65,7 +65,7 @@ class Server:
             time.sleep(0.02)
         check(found, "the server did not start: " + self.text()[-400:])
         self.url = found.group(1)
-        self.told = False
+        self.ending = False
         self.port = int(self.url.rsplit(":", 1)[1]) if self.url.startswith("http") else 0
 
     def text(self):
@@ -126,9 +126,9 @@ class Server:
 
     def terminate(self):
         """SIGTERM, once: a second one would end it at once."""
-        if not self.told and self.process.poll() is None:
+        if not self.ending and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        self.told = True
+        self.ending = True
 
     def stop(self, wait=60):
         self.terminate()

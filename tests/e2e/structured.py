@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: an answer that is held to a constraint satisfies it, however it is sampled and sent; what cannot be kept is refused; and who asks for
-none is told the same as ever.
+"""Goal: an answer that is held to a constraint satisfies it, however it is sampled and sent; what cannot be kept is refused; and
+a request without a constraint gets the answer that it got before there were any.
 Method: the bundled model and one of random weights, temperatures 0 to 2, streamed and whole. What ended by itself is parsed, matched and,
 where the jsonschema package can be had, validated. Schemas: some of our own, and real ones from ../shared/data.
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1: more of it."""
